@@ -1,0 +1,32 @@
+"""Uncertainty-driven embedding convolution: a retriever that knows when it does not know."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
+    from uec_rag.gaussian import Gaussian
+    from uec_rag.retrieval import Retriever, SearchResult
+
+__version__ = "0.1.0"
+__all__ = ["UEC", "Gaussian", "Retriever", "SearchResult", "__version__"]
+
+# Imported on first use: `import uec_rag` stays instant and pulls in no framework.
+_HOME = {
+    "UEC": "uec_rag.ensemble",
+    "Gaussian": "uec_rag.gaussian",
+    "Retriever": "uec_rag.retrieval",
+    "SearchResult": "uec_rag.retrieval",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'uec_rag' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))
