@@ -1,0 +1,135 @@
+"""Embedding models behind one protocol: from a folder, a hub, a package index, or a black box."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+
+from uec_rag.encoders.base import (
+    Encoded,
+    Encoder,
+    LastLayer,
+    Role,
+    check_texts,
+    check_vectors,
+    is_encoder,
+)
+from uec_rag.encoders.black_box import (
+    BlackBoxEncoder,
+    LangChainEmbeddings,
+    LlamaIndexEmbedding,
+    is_langchain,
+    is_llama_index,
+)
+from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+EncoderLike: TypeAlias = (
+    "str | Path | SentenceTransformer | Encoder | LangChainEmbeddings | LlamaIndexEmbedding"
+    " | Callable[[list[str]], object]"
+)
+"""Whatever `load_encoder` makes an encoder of."""
+
+__all__ = [
+    "BlackBoxEncoder",
+    "Encoded",
+    "Encoder",
+    "EncoderLike",
+    "LastLayer",
+    "Precision",
+    "Role",
+    "SentenceTransformerEncoder",
+    "check_texts",
+    "check_vectors",
+    "load_encoder",
+]
+
+_ACCEPTED = (
+    "a hub name, a folder, 'pypi:NAME', a SentenceTransformer, a LangChain Embeddings, "
+    "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
+)
+
+
+def load_encoder(
+    spec: EncoderLike,
+    *,
+    last_layer: LastLayer = "projection",
+    device: str | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+) -> Encoder:
+    """Make an encoder of whatever stands for one.
+
+    Parameters
+    ----------
+    spec
+        A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2"), a folder, the name
+        of an embedded model ("pypi:wordllama"), a SentenceTransformer, a LangChain or LlamaIndex
+        embedding, a callable(list[str]) -> (n, d) array, or an Encoder, returned as it is.
+    last_layer, device, dtype, batch_size
+        As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
+        and batch_size do not reach it, and its last layer is always "projection".
+
+    Raises
+    ------
+    TypeError
+        If spec is none of these.
+    ValueError
+        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn".
+    OSError
+        If a model cannot be found or fetched.
+    """
+    if isinstance(spec, str) and not spec.strip():
+        raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
+    if is_encoder(spec):
+        return spec
+    if isinstance(spec, (str, Path)) or _is_sentence_transformer(spec):
+        return _white_box(spec, last_layer, device, dtype, batch_size)
+    if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
+        raise TypeError(
+            f"cannot make an encoder of {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
+        )
+    encoder = BlackBoxEncoder(spec)
+    if last_layer == "ffn":
+        raise ValueError(
+            f"last_layer='ffn' looks inside the model, which encoder {encoder.name!r} does not "
+            "allow; use last_layer='projection'"
+        )
+    return encoder
+
+
+def _white_box(
+    spec: "str | Path | SentenceTransformer",
+    last_layer: LastLayer,
+    device: str | None,
+    dtype: Precision | None,
+    batch_size: int,
+) -> SentenceTransformerEncoder:
+    model, name, kept_spec = spec, None, None
+    if isinstance(spec, str):
+        scheme, _, rest = spec.partition(":")
+        if scheme == "pypi":
+            from uec_rag.encoders.pypi import pypi_folder
+
+            model, name, kept_spec = pypi_folder(rest), rest, spec
+        elif scheme == "hf":
+            model = rest
+    return SentenceTransformerEncoder(
+        model,
+        name=name,
+        last_layer=last_layer,
+        device=device,
+        dtype=dtype,
+        batch_size=batch_size,
+        spec=kept_spec,
+    )
+
+
+def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
+    """By name, up the class's ancestors: no need to import the library to see it is not one."""
+    return not isinstance(value, type) and any(
+        base.__name__ == "SentenceTransformer"
+        and base.__module__.partition(".")[0] == "sentence_transformers"
+        for base in type(value).__mro__
+    )

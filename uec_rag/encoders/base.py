@@ -1,0 +1,249 @@
+"""What an encoder is, what it gives, and the checks on everything that goes in and comes out."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+Role: TypeAlias = Literal["query", "passage"]
+"""Models prompt a question and a passage differently."""
+
+LastLayer: TypeAlias = Literal["projection", "ffn"]
+"""Which linear layer of the network the Laplace posterior is about."""
+
+Float32Array: TypeAlias = npt.NDArray[np.float32]
+
+_ROLES = ("query", "passage")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Embeddings of n texts, with the input of the model's last linear layer.
+
+    Attributes
+    ----------
+    embedding
+        (n, d) float32, rows of unit length.
+    features
+        (n, m) float32: the input h of the last linear layer W (d, m), scaled per text so that a
+        change dW of the weights changes the embedding by `gain * (dW @ features)`, up to the part
+        of the network that is kept fixed (the length of the vector, a LayerNorm's statistics).
+        Without a linear layer of its own a model has W = identity, and features is embedding.
+    """
+
+    embedding: Float32Array
+    features: Float32Array
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.embedding)
+
+
+class Encoder(Protocol):
+    """One embedding model: texts in, unit vectors and last-layer features out.
+
+    Attributes
+    ----------
+    name
+        Readable; used in reports and to give pairs per encoder.
+    revision
+        sha256 (hex) over weights, configuration, prompts and last layer; "" where these cannot be
+        known, as behind an API.
+    dimension
+        d, length of an embedding.
+    feature_dimension
+        m, length of the last layer's input.
+    gain
+        (d,) float32: what multiplies each row of W on its way out; ones for a closing linear layer.
+    spec
+        What `load_encoder` rebuilds this encoder from; None where nothing on disk can.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def revision(self) -> str: ...  # noqa: D102
+    @property
+    def dimension(self) -> int: ...  # noqa: D102
+    @property
+    def feature_dimension(self) -> int: ...  # noqa: D102
+    @property
+    def gain(self) -> Float32Array: ...  # noqa: D102
+    @property
+    def spec(self) -> str | None: ...  # noqa: D102
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages."""
+        ...
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts without blocking the event loop."""
+        ...
+
+
+_MEMBERS = (
+    "name",
+    "revision",
+    "dimension",
+    "feature_dimension",
+    "gain",
+    "spec",
+    "encode",
+    "aencode",
+)
+
+
+def is_encoder(value: object) -> TypeGuard[Encoder]:
+    """Whether a value has every member of `Encoder`; looks without computing any of them."""
+    missing = object()
+    return not isinstance(value, type) and all(
+        inspect.getattr_static(value, member, missing) is not missing for member in _MEMBERS
+    )
+
+
+def check_role(role: str) -> None:
+    """Raise ValueError unless role is "query" or "passage"."""
+    if role not in _ROLES:
+        raise ValueError(f"role must be one of {_ROLES}, got {role!r}")
+
+
+def check_texts(texts: Sequence[str], argument: str = "texts") -> list[str]:
+    """Check that texts are non-blank strings, before any model runs.
+
+    Parameters
+    ----------
+    texts
+        Any sequence of strings; empty is fine.
+    argument
+        What the caller calls it, for the message.
+
+    Returns
+    -------
+    list of str
+        The same texts.
+
+    Raises
+    ------
+    TypeError
+        If texts is one string, or not a sequence, or holds something that is not a string.
+    ValueError
+        If a text is empty or only white space.
+
+    Examples
+    --------
+    >>> check_texts(("a", "b"))
+    ['a', 'b']
+    >>> check_texts("a")
+    Traceback (most recent call last):
+    TypeError: texts must be a list of strings, got one string 'a'; write ['a'] for a single text
+    """
+    if isinstance(texts, str):
+        short = texts if len(texts) <= 40 else texts[:37] + "..."
+        raise TypeError(
+            f"{argument} must be a list of strings, got one string {short!r}; "
+            f"write [{short!r}] for a single text"
+        )
+    try:
+        checked = list(texts)
+    except TypeError:
+        raise TypeError(
+            f"{argument} must be a list of strings, got {type(texts).__name__}"
+        ) from None
+    for index, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{argument}[{index}] must be a string, got {type(text).__name__}: {text!r:.60}"
+            )
+        if not text or text.isspace():
+            raise ValueError(f"{argument}[{index}] is empty or only white space; remove it first")
+    return checked
+
+
+def check_vectors(
+    vectors: object, *, rows: int, encoder: str, dimension: int | None = None
+) -> Float32Array:
+    """Check what an encoder returned and scale its rows to unit length.
+
+    Parameters
+    ----------
+    vectors
+        Anything array-like: (rows, d) array, list of lists, tensor.
+    rows
+        Number of texts that were given.
+    encoder
+        Name of the encoder, for the message.
+    dimension
+        Width of its earlier vectors; None where these are the first.
+
+    Returns
+    -------
+    (rows, d) float32
+        Rows of unit length.
+
+    Raises
+    ------
+    TypeError
+        If these are not real numbers.
+    ValueError
+        If the shape is not (rows, dimension), a value is NaN or infinite, or a row is zero.
+    """
+    array = _as_floats(vectors, encoder)
+    if array.ndim != 2:
+        raise ValueError(
+            f"encoder {encoder!r} returned an array of shape {array.shape} for {rows} texts; "
+            f"expected two dimensions: ({rows}, d)"
+        )
+    if len(array) != rows:
+        raise ValueError(
+            f"encoder {encoder!r} returned {len(array)} vectors for {rows} texts; "
+            "expected one vector per text"
+        )
+    width = array.shape[1]
+    if width == 0 or (dimension is not None and width != dimension):
+        expected = "at least 1" if dimension is None else f"{dimension}, as in earlier calls"
+        raise ValueError(
+            f"encoder {encoder!r} returned vectors of width {width}; expected {expected}"
+        )
+    finite = np.isfinite(array).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"encoder {encoder!r} returned NaN or infinity for {rows - int(finite.sum())} of "
+            f"{rows} texts, first in row {row}; expected finite numbers"
+        )
+    return _unit_rows(array, encoder)
+
+
+def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
+    if hasattr(vectors, "detach"):  # a tensor, wherever it lives and whatever its precision
+        vectors = vectors.detach().cpu().float().numpy()
+    try:
+        array = np.asarray(vectors)
+    except ValueError as error:  # rows of different width
+        raise ValueError(
+            f"encoder {encoder!r} returned rows that do not form an array ({error}); "
+            "expected vectors of one width"
+        ) from None
+    if array.dtype.kind not in "fiu":
+        raise TypeError(
+            f"encoder {encoder!r} returned {type(vectors).__name__} of {array.dtype}; "
+            "expected an array of real numbers, one row per text"
+        )
+    return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
+
+
+def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
+    # Dividing by the largest entry first keeps the squares from overflowing or vanishing.
+    largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
+    if len(array) and largest.min() == 0.0:
+        row = int(np.argmin(largest[:, 0]))
+        raise ValueError(
+            f"encoder {encoder!r} returned a vector of zeros in row {row}; "
+            "expected vectors with a direction"
+        )
+    scaled = array / largest
+    unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
+    return unit

@@ -1,0 +1,232 @@
+"""Encoders of which only the vectors are seen: functions, APIs, embeddings of a framework."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeGuard
+
+import numpy as np
+
+from uec_rag.encoders.base import (
+    Encoded,
+    Float32Array,
+    Role,
+    check_role,
+    check_texts,
+    check_vectors,
+)
+
+_QUERIES_AT_ONCE = 16  # asynchronous single-query calls in flight; APIs refuse crowds
+
+
+class LangChainEmbeddings(Protocol):
+    """The two methods that make an object a LangChain `Embeddings`."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages."""
+        ...
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query."""
+        ...
+
+
+class LlamaIndexEmbedding(Protocol):
+    """The two methods that make an object a LlamaIndex `BaseEmbedding`."""
+
+    def get_text_embedding_batch(
+        self, texts: list[str], show_progress: bool = False
+    ) -> list[list[float]]:
+        """Embed passages."""
+        ...
+
+    def get_query_embedding(self, query: str) -> list[float]:
+        """Embed one query."""
+        ...
+
+
+def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:
+    """Whether a value has the methods of LangChain's `Embeddings`."""
+    return _has_methods(value, "embed_documents", "embed_query")
+
+
+def is_llama_index(value: object) -> TypeGuard[LlamaIndexEmbedding]:
+    """Whether a value has the methods of LlamaIndex's `BaseEmbedding`."""
+    return _has_methods(value, "get_text_embedding_batch", "get_query_embedding")
+
+
+def _has_methods(value: object, *names: str) -> bool:
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in names
+    )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """How to get vectors for many passages or queries; the last two where there is a native way."""
+
+    passages: Callable[[list[str], bool], object]
+    queries: Callable[[list[str], bool], object]
+    apassages: Callable[[list[str]], Awaitable[object]] | None = None
+    aqueries: Callable[[list[str]], Awaitable[object]] | None = None
+
+
+class BlackBoxEncoder:
+    """An encoder made of anything that turns a list of strings into vectors.
+
+    Its last layer is the identity on its output, so `features` is `embedding`. Its dimension is
+    known after the first vectors; asking for it earlier embeds one short text.
+
+    Parameters
+    ----------
+    source
+        A LangChain `Embeddings`, a LlamaIndex `BaseEmbedding` or a callable(list[str]) that
+        returns an (n, d) array. Framework embeddings use their own query method and their own
+        asynchronous methods.
+    name
+        By default the model name that a framework embedding carries, the function's `__name__`,
+        or the class's name.
+
+    Raises
+    ------
+    TypeError
+        If source is none of these.
+
+    Examples
+    --------
+    >>> def letters(texts):
+    ...     return [[len(text), text.count("e")] for text in texts]
+    >>> encoder = BlackBoxEncoder(letters)
+    >>> encoder.name
+    'letters'
+    >>> encoder.encode(["three"], "passage").embedding.round(2)
+    array([[0.93, 0.37]], dtype=float32)
+    """
+
+    revision = ""
+    spec = None
+
+    def __init__(
+        self,
+        source: LangChainEmbeddings | LlamaIndexEmbedding | Callable[[list[str]], object],
+        *,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or _name_of(source)
+        self._source = _source_of(source)
+        self._dimension: int | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors."""
+        if self._dimension is None:
+            self.encode(["dimension"], "passage")
+        assert self._dimension is not None
+        return self._dimension
+
+    @property
+    def feature_dimension(self) -> int:
+        """The last layer is the identity: as wide as the embedding."""
+        return self.dimension
+
+    @property
+    def gain(self) -> Float32Array:
+        """Ones."""
+        return np.ones(self.dimension, dtype=np.float32)
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If texts, role or the vectors that come back are not what they must be.
+        """
+        checked = _check_input(texts, role)
+        if not checked:
+            return self._nothing(self.dimension)
+        embed = self._source.queries if role == "query" else self._source.passages
+        return self._encoded(embed(checked, show_progress), len(checked))
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts; through the framework's own asynchronous method where it has one."""
+        checked = _check_input(texts, role)
+        embed = self._source.aqueries if role == "query" else self._source.apassages
+        if embed is None or not checked:
+            return await asyncio.to_thread(self.encode, checked, role)
+        return self._encoded(await embed(checked), len(checked))
+
+    def _encoded(self, vectors: object, rows: int) -> Encoded:
+        embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)
+        self._dimension = embedding.shape[1]
+        return Encoded(embedding, embedding)
+
+    @staticmethod
+    def _nothing(dimension: int) -> Encoded:
+        empty = np.zeros((0, dimension), dtype=np.float32)
+        return Encoded(empty, empty)
+
+
+def _check_input(texts: Sequence[str], role: Role) -> list[str]:
+    check_role(role)
+    return check_texts(texts)
+
+
+def _name_of(source: object) -> str:
+    if is_langchain(source) or is_llama_index(source):
+        for attribute in ("model_name", "model"):
+            value = getattr(source, attribute, None)
+            if isinstance(value, str) and value not in ("", "unknown"):
+                return value.rstrip("/").rpartition("/")[2]
+        return type(source).__name__
+    if isinstance(source, functools.partial):
+        return _name_of(source.func)
+    name = getattr(source, "__name__", type(source).__name__)
+    return "callable" if name == "<lambda>" else str(name)
+
+
+def _source_of(source: object) -> _Source:
+    if is_langchain(source):
+        return _langchain_source(source)
+    if is_llama_index(source):
+        return _llama_index_source(source)
+    if callable(source) and not isinstance(source, type):
+        return _Source(lambda texts, _: source(texts), lambda texts, _: source(texts))
+    raise TypeError(
+        f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
+        "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"
+    )
+
+
+def _langchain_source(model: LangChainEmbeddings) -> _Source:
+    apassages = getattr(model, "aembed_documents", None)
+    aquery = getattr(model, "aembed_query", None)
+    return _Source(
+        lambda texts, _: model.embed_documents(texts),
+        lambda texts, _: [model.embed_query(text) for text in texts],
+        apassages,
+        None if aquery is None else functools.partial(_each, aquery),
+    )
+
+
+def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
+    apassages = getattr(model, "aget_text_embedding_batch", None)
+    aquery = getattr(model, "aget_query_embedding", None)
+    return _Source(
+        lambda texts, progress: model.get_text_embedding_batch(texts, show_progress=progress),
+        lambda texts, _: [model.get_query_embedding(text) for text in texts],
+        apassages,
+        None if aquery is None else functools.partial(_each, aquery),
+    )
+
+
+async def _each(embed: Callable[[str], Awaitable[object]], texts: list[str]) -> list[object]:
+    """One awaited call per text, a few at a time, results in order."""
+    gate = asyncio.Semaphore(_QUERIES_AT_ONCE)
+
+    async def one(text: str) -> object:
+        async with gate:
+            return await embed(text)
+
+    return list(await asyncio.gather(*(one(text) for text in texts)))

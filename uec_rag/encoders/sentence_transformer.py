@@ -1,0 +1,237 @@
+"""Encoders made of a SentenceTransformer: from the hub, from a folder, or one already in memory."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from uec_rag.encoders.base import (
+    Encoded,
+    Float32Array,
+    LastLayer,
+    Role,
+    check_role,
+    check_texts,
+    check_vectors,
+)
+from uec_rag.encoders.last_layer import LastLayerTap, attach
+from uec_rag.encoders.prompts import prompts_of
+from uec_rag.encoders.revision import revision_of
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
+
+_HUB_TIMEOUT = 5.0  # seconds to wait for a sign of life
+
+
+class SentenceTransformerEncoder:
+    """An encoder around a SentenceTransformer.
+
+    Parameters
+    ----------
+    model_or_name
+        Hub name, local folder, or a SentenceTransformer.
+    name
+        By default the last part of the hub name or folder.
+    last_layer
+        "projection": the model's closing linear Dense where it has one, else the identity on the
+        pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
+        their kin).
+    device
+        "cpu", "cuda", "mps"; by default the best there is. Leave None for a model in memory to
+        keep it where it is.
+    dtype
+        By default float16 on an accelerator and float32 on a CPU; a model in memory keeps its own.
+    batch_size
+        Texts per forward pass; batches are formed by length.
+    query_prompt, passage_prompt
+        What to put before each text. By default the model's own configuration, else the prompt of
+        a known family (e5, bge, arctic-embed), else nothing. "" switches a prompt off.
+    spec
+        What `load_encoder` rebuilds this encoder from; by default the name or folder.
+
+    Raises
+    ------
+    FileNotFoundError, OSError
+        If there is no such folder, or no such model on the hub, or the hub is out of reach.
+    ValueError
+        If the model has no last layer of the kind asked for, or an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        model_or_name: "str | Path | SentenceTransformer",
+        *,
+        name: str | None = None,
+        last_layer: LastLayer = "projection",
+        device: str | None = None,
+        dtype: Precision | None = None,
+        batch_size: int = 32,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        spec: str | None = None,
+    ) -> None:
+        _check_settings(last_layer, dtype, batch_size)
+        given = isinstance(model_or_name, (str, Path))
+        model = _load(str(model_or_name), device) if given else model_or_name
+        assert not isinstance(model, (str, Path))
+        source = str(model_or_name) if given else _origin(model)
+        own_prompts = query_prompt is None and passage_prompt is None
+        found = prompts_of(model, source)
+        self.prompts: dict[Role, str] = {
+            "query": found["query"] if query_prompt is None else query_prompt,
+            "passage": found["passage"] if passage_prompt is None else passage_prompt,
+        }
+        self.name = name or Path(source).name or "sentence-transformer"
+        self.spec = spec or (source or None if own_prompts else None)
+        self.last_layer: LastLayer = last_layer
+        self.batch_size = batch_size
+        self.model = model
+        # Of the weights as they were stored: a cast to half precision must not change it, or an
+        # index made on a GPU would be refused on a CPU.
+        self.revision = revision_of(model, self.prompts, last_layer)
+        _place(model, device, dtype, loaded_here=given)
+        self._tap: LastLayerTap = attach(model, last_layer)
+        self._lock = threading.Lock()
+        # One short text tells the width, and at once whether the model works in this precision.
+        self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
+
+    @property
+    def feature_dimension(self) -> int:
+        """m, length of the last layer's input."""
+        return self._tap.feature_dimension or self.dimension
+
+    @property
+    def gain(self) -> Float32Array:
+        """(d,): ones, or the last LayerNorm's weight for `last_layer="ffn"`."""
+        return np.ones(self.dimension, np.float32) if self._tap.gain is None else self._tap.gain
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages; the model cuts off what is too long for it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If texts or role are not what they must be, or the model returns NaN, infinity or zeros.
+        """
+        check_role(role)
+        checked = check_texts(texts)
+        if not checked:
+            return Encoded(
+                np.zeros((0, self.dimension), dtype=np.float32),
+                np.zeros((0, self.feature_dimension), dtype=np.float32),
+            )
+        return self._encode(checked, role, show_progress)
+
+    def _encode(self, texts: list[str], role: Role, show_progress: bool) -> Encoded:
+        encode = self.model.encode_query if role == "query" else self.model.encode_document
+        # A tokenizer changes its own padding while it works: one thread at a time.
+        with self._lock, self._tap.recording():
+            output = encode(
+                texts,
+                prompt=self.prompts[role],
+                batch_size=self.batch_size,
+                show_progress_bar=show_progress,
+                truncate_dim=self._tap.output_width,
+            )
+        vectors, features = self._tap.split(np.asarray(output, dtype=np.float32))
+        embedding = check_vectors(vectors, rows=len(texts), encoder=self.name)
+        return Encoded(embedding, embedding if features is None else features)
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts in a thread."""
+        return await asyncio.to_thread(self.encode, texts, role)
+
+
+def _check_settings(last_layer: str, dtype: str | None, batch_size: int) -> None:
+    if last_layer not in ("projection", "ffn"):
+        raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
+    if dtype not in (None, "float32", "float16", "bfloat16"):
+        raise ValueError(f"dtype must be 'float32', 'float16' or 'bfloat16', got {dtype!r}")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
+
+
+def _load(source: str, device: str | None) -> "SentenceTransformer":
+    """Load from a folder or the hub; what is not there is found out within seconds."""
+    from uec_rag.environment import shield_from_broken_torchvision
+
+    folder = Path(source).expanduser()
+    if not folder.is_dir() and _looks_like_a_path(source):
+        raise FileNotFoundError(
+            f"no encoder in {source!r}: no such folder (a hub name has the form 'owner/model')"
+        )
+    shield_from_broken_torchvision()
+    from sentence_transformers import SentenceTransformer
+
+    with _quiet_weight_loading():
+        if folder.is_dir():
+            return SentenceTransformer(str(folder), device=device)
+        try:
+            return SentenceTransformer(
+                source, device=device, local_files_only=not _hub_is_reachable()
+            )
+        except OSError as error:
+            raise OSError(
+                f"cannot load encoder {source!r}: it is not a local folder, and there is no such "
+                "model on the hub or the hub is out of reach. Check the spelling, the network "
+                "(HF_ENDPOINT for a mirror, HF_TOKEN for a private model), or give the path of a "
+                "downloaded model, or a model that comes from the package index such as "
+                "'pypi:wordllama'"
+            ) from error
+
+
+def _looks_like_a_path(source: str) -> bool:
+    return source.startswith((".", "~", "/")) or "\\" in source or source.count("/") > 1
+
+
+def _hub_is_reachable() -> bool:
+    """One request without retries: the hub's own client tries for over a minute when offline."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
+    except Exception:  # which type depends on the hub client's HTTP library
+        return False
+    return True
+
+
+@contextmanager
+def _quiet_weight_loading() -> Iterator[None]:
+    """Keep transformers from drawing a progress bar for a load of a second."""
+    from transformers.utils import logging
+
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _origin(model: "SentenceTransformer") -> str:
+    """Name or folder that a model in memory says it was loaded from; "" where it does not say."""
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+    return str(getattr(config, "_name_or_path", "") or "")
+
+
+def _place(
+    model: "SentenceTransformer", device: str | None, dtype: Precision | None, *, loaded_here: bool
+) -> None:
+    import torch
+
+    if device is not None:
+        model.to(device)
+    if dtype is None and loaded_here:
+        dtype = "float32" if model.device.type == "cpu" else "float16"
+    if dtype is not None:
+        model.to(getattr(torch, dtype))
