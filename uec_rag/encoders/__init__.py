@@ -20,6 +20,8 @@ from uec_rag.encoders.black_box import (
     is_langchain,
     is_llama_index,
 )
+from uec_rag.encoders.cache import CachedEncoder
+from uec_rag.encoders.pypi import EMBEDDED, pypi_folder
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ EncoderLike: TypeAlias = (
 """Whatever `load_encoder` makes an encoder of."""
 
 __all__ = [
+    "EMBEDDED",
     "BlackBoxEncoder",
+    "CachedEncoder",
     "Encoded",
     "Encoder",
     "EncoderLike",
@@ -110,8 +114,6 @@ def _white_box(
     if isinstance(spec, str):
         scheme, _, rest = spec.partition(":")
         if scheme == "pypi":
-            from uec_rag.encoders.pypi import pypi_folder
-
             model, name, kept_spec = pypi_folder(rest), rest, spec
         elif scheme == "hf":
             model = rest
