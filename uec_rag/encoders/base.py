@@ -19,7 +19,7 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 _ROLES = ("query", "passage")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Encoded:
     """Embeddings of n texts, with the input of the model's last linear layer.
 
@@ -130,7 +130,7 @@ def check_texts(texts: Sequence[str], argument: str = "texts") -> list[str]:
     TypeError
         If texts is one string, or not a sequence, or holds something that is not a string.
     ValueError
-        If a text is empty or only white space.
+        If a text is empty, only white space, or holds half a surrogate pair.
 
     Examples
     --------
@@ -159,6 +159,13 @@ def check_texts(texts: Sequence[str], argument: str = "texts") -> list[str]:
             )
         if not text or text.isspace():
             raise ValueError(f"{argument}[{index}] is empty or only white space; remove it first")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # tokenizers and databases fail on it later
+            raise ValueError(
+                f"{argument}[{index}] is not valid Unicode ({error.reason}, at character "
+                f"{error.start}); clean it with text.encode('utf-8', 'replace').decode()"
+            ) from None
     return checked
 
 

@@ -195,7 +195,7 @@ def _keys(texts: list[str], role: Role) -> list[bytes]:
     keys = []
     for text in texts:
         digest = prefix.copy()
-        digest.update(text.encode("utf-8", "surrogatepass"))
+        digest.update(text.encode())
         keys.append(digest.digest())
     return keys
 

@@ -81,7 +81,7 @@ class LastLayerTap:
         """Separate what the model returned while recording into embedding and features."""
         if self.feature_dimension is None:
             return output, None
-        return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :]
+        return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :].copy()
 
 
 def attach(model: "SentenceTransformer", last_layer: LastLayer) -> LastLayerTap:

@@ -78,10 +78,11 @@ class SentenceTransformerEncoder:
         spec: str | None = None,
     ) -> None:
         _check_settings(last_layer, dtype, batch_size)
-        given = isinstance(model_or_name, (str, Path))
-        model = _load(str(model_or_name), device) if given else model_or_name
-        assert not isinstance(model, (str, Path))
-        source = str(model_or_name) if given else _origin(model)
+        loaded_here = isinstance(model_or_name, (str, Path))
+        if isinstance(model_or_name, (str, Path)):
+            source, model = _load(model_or_name, device)
+        else:
+            source, model = _origin(model_or_name), model_or_name
         own_prompts = query_prompt is None and passage_prompt is None
         found = prompts_of(model, source)
         self.prompts: dict[Role, str] = {
@@ -89,14 +90,14 @@ class SentenceTransformerEncoder:
             "passage": found["passage"] if passage_prompt is None else passage_prompt,
         }
         self.name = name or Path(source).name or "sentence-transformer"
-        self.spec = spec or (source or None if own_prompts else None)
+        self.spec = spec or (source if own_prompts else "") or None
         self.last_layer: LastLayer = last_layer
         self.batch_size = batch_size
         self.model = model
         # Of the weights as they were stored: a cast to half precision must not change it, or an
         # index made on a GPU would be refused on a CPU.
         self.revision = revision_of(model, self.prompts, last_layer)
-        _place(model, device, dtype, loaded_here=given)
+        _place(model, device, dtype, loaded_here=loaded_here)
         self._tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
         # One short text tells the width, and at once whether the model works in this precision.
@@ -158,33 +159,52 @@ def _check_settings(last_layer: str, dtype: str | None, batch_size: int) -> None
         raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
 
 
-def _load(source: str, device: str | None) -> "SentenceTransformer":
-    """Load from a folder or the hub; what is not there is found out within seconds."""
+def _load(given: str | Path, device: str | None) -> "tuple[str, SentenceTransformer]":
+    """Load from a folder or the hub; what is not there is found out within seconds.
+
+    Returns the hub name or the folder's absolute path, and the model.
+    """
     from uec_rag.environment import shield_from_broken_torchvision
 
-    folder = Path(source).expanduser()
-    if not folder.is_dir() and _looks_like_a_path(source):
+    folder = Path(given).expanduser().absolute()
+    name = str(given)
+    if not folder.is_dir() and (isinstance(given, Path) or _looks_like_a_path(name)):
         raise FileNotFoundError(
-            f"no encoder in {source!r}: no such folder (a hub name has the form 'owner/model')"
+            f"cannot load encoder {name!r}: there is no folder {folder}; a hub name has the form "
+            "owner/model"
         )
     shield_from_broken_torchvision()
     from sentence_transformers import SentenceTransformer
 
     with _quiet_weight_loading():
         if folder.is_dir():
-            return SentenceTransformer(str(folder), device=device)
-        try:
-            return SentenceTransformer(
-                source, device=device, local_files_only=not _hub_is_reachable()
-            )
-        except OSError as error:
-            raise OSError(
-                f"cannot load encoder {source!r}: it is not a local folder, and there is no such "
-                "model on the hub or the hub is out of reach. Check the spelling, the network "
-                "(HF_ENDPOINT for a mirror, HF_TOKEN for a private model), or give the path of a "
-                "downloaded model, or a model that comes from the package index such as "
-                "'pypi:wordllama'"
-            ) from error
+            return str(folder), _load_folder(SentenceTransformer, folder, device)
+        return name, _load_from_hub(SentenceTransformer, name, device)
+
+
+def _load_folder(
+    loader: "type[SentenceTransformer]", folder: Path, device: str | None
+) -> "SentenceTransformer":
+    try:
+        return loader(str(folder), device=device)
+    except (OSError, ValueError, KeyError) as error:
+        raise OSError(
+            f"folder {folder} holds no model that sentence-transformers can load: {error}"
+        ) from error
+
+
+def _load_from_hub(
+    loader: "type[SentenceTransformer]", name: str, device: str | None
+) -> "SentenceTransformer":
+    try:
+        return loader(name, device=device, local_files_only=not _hub_is_reachable())
+    except OSError as error:
+        raise OSError(
+            f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
+            "on the hub or the hub is out of reach. Check the spelling, the network (HF_ENDPOINT "
+            "for a mirror, HF_TOKEN for a private model), or give the path of a downloaded model, "
+            "or a model that comes from the package index such as 'pypi:wordllama'"
+        ) from error
 
 
 def _looks_like_a_path(source: str) -> bool:

@@ -1,0 +1,109 @@
+"""Tiny random models: real transformers and tokenizers, a few thousand weights each."""
+
+import string
+
+import numpy as np
+import pytest
+
+TEXTS = [
+    "a cat",
+    "the dog sat on the mat and looked at the moon for hours",
+    "wing",
+    "heat flows from hot to cold",
+    "what is a cat?",
+]
+
+
+@pytest.fixture(scope="session")
+def texts():
+    return list(TEXTS)
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory):
+    """A random 2-layer BERT and its WordPiece tokenizer, as transformers saves them."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("bert")
+    letters = string.ascii_lowercase + string.digits + string.punctuation
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog", "query", "passage"]
+    vocab = folder / "vocab.txt"
+    vocab.write_text("\n".join([*words, *letters, *(f"##{letter}" for letter in letters)]))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocab.read_text().split("\n")),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+    )
+    model = BertModel(config)
+    with torch.no_grad():  # weights that a trained LayerNorm might have, rather than ones and zeros
+        for name, weight in model.named_parameters():
+            if "LayerNorm" in name:
+                weight.add_(0.3 * torch.randn_like(weight))
+    model.save_pretrained(folder)
+    BertTokenizerFast(str(vocab)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(bert_folder):
+    """Factory: a SentenceTransformer around the tiny BERT, with the closing modules asked for."""
+
+    def build(pooling="mean", dense=None, normalize=True, **options):
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import (
+            Dense,
+            Normalize,
+            Pooling,
+            Transformer,
+        )
+
+        torch.manual_seed(1)
+        modules = [Transformer(str(bert_folder)), Pooling(16, pooling)]
+        if dense is not None:
+            activation = dense.pop("activation_function", None)
+            modules.append(Dense(16, activation_function=activation, **dense))
+        if normalize:
+            modules.append(Normalize())
+        return SentenceTransformer(modules=modules, device="cpu", **options)
+
+    return build
+
+
+@pytest.fixture
+def saved(tiny, tmp_path):
+    """Factory: the folder of a saved tiny model."""
+
+    def save(name, **options):
+        folder = tmp_path / name
+        tiny(**options).save(str(folder))
+        return folder
+
+    return save
+
+
+def hashed_vectors(texts, dimension=8):
+    """A deterministic stand-in for a remote model: one random vector per text."""
+    seeds = [list(text.encode()) for text in texts]
+    return np.array([np.random.default_rng(seed).standard_normal(dimension) for seed in seeds])
+
+
+@pytest.fixture
+def remote():
+    """A callable that embeds, and remembers what it was asked."""
+    return Remote()
+
+
+class Remote:
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, texts):
+        self.calls.append(list(texts))
+        return hashed_vectors(texts)

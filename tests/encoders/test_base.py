@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from uec_rag.encoders import BlackBoxEncoder, check_texts, check_vectors
+from uec_rag.encoders.base import check_role, is_encoder
+
+
+def test_a_single_string_is_refused_with_a_hint():
+    with pytest.raises(TypeError, match=r"got one string 'hello'; write \['hello'\]"):
+        check_texts("hello")
+
+
+def test_a_non_string_is_refused_with_its_index_and_type():
+    with pytest.raises(TypeError, match=r"texts\[1\] must be a string, got int: 3"):
+        check_texts(["a", 3])
+
+
+@pytest.mark.parametrize("value", [None, 3, b"bytes"])
+def test_what_is_no_list_of_strings_is_refused(value):
+    with pytest.raises(TypeError, match=r"queries(\[0\])? must be a"):
+        check_texts(value, "queries")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u00a0"])
+def test_a_blank_text_is_refused_with_its_index(blank):
+    with pytest.raises(ValueError, match=r"texts\[2\] is empty or only white space"):
+        check_texts(["a", "b", blank])
+
+
+def test_half_a_surrogate_pair_is_refused_with_its_place():
+    with pytest.raises(ValueError, match=r"texts\[0\] is not valid Unicode .* character 2"):
+        check_texts(["ab\ud800"])
+
+
+def test_any_sequence_of_strings_is_fine_and_so_is_none_at_all():
+    assert check_texts(("a", "b")) == ["a", "b"]
+    assert check_texts([]) == []
+    assert check_texts(np.array(["x", "y"])) == ["x", "y"]
+
+
+def test_an_unknown_role_is_refused():
+    with pytest.raises(ValueError, match="got 'document'"):
+        check_role("document")
+
+
+def good(rows=3, width=4):
+    return np.arange(1.0, rows * width + 1).reshape(rows, width)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "error", "message"),
+    [
+        (good(2), ValueError, "'api' returned 2 vectors for 3 texts"),
+        (good()[0], ValueError, r"'api' returned an array of shape \(4,\) .* expected two"),
+        (good()[None], ValueError, r"shape \(1, 3, 4\)"),
+        (good(width=5), ValueError, "'api' returned vectors of width 5; expected 4"),
+        (np.ones((3, 0)), ValueError, "width 0"),
+        (good() * [[1], [np.nan], [1]], ValueError, "for 1 of 3 texts, first in row 1"),
+        (good() * [[1], [np.inf], [np.nan]], ValueError, "for 2 of 3 texts, first in row 1"),
+        (good() * [[1], [1], [0]], ValueError, "vector of zeros in row 2"),
+        ([[1.0, 2.0], [1.0]], ValueError, "'api' returned rows that do not form an array"),
+        ([["a"], ["b"], ["c"]], TypeError, "expected an array of real numbers"),
+        (None, TypeError, "'api' returned NoneType"),
+        (good() * 1j, TypeError, "complex"),
+    ],
+)
+def test_bad_vectors_are_refused_naming_encoder_given_and_expected(vectors, error, message):
+    with pytest.raises(error, match=message):
+        check_vectors(vectors, rows=3, encoder="api", dimension=4)
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(0, 5), st.integers(1, 8)),
+        elements=st.floats(-1e300, 1e300).filter(bool),
+    )
+)
+def test_rows_of_any_size_come_out_with_unit_length_and_the_same_direction(vectors):
+    unit = check_vectors(vectors, rows=len(vectors), encoder="api")
+    assert unit.dtype == np.float32
+    assert unit.shape == vectors.shape
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
+    scaled = vectors / np.abs(vectors).max(axis=1, keepdims=True)
+    expected = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, expected, atol=1e-7)
+
+
+def test_lists_integers_half_precision_and_tensors_are_vectors_too():
+    import torch
+
+    expected = [[0.6, 0.8]]
+    for vectors in (
+        [[3, 4]],
+        np.array([[3, 4]], dtype=np.float16),
+        torch.tensor([[3.0, 4.0]], dtype=torch.bfloat16, requires_grad=True),
+    ):
+        unit = check_vectors(vectors, rows=1, encoder="api")
+        np.testing.assert_allclose(unit, expected, rtol=1e-6)
+
+
+def test_an_encoder_is_recognised_without_computing_its_members(remote):
+    encoder = BlackBoxEncoder(remote)
+    assert is_encoder(encoder)
+    assert remote.calls == []
+    assert not is_encoder(remote)
+    assert not is_encoder(BlackBoxEncoder)

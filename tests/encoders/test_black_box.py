@@ -1,0 +1,177 @@
+import asyncio
+import functools
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.embeddings import MockEmbedding
+
+from uec_rag.encoders import BlackBoxEncoder
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def embed(texts):
+    return [[len(text), 1.0] for text in texts]
+
+
+class Service:
+    model_name = "not a framework's attribute"
+
+    def __call__(self, texts):
+        return embed(texts)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (embed, "embed"),
+        (lambda texts: embed(texts), "callable"),
+        (functools.partial(embed), "embed"),
+        (functools.partial(lambda texts: embed(texts)), "callable"),
+        (Service(), "Service"),
+        (DeterministicFakeEmbedding(size=4), "DeterministicFakeEmbedding"),
+        (MockEmbedding(embed_dim=4), "MockEmbedding"),
+        (MockEmbedding(embed_dim=4, model_name="vendor/embed-3"), "embed-3"),
+    ],
+)
+def test_a_black_box_is_named_after_what_it_wraps(source, name):
+    assert BlackBoxEncoder(source).name == name
+    assert BlackBoxEncoder(source, name="mine").name == "mine"
+
+
+def test_a_callable_gives_unit_vectors_that_are_their_own_features(remote, texts):
+    encoder = BlackBoxEncoder(remote)
+    encoded = encoder.encode(texts, "passage")
+    np.testing.assert_allclose(np.linalg.norm(encoded.embedding, axis=1), 1, rtol=1e-6)
+    assert encoded.features is encoded.embedding
+    assert remote.calls == [texts]
+    assert (encoder.dimension, encoder.feature_dimension) == (8, 8)
+    np.testing.assert_array_equal(encoder.gain, np.ones(8))
+    assert (encoder.revision, encoder.spec) == ("", None)
+
+
+def test_the_dimension_is_learnt_from_the_first_vectors(remote):
+    encoder = BlackBoxEncoder(remote)
+    encoder.encode(["a"], "query")
+    assert encoder.dimension == 8
+    assert len(remote.calls) == 1
+    assert BlackBoxEncoder(remote).dimension == 8
+
+
+def test_no_texts_give_no_rows_of_the_right_width(remote):
+    encoded = BlackBoxEncoder(remote).encode([], "passage")
+    assert encoded.embedding.shape == encoded.features.shape == (0, 8)
+
+
+def test_vectors_that_change_their_width_are_refused():
+    encoder = BlackBoxEncoder(lambda texts: np.ones((len(texts), len(texts))))
+    encoder.encode(["a", "b"], "passage")
+    with pytest.raises(ValueError, match="width 3; expected 2, as in earlier calls"):
+        encoder.encode(["a", "b", "c"], "passage")
+
+
+def test_texts_are_checked_before_the_model_is_asked(remote):
+    encoder = BlackBoxEncoder(remote)
+    with pytest.raises(ValueError, match=r"texts\[1\] is empty"):
+        encoder.encode(["a", ""], "passage")
+    with pytest.raises(ValueError, match="role must be"):
+        encoder.encode(["a"], "title")
+    assert remote.calls == []
+
+
+@pytest.mark.parametrize("source", [3, None, Embeddings, object()])
+def test_what_cannot_embed_is_refused(source):
+    with pytest.raises(TypeError, match="expected a LangChain Embeddings"):
+        BlackBoxEncoder(source)
+
+
+class LangChain(Embeddings):
+    """Asymmetric, and with asynchronous methods of its own."""
+
+    def __init__(self):
+        self.used = []
+
+    def embed_documents(self, texts):
+        self.used.append("embed_documents")
+        return [[1.0, float(len(text))] for text in texts]
+
+    def embed_query(self, text):
+        self.used.append("embed_query")
+        return [float(len(text)), 1.0]
+
+    async def aembed_documents(self, texts):
+        self.used.append("aembed_documents")
+        return [[1.0, float(len(text))] for text in texts]
+
+    async def aembed_query(self, text):
+        self.used.append("aembed_query")
+        await asyncio.sleep(0.01 / len(text))
+        return [float(len(text)), 1.0]
+
+
+class LlamaIndex(BaseEmbedding):
+    """The same for LlamaIndex."""
+
+    def _get_query_embedding(self, query):
+        return [float(len(query)), 1.0]
+
+    async def _aget_query_embedding(self, query):
+        await asyncio.sleep(0.01 / len(query))
+        return [float(len(query)), 1.0]
+
+    def _get_text_embedding(self, text):
+        return [1.0, float(len(text))]
+
+    async def _aget_text_embedding(self, text):
+        return [1.0, float(len(text))]
+
+
+@pytest.mark.parametrize("framework", [LangChain, LlamaIndex])
+async def test_framework_embeddings_keep_queries_and_passages_apart_and_in_order(framework):
+    encoder = BlackBoxEncoder(framework())
+    texts = ["a", "bbb", "cc"]
+    lengths = np.array([1.0, 3.0, 2.0])
+    queries = unit(np.stack([lengths, np.ones(3)], axis=1))
+    passages = unit(np.stack([np.ones(3), lengths], axis=1))
+    np.testing.assert_allclose(encoder.encode(texts, "query").embedding, queries, rtol=1e-6)
+    np.testing.assert_allclose(encoder.encode(texts, "passage").embedding, passages, rtol=1e-6)
+    aquery, apassage = (
+        await encoder.aencode(texts, "query"),
+        await encoder.aencode(texts, "passage"),
+    )
+    np.testing.assert_allclose(aquery.embedding, queries, rtol=1e-6)
+    np.testing.assert_allclose(apassage.embedding, passages, rtol=1e-6)
+
+
+async def test_a_frameworks_own_asynchronous_methods_are_used():
+    source = LangChain()
+    encoder = BlackBoxEncoder(source)
+    await encoder.aencode(["a", "b"], "query")
+    await encoder.aencode(["a", "b"], "passage")
+    assert source.used == ["aembed_query", "aembed_query", "aembed_documents"]
+
+
+async def test_a_callable_runs_in_a_thread_when_awaited(remote):
+    encoder = BlackBoxEncoder(remote)
+    awaited = await encoder.aencode(["a", "b"], "query")
+    np.testing.assert_array_equal(awaited.embedding, encoder.encode(["a", "b"], "query").embedding)
+
+
+async def test_many_queries_are_awaited_a_few_at_a_time():
+    class Crowded(LangChain):
+        now = most = 0
+
+        async def aembed_query(self, text):
+            self.now += 1
+            self.most = max(self.most, self.now)
+            await asyncio.sleep(0.001)
+            self.now -= 1
+            return [1.0, 2.0]
+
+    source = Crowded()
+    await BlackBoxEncoder(source).aencode(["x"] * 100, "query")
+    assert 1 < source.most <= 16

@@ -1,0 +1,120 @@
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, SentenceTransformerEncoder
+
+
+@pytest.fixture
+def cached(remote, tmp_path):
+    return CachedEncoder(BlackBoxEncoder(remote), tmp_path / "cache", revision="remote/1")
+
+
+def test_only_what_was_never_seen_reaches_the_encoder(cached, remote):
+    cached.encode(["a", "b"], "passage")
+    second = cached.encode(["c", "b", "a", "c"], "passage")
+    assert remote.calls == [["a", "b"], ["c"]]
+    direct = BlackBoxEncoder(remote).encode(["c", "b", "a", "c"], "passage")
+    np.testing.assert_array_equal(second.embedding, direct.embedding)
+    assert second.features is second.embedding
+
+
+def test_a_new_process_finds_what_an_earlier_one_left(cached, remote, tmp_path):
+    first = cached.encode(["a", "b"], "query")
+    again = CachedEncoder(BlackBoxEncoder(remote), tmp_path / "cache", revision="remote/1")
+    np.testing.assert_array_equal(again.encode(["a", "b"], "query").embedding, first.embedding)
+    assert remote.calls == [["a", "b"]]
+
+
+def test_roles_and_revisions_are_kept_apart(cached, remote, tmp_path):
+    cached.encode(["a"], "passage")
+    cached.encode(["a"], "query")
+    newer = CachedEncoder(BlackBoxEncoder(remote), tmp_path / "cache", revision="remote/2")
+    newer.encode(["a"], "query")
+    assert remote.calls == [["a"]] * 3
+
+
+async def test_awaiting_uses_the_same_cache(cached, remote):
+    awaited = await cached.aencode(["a", "b"], "passage")
+    np.testing.assert_array_equal(awaited.embedding, cached.encode(["a", "b"], "passage").embedding)
+    assert remote.calls == [["a", "b"]]
+
+
+def test_features_of_their_own_are_kept_too(tiny, tmp_path, texts):
+    encoder = SentenceTransformerEncoder(tiny(), last_layer="ffn")
+    cached = CachedEncoder(encoder, tmp_path)
+    direct = encoder.encode(texts, "passage")
+    for encoded in (cached.encode(texts, "passage"), cached.encode(texts, "passage")):
+        np.testing.assert_allclose(encoded.embedding, direct.embedding, atol=1e-6)
+        np.testing.assert_allclose(encoded.features, direct.features, atol=1e-6)
+    assert cached.revision == encoder.revision
+    np.testing.assert_array_equal(cached.gain, encoder.gain)
+    assert cached.encode([], "passage").features.shape == (0, 24)
+
+
+def test_a_black_box_without_a_revision_is_refused(remote, tmp_path):
+    with pytest.raises(ValueError, match="give revision='model name and version'"):
+        CachedEncoder(BlackBoxEncoder(remote), tmp_path)
+
+
+def test_bad_texts_are_refused_and_not_remembered(cached, remote):
+    with pytest.raises(TypeError, match="got one string"):
+        cached.encode("a", "passage")
+    with pytest.raises(ValueError, match="role must be"):
+        cached.encode(["a"], "other")
+    assert remote.calls == []
+
+
+@pytest.mark.parametrize("kept", [50, 5000, 20_000])
+def test_a_truncated_database_is_a_clear_error(cached, kept):
+    cached.encode([f"text {i}" for i in range(500)], "passage")
+    for name in ("-wal", "-shm"):
+        cached.path.with_name(cached.path.name + name).unlink(missing_ok=True)
+    cached.path.write_bytes(cached.path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=r"is damaged .*delete the file"):
+        cached.encode([f"text {i}" for i in range(500)], "passage")
+
+
+def test_a_file_that_is_no_database_is_a_clear_error(cached, remote):
+    cached.path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(ValueError, match=r"is damaged .*delete the file"):
+        CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
+
+
+def test_two_models_under_one_revision_are_noticed(cached, tmp_path):
+    cached.encode(["a"], "passage")
+    other = BlackBoxEncoder(lambda texts: np.ones((len(texts), 3)))
+    mixed = CachedEncoder(other, tmp_path / "cache", revision="remote/1")
+    with pytest.raises(ValueError, match="two models were cached under one revision"):
+        mixed.encode(["a", "b"], "passage")
+
+
+def test_twenty_thousand_hits_take_about_a_second_at_most(tmp_path):
+    rng = np.random.default_rng(0)
+    encoder = BlackBoxEncoder(lambda texts: rng.standard_normal((len(texts), 384)))
+    cached = CachedEncoder(encoder, tmp_path, revision="random")
+    texts = [f"passage number {i}" for i in range(20_000)]
+    first = cached.encode(texts, "passage")
+    start = time.process_time()
+    second = cached.encode(texts, "passage")
+    assert time.process_time() - start < 2
+    np.testing.assert_array_equal(first.embedding, second.embedding)
+
+
+def test_several_processes_may_fill_one_cache(tmp_path):
+    code = """
+import sys
+from uec_rag.encoders import BlackBoxEncoder, CachedEncoder
+def embed(texts): return [[float(text), 1.0] for text in texts]
+cached = CachedEncoder(BlackBoxEncoder(embed), sys.argv[1], revision="shared")
+for start in range(0, 300, 20):
+    texts = [str(i) for i in range(start, start + 40)]
+    assert len(cached.encode(texts, "passage")) == 40
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    errors = [worker.communicate(timeout=120)[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0, 0], errors

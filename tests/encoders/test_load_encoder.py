@@ -1,0 +1,73 @@
+import subprocess
+import sys
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from llama_index.core.embeddings import MockEmbedding
+
+from uec_rag.encoders import (
+    BlackBoxEncoder,
+    CachedEncoder,
+    SentenceTransformerEncoder,
+    load_encoder,
+)
+
+
+def test_importing_the_encoders_imports_no_model_library():
+    code = "import sys, uec_rag.encoders; print(*{name.partition('.')[0] for name in sys.modules})"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(result.stdout.split())
+    assert "uec_rag" in loaded
+    assert loaded.isdisjoint({"torch", "sentence_transformers", "langchain_core", "llama_index"})
+
+
+def test_a_folder_as_text_or_path_is_loaded(saved):
+    folder = saved("tiny-model")
+    for spec in (folder, str(folder), f"hf:{folder}"):
+        encoder = load_encoder(spec)
+        assert isinstance(encoder, SentenceTransformerEncoder)
+        assert (encoder.name, encoder.spec) == ("tiny-model", str(folder))
+
+
+def test_a_sentence_transformer_is_wrapped_with_the_settings_given(tiny):
+    encoder = load_encoder(tiny(), last_layer="ffn", batch_size=3, dtype="float32")
+    assert isinstance(encoder, SentenceTransformerEncoder)
+    assert (encoder.last_layer, encoder.batch_size) == ("ffn", 3)
+
+
+@pytest.mark.parametrize(
+    "source", [DeterministicFakeEmbedding(size=4), MockEmbedding(embed_dim=4), lambda texts: []]
+)
+def test_framework_embeddings_and_callables_become_black_boxes(source):
+    assert isinstance(load_encoder(source), BlackBoxEncoder)
+
+
+def test_an_encoder_is_returned_as_it_is(remote, tmp_path):
+    encoder = BlackBoxEncoder(remote)
+    assert load_encoder(encoder) is encoder
+    cached = CachedEncoder(encoder, tmp_path, revision="1")
+    assert load_encoder(cached) is cached
+
+
+def test_a_black_box_has_no_inner_layer(remote):
+    with pytest.raises(ValueError, match="last_layer='ffn' looks inside the model"):
+        load_encoder(remote, last_layer="ffn")
+
+
+@pytest.mark.parametrize("given", [3, None, object(), DeterministicFakeEmbedding, ["a", "b"]])
+def test_anything_else_is_refused_with_what_is_accepted(given):
+    with pytest.raises(TypeError, match="expected a hub name, a folder, 'pypi:NAME'"):
+        load_encoder(given)
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_refused(name):
+    with pytest.raises(ValueError, match="name must not be empty"):
+        load_encoder(name)
+
+
+def test_an_unknown_hub_name_is_a_clear_error():
+    with pytest.raises(OSError, match="cannot load encoder 'no-such-owner/no-such-model'"):
+        load_encoder("no-such-owner/no-such-model")

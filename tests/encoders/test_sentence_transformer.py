@@ -1,0 +1,204 @@
+import socket
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
+
+
+def test_a_folder_becomes_an_encoder_with_name_spec_and_revision(saved, texts):
+    folder = saved("tiny-model")
+    encoder = SentenceTransformerEncoder(folder)
+    assert (encoder.name, encoder.spec) == ("tiny-model", str(folder))
+    assert len(encoder.revision) == 64
+    assert (encoder.dimension, encoder.feature_dimension) == (16, 16)
+    encoded = encoder.encode(texts, "passage")
+    assert encoded.embedding.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(encoded.embedding, axis=1), 1, rtol=1e-6)
+    rebuilt = load_encoder(encoder.spec)
+    assert rebuilt.revision == encoder.revision
+    np.testing.assert_array_equal(rebuilt.encode(texts, "passage").embedding, encoded.embedding)
+
+
+def test_vectors_are_those_of_the_model_whatever_the_batches(tiny, texts):
+    model = tiny(normalize=False)
+    expected = model.encode(texts, normalize_embeddings=True)
+    for batch_size in (1, 2, 32):
+        encoder = SentenceTransformerEncoder(model, batch_size=batch_size)
+        got = encoder.encode(texts, "query").embedding
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_no_texts_give_no_rows_of_the_right_width(tiny):
+    encoded = SentenceTransformerEncoder(tiny(dense={"out_features": 6})).encode([], "query")
+    assert encoded.embedding.shape == (0, 6)
+    assert encoded.features.shape == (0, 16)
+
+
+def test_a_text_longer_than_the_model_takes_is_cut_off(tiny):
+    encoder = SentenceTransformerEncoder(tiny())
+    vectors = encoder.encode(["cat " * 500, "cat " * 1000], "passage").embedding
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
+    model = tiny(prompts={"query": "query: ", "document": "passage: "})
+    encoder = SentenceTransformerEncoder(model)
+    plain = SentenceTransformerEncoder(tiny(), query_prompt="", passage_prompt="")
+    for role, prompt in (("query", "query: "), ("passage", "passage: ")):
+        np.testing.assert_allclose(
+            encoder.encode(["a cat"], role).embedding,
+            plain.encode([f"{prompt}a cat"], "query").embedding,
+            atol=1e-6,
+        )
+
+
+def test_prompts_given_by_the_caller_win_and_make_it_impossible_to_rebuild_by_name(saved):
+    folder = saved("e5-small-tiny")
+    assert SentenceTransformerEncoder(folder).prompts == {
+        "query": "query: ",
+        "passage": "passage: ",
+    }
+    encoder = SentenceTransformerEncoder(folder, query_prompt="ask ", passage_prompt="")
+    assert encoder.prompts == {"query": "ask ", "passage": ""}
+    assert encoder.spec is None
+
+
+def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved):
+    import torch
+
+    revision = SentenceTransformerEncoder(tiny()).revision
+    assert SentenceTransformerEncoder(saved("anywhere")).revision == revision
+    assert SentenceTransformerEncoder(tiny(), batch_size=1).revision == revision
+    nudged = tiny()
+    with torch.no_grad():
+        next(nudged.parameters()).view(-1)[7] += 1e-3
+    others = [
+        SentenceTransformerEncoder(nudged),
+        SentenceTransformerEncoder(tiny("cls")),
+        SentenceTransformerEncoder(tiny(), query_prompt="query: "),
+        SentenceTransformerEncoder(tiny(), last_layer="ffn"),
+        SentenceTransformerEncoder(tiny(truncate_dim=8)),
+    ]
+    assert len({revision, *(other.revision for other in others)}) == 6
+
+
+def test_using_a_model_does_not_change_its_revision(tiny, texts):
+    model = tiny()
+    before = SentenceTransformerEncoder(model).revision
+    model.encode(texts)
+    assert SentenceTransformerEncoder(model).revision == before
+
+
+def test_half_precision_keeps_revision_and_nearly_the_vectors(saved, texts):
+    folder = saved("half")
+    full = SentenceTransformerEncoder(folder)
+    half = SentenceTransformerEncoder(folder, dtype="bfloat16")
+    assert next(half.model.parameters()).dtype.itemsize == 2
+    assert half.revision == full.revision
+    vectors = half.encode(texts, "passage").embedding
+    assert vectors.dtype == np.float32
+    similarity = (vectors * full.encode(texts, "passage").embedding).sum(axis=1)
+    assert (similarity > 0.99).all()
+
+
+def test_a_model_in_memory_keeps_its_precision(tiny):
+    import torch
+
+    model = tiny().to(torch.float64)
+    encoder = SentenceTransformerEncoder(model)
+    assert next(encoder.model.parameters()).dtype == torch.float64
+    assert encoder.encode(["a cat"], "query").embedding.dtype == np.float32
+
+
+async def test_awaiting_gives_the_same_vectors(tiny, texts):
+    encoder = SentenceTransformerEncoder(tiny())
+    awaited = await encoder.aencode(texts, "passage")
+    np.testing.assert_array_equal(awaited.embedding, encoder.encode(texts, "passage").embedding)
+
+
+def test_threads_may_share_an_encoder(tiny, texts):
+    encoder = SentenceTransformerEncoder(tiny(dense={"out_features": 6}), batch_size=2)
+    expected = encoder.encode(texts, "passage")
+    wrong = []
+
+    def work(order):
+        for _ in range(5):
+            got = encoder.encode([texts[i] for i in order], "passage")
+            if not np.allclose(got.embedding, expected.embedding[order], atol=1e-5):
+                wrong.append(order)
+            if not np.allclose(got.features, expected.features[order], atol=1e-5):
+                wrong.append(order)
+
+    rng = np.random.default_rng(0)
+    threads = [threading.Thread(target=work, args=(rng.permutation(5),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_progress_is_shown_only_when_asked_for(tiny, texts, capfd):
+    encoder = SentenceTransformerEncoder(tiny())
+    encoder.encode(texts, "passage")
+    assert "Batches" not in capfd.readouterr().err
+    encoder.encode(texts, "passage", show_progress=True)
+    assert "Batches" in capfd.readouterr().err
+
+
+def test_loading_a_folder_prints_nothing(saved, capfd):
+    folder = saved("silent")
+    capfd.readouterr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SentenceTransformerEncoder(folder)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_that_returns_nan_is_refused_when_it_is_loaded(tiny):
+    import torch
+
+    model = tiny()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.fill_(torch.nan)
+    with pytest.raises(ValueError, match="returned NaN or infinity"):
+        SentenceTransformerEncoder(model, name="broken")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"last_layer": "head"}, "last_layer must be 'projection' or 'ffn', got 'head'"),
+        ({"dtype": "int8"}, "dtype must be .* got 'int8'"),
+        ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_loaded(options, message):
+    with pytest.raises(ValueError, match=message):
+        SentenceTransformerEncoder("owner/not-looked-up", **options)
+
+
+@pytest.mark.parametrize("given", ["./no-such", "~/no/such", "/no/such/model", "a/b/c"])
+def test_a_folder_that_is_not_there_is_a_clear_error(given):
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        SentenceTransformerEncoder(given)
+
+
+def test_a_folder_without_a_model_is_a_clear_error(tmp_path):
+    with pytest.raises(OSError, match="holds no model that sentence-transformers can load"):
+        SentenceTransformerEncoder(tmp_path)
+
+
+def test_an_unreachable_hub_is_a_clear_error_within_seconds(monkeypatch):
+    from huggingface_hub import constants
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
+    with pytest.raises(OSError, match="cannot load encoder 'owner/model': it is not"):
+        SentenceTransformerEncoder("owner/model")
