@@ -102,7 +102,7 @@ def test_a_missing_pip_is_a_clear_error(package, cache, monkeypatch):
 
 
 def test_an_unknown_name_lists_the_known_ones(cache):
-    with pytest.raises(ValueError, match="unknown encoder 'pypi:word-llama'.*'pypi:wordllama'"):
+    with pytest.raises(ValueError, match=r"unknown encoder 'pypi:word-llama'.*'pypi:wordllama'"):
         load_encoder("pypi:word-llama")
     assert not cache.exists()
 
