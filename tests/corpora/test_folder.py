@@ -1,0 +1,189 @@
+"""A folder of files becomes documents; what cannot be read is named and left out."""
+
+import sys
+import warnings
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from uec_rag.corpora import Section, read_folder
+
+PROSE = "Bread wants time. Let the dough rest until it has doubled."
+
+
+def write_pdf(path, pages, password=None):
+    writer = PdfWriter()
+    for text in pages:
+        page = writer.add_blank_page(width=612, height=792)
+        font = DictionaryObject(
+            {
+                NameObject("/Type"): NameObject("/Font"),
+                NameObject("/Subtype"): NameObject("/Type1"),
+                NameObject("/BaseFont"): NameObject("/Helvetica"),
+            }
+        )
+        fonts = DictionaryObject({NameObject("/F1"): font})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        content = DecodedStreamObject()
+        content.set_data(f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode("latin-1"))
+        page[NameObject("/Contents")] = content
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    writer.write(path)
+
+
+def sections_of(folder, source):
+    return next(document for document in read_folder(folder) if document.source == source).sections
+
+
+def test_documents_come_from_all_folders_inside_in_the_order_of_their_paths(tmp_path):
+    (tmp_path / "b").mkdir()
+    for name in ("b/two.txt", "a.TXT", "c.md"):
+        (tmp_path / name).write_text(PROSE)
+    assert [document.source for document in read_folder(tmp_path)] == ["a.TXT", "b/two.txt", "c.md"]
+
+
+def test_hidden_files_and_other_kinds_are_left_out_silently(tmp_path):
+    (tmp_path / ".git").mkdir()
+    for name in ("a.txt", ".git/notes.txt", ".hidden.md", "program.py"):
+        (tmp_path / name).write_text(PROSE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [document.source for document in read_folder(tmp_path)] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "Größe – 5 €".encode(),
+        "\ufeffGröße – 5 €".encode(),
+        "Größe – 5 €".encode("utf-16"),
+        "Größe – 5 €".encode("cp1252"),
+    ],
+    ids=["utf-8", "utf-8 with mark", "utf-16", "cp1252"],
+)
+def test_text_is_decoded_whatever_its_encoding(tmp_path, data):
+    (tmp_path / "a.txt").write_bytes(data)
+    assert sections_of(tmp_path, "a.txt") == (Section("", "Größe – 5 €"),)
+
+
+def test_markdown_is_cut_at_its_headings_and_not_at_comments_in_code(tmp_path):
+    (tmp_path / "a.md").write_text(
+        "---\ntitle: x\n---\nBefore.\n\n# Baking *bread*\n\nKnead it.\n\n```sh\n# not a heading\n"
+        "    indented\n```\n\nResting\n-------\nOne hour.\n"
+    )
+    assert sections_of(tmp_path, "a.md") == (
+        Section("", "Before."),
+        Section("Baking *bread*", "Knead it.\n\n```sh\n# not a heading\n    indented\n```"),
+        Section("Resting", "One hour."),
+    )
+
+
+def test_markdown_lines_may_end_as_on_windows(tmp_path):
+    (tmp_path / "a.md").write_bytes(b"# One\r\nfirst\r\n\r\n# Two\r\nsecond\r\n")
+    assert sections_of(tmp_path, "a.md") == (Section("One", "first"), Section("Two", "second"))
+
+
+def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_path):
+    (tmp_path / "a.rst").write_text(
+        "Baking\n======\n\nKnead *it*.\n\n.. comment\n\nResting\n-------\n\n"
+        ".. function:: rest(dough)\n\n   Let the dough be, see :func:`knead`.\n"
+    )
+    baking, resting = sections_of(tmp_path, "a.rst")
+    assert baking == Section("Baking", "Knead it.")
+    assert resting.heading == "Resting"
+    assert "Let the dough be" in resting.text
+    assert "Unknown directive" not in resting.text
+
+
+def test_rst_does_not_read_other_files(tmp_path):
+    (tmp_path / "secret.dat").write_text("the secret")
+    (tmp_path / "a.rst").write_text("Text.\n\n.. include:: secret.dat\n")
+    assert "the secret" not in "".join(part.text for part in sections_of(tmp_path, "a.rst"))
+
+
+def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
+    (tmp_path / "a.html").write_text(
+        "<html><head><title>Bread &amp; cake</title><style>p {}</style></head><body>"
+        "<nav>Home</nav><p>A <b>good</b>\n loaf.</p><!-- no --><script>x()</script>"
+        "<h2>Resting<a class='headerlink'>¶</a></h2><ul><li>one</li><li>two &lt;3</li></ul>"
+        "<pre>a\n  b</pre></body></html>"
+    )
+    first, second = sections_of(tmp_path, "a.html")
+    assert first == Section("Bread & cake", "A good loaf.")
+    assert second.heading == "Resting"
+    assert [line for line in second.text.split("\n") if line.strip()] == [
+        *("one", "two <3"),
+        *("a", "  b"),
+    ]
+
+
+def test_pdf_is_cut_at_its_pages(tmp_path):
+    write_pdf(tmp_path / "a.pdf", ["First page.", "Second page."])
+    assert sections_of(tmp_path, "a.pdf") == (
+        Section("", "First page.", page=1),
+        Section("", "Second page.", page=2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "reason"),
+    [
+        ("bad.txt", lambda path: path.write_bytes(b"\x00\x01\x02"), "not a text file"),
+        ("bad.pdf", lambda path: path.write_bytes(b"no pdf at all"), "cannot be read"),
+        ("bad.pdf", lambda path: write_pdf(path, ["a"], password="x"), "cannot be read"),
+        ("bad.pdf", lambda path: write_pdf(path, [""]), "is it a scan"),
+        ("bad.md", lambda path: path.write_text(" \n\n"), "holds no text"),
+    ],
+    ids=["binary", "damaged", "encrypted", "without text", "blank"],
+)
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, name, make, reason):
+    (tmp_path / "good.txt").write_text(PROSE)
+    make(tmp_path / name)
+    with pytest.warns(UserWarning, match=f"left out {name}.*{reason}"):
+        documents = read_folder(tmp_path)
+    assert [document.source for document in documents] == ["good.txt"]
+
+
+def test_a_missing_folder_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no such folder: .*nowhere"):
+        read_folder(tmp_path / "nowhere")
+
+
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text(PROSE)
+    with pytest.raises(NotADirectoryError, match=r"expected a folder, got the file .*a\.txt"):
+        read_folder(tmp_path / "a.txt")
+
+
+def test_a_folder_without_readable_files_is_refused_with_the_kinds_that_are(tmp_path):
+    (tmp_path / "program.py").write_text("pass")
+    with pytest.raises(ValueError, match=r"no readable files .*\.txt, \.md"):
+        read_folder(tmp_path)
+
+
+def test_a_folder_of_blank_files_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text(" ")
+    with (
+        pytest.warns(UserWarning, match=r"left out a\.txt"),
+        pytest.raises(ValueError, match="none of the 1 files"),
+    ):
+        read_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "package"),
+    [
+        ("pypdf", "a.pdf", "pypdf"),
+        ("bs4", "a.html", "beautifulsoup4"),
+        ("docutils.core", "a.rst", "docutils"),
+    ],
+)
+def test_a_missing_library_is_named_with_the_command_that_brings_it(
+    tmp_path, monkeypatch, module, name, package
+):
+    (tmp_path / name).write_text(PROSE)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf'{package}.*pip install "uec-rag\[demo\]"'):
+        read_folder(tmp_path)

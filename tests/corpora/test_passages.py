@@ -1,0 +1,112 @@
+"""Documents become passages with stable ids, and fitting pairs that give nothing away."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uec_rag.corpora import Document, Section, fitting_pairs, passages_of
+
+BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 2
+
+
+def document(*sections, source="a.md"):
+    return Document(source, tuple(Section(*section) for section in sections))
+
+
+def sentences(n):
+    return " ".join(f"Sentence number {i} speaks about matter {i * 7}." for i in range(n))
+
+
+def test_a_passage_begins_with_its_heading_and_knows_where_it_comes_from():
+    (passage,) = passages_of([document(("Baking bread", "Knead it."), source="b/bread.md")])
+    assert passage.id == "b/bread.md#0"
+    assert passage.text == "Baking bread\n\nKnead it."
+    assert passage.metadata == {"source": "b/bread.md", "title": "Baking bread", "position": 0}
+
+
+def test_positions_count_through_all_sections_of_a_document():
+    passages = passages_of([document(("One", sentences(30)), ("Two", "Short."))], size=200)
+    assert [passage.metadata["position"] for passage in passages] == list(range(len(passages)))
+    assert len(passages) > 5
+    assert passages[-1].metadata["title"] == "Two"
+
+
+@pytest.mark.parametrize(
+    ("section", "title"), [(("", "Text."), "a.md"), (("", "Text.", 3), "page 3")]
+)
+def test_without_a_heading_the_title_is_the_page_or_the_source(section, title):
+    (passage,) = passages_of([document(section)])
+    assert passage.metadata["title"] == title
+    assert passage.text == "Text."
+
+
+@given(text=st.text(max_size=2000), size=st.integers(100, 400))
+def test_chunks_keep_within_the_size_and_lose_no_word(text, size):
+    passages = passages_of([document(("", text))], size=size)
+    assert all(len(passage.text) <= size for passage in passages)
+    kept = "".join("".join(passage.text.split()) for passage in passages)
+    if any(c.isalnum() for c in text) and len(text) <= size:
+        assert kept == "".join(text.split())
+
+
+def test_two_documents_of_one_source_are_refused():
+    with pytest.raises(ValueError, match=r"'a\.md' more than once"):
+        passages_of([document(("", "x")), document(("", "y"))])
+
+
+@pytest.mark.parametrize("make", [passages_of, fitting_pairs])
+def test_a_size_too_small_for_a_sentence_is_refused(make):
+    with pytest.raises(ValueError, match="at least 100 characters, got 20"):
+        make([document(("", BODY))], size=20)
+
+
+@pytest.mark.parametrize("make", [passages_of, fitting_pairs])
+def test_a_missing_splitter_is_named_with_the_command_that_brings_it(monkeypatch, make):
+    monkeypatch.setitem(sys.modules, "langchain_text_splitters", None)
+    with pytest.raises(ImportError, match=r'pip install "uec-rag\[demo\]"'):
+        make([document(("", BODY))])
+
+
+def test_a_heading_asks_for_the_text_under_it():
+    assert fitting_pairs([document(("Baking a loaf", BODY))]) == [("Baking a loaf", BODY.strip())]
+
+
+@pytest.mark.parametrize("heading", ["", "Installation", "Bread wants time"])
+def test_the_first_sentence_asks_for_the_rest_where_the_heading_is_of_no_use(heading):
+    ((query, passage),) = fitting_pairs([document((heading, BODY))])
+    assert query == "Bread wants time."
+    assert passage == BODY.removeprefix("Bread wants time.").strip()
+
+
+def test_a_heading_that_stands_over_several_sections_asks_for_none_of_them():
+    cake = BODY.replace("Bread", "Cake").replace("dough", "cream")
+    pairs = fitting_pairs([document(("See also this", BODY), ("See also this", cake))])
+    assert [query for query, _ in pairs] == ["Bread wants time.", "Cake wants time."]
+
+
+def test_a_query_that_stands_in_its_passage_is_left_out():
+    assert fitting_pairs([document(("", "Let it rest now. " * 20))]) == []
+
+
+def test_short_and_wordless_sections_make_no_pair():
+    assert fitting_pairs([document(("Baking a loaf", "Do it."), ("", "-" * 400))]) == []
+
+
+def test_a_limit_takes_the_same_sample_every_time():
+    many = [document(("", sentences(200)))]
+    everything = fitting_pairs(many, size=200)
+    some = fitting_pairs(many, size=200, limit=5)
+    assert len(some) == 5
+    assert set(some) < set(everything)
+    assert some == fitting_pairs(many, size=200, limit=5)
+    assert some != fitting_pairs(many, size=200, limit=5, seed=1)
+
+
+@given(st.lists(st.sampled_from([BODY, "A. B! " + BODY, sentences(9), "x" * 300]), max_size=6))
+def test_no_query_and_no_passage_occurs_twice(texts):
+    pairs = fitting_pairs([document(*(("", text) for text in texts))], size=200)
+    queries, passages = {query for query, _ in pairs}, {passage for _, passage in pairs}
+    assert len(queries) == len(passages) == len(pairs)
+    assert not any(query.casefold() in passage.casefold() for query, passage in pairs)

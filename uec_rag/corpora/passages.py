@@ -1,0 +1,158 @@
+"""Documents cut into passages to search, and into pairs to fit an ensemble on."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from uec_rag.corpora.document import Document, has_words
+from uec_rag.environment import missing_extra
+from uec_rag.stores.base import Passage
+
+CHUNK_SIZE = 800
+"""Characters in a passage, at most: about what small embedding models read of one text."""
+
+_SHORTEST_QUERY = 12  # characters; what is shorter asks for nothing in particular
+_LONGEST_QUERY = 250
+_SHORTEST_BODY = 80
+
+
+def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
+    """Cut documents into passages that never cross a heading.
+
+    Parameters
+    ----------
+    documents
+        As `read_folder` returns them; no two of one source.
+    size
+        Characters in a passage at most, not counting its heading.
+
+    Returns
+    -------
+    list of Passage
+        The text of each begins with its heading. The id, "source#position", stays the same when
+        the text changes, so that adding it anew replaces it. Metadata: "source", "title" (the
+        heading, else the page, else the source) and "position" (0, 1, ... in the document).
+
+    Raises
+    ------
+    ValueError
+        If size is below 100, or two documents have one source.
+    ImportError
+        If langchain-text-splitters is missing.
+    """
+    documents = list(documents)
+    counts = Counter(document.source for document in documents)
+    if counts and counts.most_common(1)[0][1] > 1:
+        source = counts.most_common(1)[0][0]
+        raise ValueError(f"documents: expected different sources, got {source!r} more than once")
+    split = _splitter(size)
+    passages = []
+    for document in documents:
+        chunks = [(part, chunk) for part in document.sections for chunk in split(part.text)]
+        for position, (section, chunk) in enumerate(chunks):
+            page = f"page {section.page}" if section.page else ""
+            title = section.heading or page or document.source
+            passages.append(
+                Passage(
+                    id=f"{document.source}#{position}",
+                    text=f"{section.heading}\n\n{chunk}".strip(),
+                    metadata={"source": document.source, "title": title, "position": position},
+                )
+            )
+    return passages
+
+
+def fitting_pairs(
+    documents: Iterable[Document],
+    *,
+    size: int = CHUNK_SIZE,
+    limit: int = 1000,
+    seed: int = 0,
+) -> list[tuple[str, str]]:
+    """Make (query, passage) pairs out of documents alone, to fit an ensemble on.
+
+    A heading of several words asks for the text under it; elsewhere the first sentence of a
+    passage asks for the rest of it. A query that stands word for word in its passage is left out:
+    finding it there would teach nothing.
+
+    Parameters
+    ----------
+    documents
+        As `read_folder` returns them.
+    size
+        Characters in a passage at most.
+    limit
+        Pairs at most; where there are more, a sample.
+    seed
+        Of the sample.
+
+    Returns
+    -------
+    list of (str, str)
+        No query and no passage occurs twice.
+
+    Raises
+    ------
+    ValueError
+        If size is below 100.
+    ImportError
+        If langchain-text-splitters is missing.
+
+    Examples
+    --------
+    >>> from uec_rag.corpora import Section
+    >>> body = "Bread wants time. " + "Let the dough rest until it has doubled in size. " * 2
+    >>> manual = Document("manual.txt", (Section("Baking a loaf at home", body),))
+    >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
+    [('Baking a loaf at home', 'Bread wants time.')]
+    """
+    split = _splitter(size)
+    sections = [section for document in documents for section in document.sections]
+    headings = Counter(section.heading for section in sections)
+    passage_of: dict[str, str] = {}
+    for section in sections:
+        # "Example" under every function stands for none of them.
+        telling = " " in section.heading and headings[section.heading] == 1
+        for number, chunk in enumerate(split(section.text)):
+            pair = _pair(section.heading if telling and number == 0 else "", chunk)
+            if pair is not None:
+                passage_of.setdefault(*pair)
+    query_of = {passage: query for query, passage in passage_of.items()}
+    pairs = [(query, passage) for passage, query in query_of.items()]
+    return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
+
+
+def _pair(heading: str, chunk: str) -> tuple[str, str] | None:
+    for query, passage in ((heading, chunk), _first_sentence(chunk)):
+        proper = _SHORTEST_QUERY <= len(query) <= _LONGEST_QUERY and has_words(query)
+        if proper and len(passage) >= _SHORTEST_BODY and _words(query) not in _words(passage):
+            return query, passage
+    return None
+
+
+# A mark that ends a sentence, before white space or (Chinese, Japanese) before anything.
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")  # noqa: RUF001
+
+
+def _first_sentence(text: str) -> tuple[str, str]:
+    """Split off the first sentence or, where that ends earlier, the first paragraph."""
+    end = _SENTENCE_END.search(text)
+    if end is None:
+        return " ".join(text.split()), ""
+    return " ".join(text[: end.end()].split()), text[end.end() :].strip()
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _splitter(size: int) -> Callable[[str], list[str]]:
+    if size < 100:
+        raise ValueError(f"size must be at least 100 characters, got {size}")
+    try:
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
+    except ImportError as error:
+        raise ImportError(missing_extra("langchain-text-splitters", "demo")) from error
+    splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
+    return lambda text: [chunk for chunk in splitter.split_text(text) if has_words(chunk)]

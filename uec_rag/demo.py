@@ -1,0 +1,143 @@
+"""A corpus that every Python has: the documentation in its own standard library."""
+
+import importlib
+import inspect
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from uec_rag.corpora import Document, Section, passages_of
+
+CHUNK_SIZE = 500
+"""Characters in a passage of the demo, at most."""
+
+QUESTIONS = (
+    "How do I remove the common indentation from all lines of a text?",
+    "How can I run another program and capture what it prints?",
+    "How do I insert an item into a list and keep it sorted?",
+    "What happens when the block of a with statement raises an exception?",
+    "How do I open a file?",
+    "What is the capital of France?",
+)
+"""The fifth has many answers, the last has none in this corpus."""
+
+# Common first: a smaller corpus is the beginning of a larger one. All are safe to import; one that
+# a platform or a version of Python lacks is passed over.
+_MODULES = """
+    builtins textwrap subprocess bisect pathlib re json datetime collections itertools functools
+    os os.path shutil glob tempfile csv string random math statistics decimal fractions heapq
+    copy contextlib dataclasses enum typing logging argparse threading concurrent.futures
+    asyncio queue socket ssl urllib.request urllib.parse http.client http.server email.message
+    email.utils sqlite3 pickle shelve zipfile tarfile gzip bz2 lzma zlib hashlib hmac secrets
+    base64 binascii io time calendar zoneinfo sys inspect traceback warnings unittest
+    unittest.mock doctest pdb timeit tracemalloc gc weakref types operator abc ast dis importlib
+    importlib.resources importlib.metadata importlib.util pkgutil runpy configparser tomllib
+    plistlib mimetypes html html.parser xml.etree.ElementTree xml.dom.minidom webbrowser smtplib
+    imaplib poplib ftplib mailbox socketserver selectors signal mmap multiprocessing.pool
+    multiprocessing.shared_memory sched contextvars ctypes platform getpass locale gettext shlex
+    cmd difflib pprint reprlib numbers cmath array struct codecs unicodedata fnmatch filecmp
+    linecache fileinput uuid ipaddress wave colorsys http.cookies http.cookiejar xmlrpc.client
+    xmlrpc.server graphlib logging.handlers logging.config urllib.robotparser
+    wsgiref.simple_server atexit code codeop tokenize token keyword symtable pyclbr py_compile
+    compileall zipapp zipimport venv trace pickletools quopri netrc copyreg
+"""
+
+_SHORTEST_DOCSTRING = 120  # characters; a shorter one says little more than the name
+_UNDERLINED = re.compile(r"^(\S.*)\n([*=\-^~\"])\2{2,}$", re.MULTILINE)
+
+
+def gather_corpus(passages: int) -> list[Document]:
+    """Collect documentation of the Python that runs: docstrings, and a quarter language reference.
+
+    Parameters
+    ----------
+    passages
+        How many passages of `CHUNK_SIZE` to collect, at least 1; the corpus ends with the document
+        that reaches it, or where there is no more (some 3,500).
+
+    Returns
+    -------
+    list of Document
+        The same on every call. Sources are dotted names ("textwrap.dedent") and "topics/with" for
+        what `help("with")` prints.
+
+    Raises
+    ------
+    ValueError
+        If passages is below 1.
+    """
+    if passages < 1:
+        raise ValueError(f"passages must be at least 1, got {passages}")
+    topics = _first(_topics(), passages // 4)
+    return [*topics, *_first(_docstrings(), passages - passages // 4)]
+
+
+def _first(documents: Iterable[Document], passages: int) -> list[Document]:
+    taken = []
+    for document in documents:
+        if passages <= 0:
+            break
+        passages -= len(passages_of([document], size=CHUNK_SIZE))
+        taken.append(document)
+    return taken
+
+
+def _topics() -> Iterator[Document]:
+    """Yield the language reference as `help` has it, shortest topics first."""
+    from pydoc_data.topics import topics
+
+    seen = set()
+    for name, text in sorted(topics.items(), key=lambda topic: (len(topic[1]), topic[0])):
+        before, *parts = _UNDERLINED.split(text)
+        sections = [("", before), *zip(parts[::3], parts[2::3], strict=True)]
+        # The long topics repeat the short ones.
+        new = [(heading, body.strip()) for heading, body in sections if body.strip() not in seen]
+        seen |= {body for _, body in new}
+        kept = tuple(Section(heading, body) for heading, body in new if body)
+        if kept:
+            yield Document(f"topics/{name}", kept)
+
+
+def _docstrings() -> Iterator[Document]:
+    """Yield each docstring once, under the first public name it is met by."""
+    seen = set()
+    for name, value in _public_objects():
+        doc = getattr(value, "__doc__", None)
+        text = inspect.cleandoc(doc) if isinstance(doc, str) else ""
+        if len(text) >= _SHORTEST_DOCSTRING and text not in seen:
+            seen.add(text)
+            yield Document(name, (Section(name, text),))
+
+
+def _public_objects() -> Iterator[tuple[str, object]]:
+    names = set()
+    for module_name in _MODULES.split():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # on its way out: still documented
+                module = importlib.import_module(module_name)
+        except ImportError:
+            continue
+        for name, value in _members(module_name, module):
+            if name not in names:
+                names.add(name)
+                yield name, value
+
+
+def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object]]:
+    yield module_name, module
+    public = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module_name
+    ]
+    for name in public:
+        value = getattr(module, name, None)
+        if inspect.isclass(value):
+            yield f"{module_name}.{name}", value
+            for method_name, method in vars(value).items():
+                if not method_name.startswith("_"):
+                    yield f"{module_name}.{name}.{method_name}", method
+        elif inspect.isroutine(value):
+            yield f"{module_name}.{name}", value
