@@ -1,0 +1,173 @@
+"""Step 2: how much each encoder counts in a text. One small class per rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from uec_rag.gaussian import FloatArray, Gaussian
+
+
+class CoefficientRule(Protocol):
+    """A rule that turns the encoders' Gaussians of n texts into convex weights (n, K)."""
+
+    name: ClassVar[str]
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Weights of each text, shape (n, K), rows summing to 1."""
+        ...
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every encoder counts the same."""
+
+    name: ClassVar[str] = "uniform"
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Weights 1 / K."""
+        return np.full((len(parts[0]), len(parts)), 1 / len(parts), dtype=np.float32)
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name}
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same given weights for every text.
+
+    Parameters
+    ----------
+    weights : tuple of float
+        One per encoder, at least 0; scaled to sum to 1.
+    """
+
+    weights: tuple[float, ...]
+    name: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if not np.isfinite(weights).all() or weights.min(initial=0) < 0 or weights.sum() <= 0:
+            raise ValueError(
+                f"coefficients: expected weights >= 0 with a positive sum, got {self.weights}."
+            )
+        object.__setattr__(self, "weights", tuple((weights / weights.sum()).tolist()))
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """The weights, once per text."""
+        return np.tile(np.asarray(self.weights, dtype=np.float32), (len(parts[0]), 1))
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name, "weights": list(self.weights)}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The paper's rule: softmax of minus the total variance over the encoders (eq. 7).
+
+    Parameters
+    ----------
+    temperature : float
+        T > 0; small values follow the most certain encoder, large ones weigh all alike.
+
+    Examples
+    --------
+    >>> sure, unsure = Gaussian([[1.0]], [[0.1]]), Gaussian([[1.0]], [[2.3]])
+    >>> Trace(temperature=1.0)([sure, unsure]).round(2).tolist()
+    [[0.9, 0.1]]
+    """
+
+    temperature: float = 1.5
+    name: ClassVar[str] = "trace"
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Weights ``softmax(-tr Sigma_k / T)``."""
+        return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name, "temperature": self.temperature}
+
+
+def softmax(logits: FloatArray) -> FloatArray:
+    """Softmax over the last axis."""
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights: FloatArray = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return weights
+
+
+def make_rule(
+    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
+    names: Sequence[str],
+    temperature: float,
+) -> CoefficientRule:
+    """Turn what a user writes for `coefficients` into a rule.
+
+    Parameters
+    ----------
+    spec : str, sequence, mapping or CoefficientRule
+        "uniform", "trace", one weight per encoder, a mapping encoder name -> weight, or a rule.
+    names : sequence of str
+        The encoders' names, in order.
+    temperature : float
+        T of "trace".
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown or the weights do not fit the encoders.
+    """
+    if isinstance(spec, str):
+        if spec == "uniform":
+            return Uniform()
+        if spec == "trace":
+            return Trace(temperature)
+        raise ValueError(
+            f"coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a "
+            f"mapping from encoder name to weight, got {spec!r}."
+        )
+    if isinstance(spec, Mapping):
+        if set(spec) != set(names):
+            raise ValueError(
+                f"coefficients: expected a weight for each of {list(names)}, got {list(spec)}."
+            )
+        return Fixed(tuple(float(spec[name]) for name in names))
+    if callable(spec):
+        return spec
+    weights = tuple(float(weight) for weight in spec)
+    if len(weights) != len(names):
+        raise ValueError(
+            f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
+        )
+    return Fixed(weights)
+
+
+def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
+    """Rebuild a rule from its `metadata`.
+
+    Raises
+    ------
+    ValueError
+        If it is not one of this module's rules.
+    """
+    match metadata:
+        case {"name": "uniform"}:
+            return Uniform()
+        case {"name": "trace", "temperature": float(temperature)}:
+            return Trace(temperature)
+        case {"name": "fixed", "weights": list(weights)}:
+            return Fixed(tuple(weights))
+    raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")

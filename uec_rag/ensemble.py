@@ -1,0 +1,417 @@
+"""UEC: several encoders that answer together, each with its uncertainty."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+import numpy as np
+
+from uec_rag.coefficients import CoefficientRule, Uniform, make_rule
+from uec_rag.convolution import Space, block_weights, direct_sum, shared
+from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, Role, load_encoder
+from uec_rag.encoders.base import check_role, check_texts
+from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.laplace.likelihood import Likelihood
+from uec_rag.laplace.pairs import Pairs, check_pairs
+from uec_rag.laplace.posterior import Posterior, Structure
+from uec_rag.report import FitReport
+
+if TYPE_CHECKING:
+    pass
+
+PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
+
+
+class UEC:
+    """An ensemble of embedding models whose embeddings are Gaussians.
+
+    Parameters
+    ----------
+    encoders : sequence
+        Each a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
+        embedding, or a callable(list[str]) -> (n, d) array.
+    space : {"direct", "shared"}
+        "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
+        them as the paper does.
+    structure : {"kron", "diag"}
+        Of the Laplace posterior over each last layer.
+    coefficients : {"evidence", "trace", "uniform"}, weights or rule
+        How much each encoder counts in a query (in the shared space, in every text).
+    temperature : float
+        T of the "trace" rule (paper eq. 7).
+    likelihood : {"pairs", "in_batch"}
+        What the posterior is fitted on: labelled pairs, or the softmax over a batch's passages.
+    last_layer : {"projection", "ffn"}
+        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand.
+    beta : float
+        How strongly sigma_s^2 lowers a score (paper eq. 10).
+    device, dtype, batch_size
+        For the encoders that are loaded here: "cpu", "cuda", "mps"; "float32", "float16",
+        "bfloat16"; texts at a time.
+    seed : int
+        Of the held-out split and the mining of negatives.
+
+    Attributes
+    ----------
+    encoders : list of Encoder
+    names : list of str
+        The encoders' names, made unique.
+    posteriors : list of Posterior or None
+        None before `fit`.
+    report : FitReport or None
+        What `fit` found.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no encoders or an option is not one of those above.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def letters(texts):
+    ...     return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
+    >>> uec = UEC([letters], coefficients="uniform")
+    >>> g = uec.embed(["aab", "c"], role="query")
+    >>> g.mean.shape, g.coefficients.tolist()
+    ((2, 3), [[1.0], [1.0]])
+    """
+
+    def __init__(
+        self,
+        encoders: Sequence[EncoderLike],
+        *,
+        space: Space = "direct",
+        structure: Structure = "kron",
+        coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule = "uniform",
+        temperature: float = 1.5,
+        likelihood: Likelihood = "pairs",
+        last_layer: LastLayer = "projection",
+        beta: float = 1.0,
+        device: str | None = None,
+        dtype: Precision | None = None,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(encoders, str) or not isinstance(encoders, Sequence):
+            raise TypeError(
+                f"encoders: expected a list of encoders, got {type(encoders).__name__}; "
+                "write [encoder] for a single one."
+            )
+        if not encoders:
+            raise ValueError("encoders: expected at least one, got none.")
+        for name, value, allowed in (
+            ("space", space, get_args(Space)),
+            ("structure", structure, get_args(Structure)),
+            ("likelihood", likelihood, get_args(Likelihood)),
+            ("last_layer", last_layer, get_args(LastLayer)),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
+        if not (np.isfinite(beta) and beta >= 0):
+            raise ValueError(f"beta: expected a number >= 0, got {beta!r}.")
+        self.encoders: list[Encoder] = [
+            load_encoder(
+                encoder, last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size
+            )
+            for encoder in encoders
+        ]
+        self.names = _unique([encoder.name for encoder in self.encoders])
+        self.space: Space = space
+        self.structure: Structure = structure
+        self.likelihood: Likelihood = likelihood
+        self.last_layer: LastLayer = last_layer
+        self.beta = float(beta)
+        self.seed = seed
+        self.rule = make_rule(coefficients, self.names, temperature)
+        self.posteriors: list[Posterior] | None = None
+        self.report: FitReport | None = None
+        self._warned = False
+
+    @classmethod
+    def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
+        """The paper's choices: shared space, diagonal posterior, trace rule, T = 1.5, beta = 0.01.
+
+        Parameters
+        ----------
+        encoders : sequence
+            Of one dimension.
+        **options
+            What to choose otherwise, as in the constructor.
+        """
+        preset: dict[str, Any] = {
+            "space": "shared",
+            "structure": "diag",
+            "coefficients": "trace",
+            "temperature": 1.5,
+            "beta": 0.01,
+            "likelihood": "in_batch",
+        }
+        return cls(encoders, **(preset | options))
+
+    def __repr__(self) -> str:
+        state = "fitted" if self.is_fitted else "not fitted"
+        return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted ensemble was loaded."""
+        return self.posteriors is not None
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of `embed`'s Gaussians."""
+        dimensions = [encoder.dimension for encoder in self.encoders]
+        return sum(dimensions) if self.space == "direct" else dimensions[0]
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        return block_weights(self.slopes)
+
+    @property
+    def slopes(self) -> list[float]:
+        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
+        if self.posteriors is None:
+            return [1.0] * len(self.encoders)
+        return [posterior.summary.slope for posterior in self.posteriors]
+
+    @property
+    def slope(self) -> float:
+        """Logits per unit of similarity: the mean of the encoders' slopes."""
+        return float(np.mean(self.slopes))
+
+    @property
+    def intercepts(self) -> list[float]:
+        """Intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `fit`."""
+        if self.posteriors is None:
+            return [0.0] * len(self.encoders)
+        return [posterior.summary.intercept for posterior in self.posteriors]
+
+    def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
+        """Fit a Laplace posterior over every encoder's last layer.
+
+        Parameters
+        ----------
+        pairs : iterable of (query, passage[, label]), or mapping of encoder name to such
+            At least 32. One list serves all encoders; a mapping gives each its own, as the paper
+            fits each on its own languages.
+        show_progress : bool
+            Show the encoders' progress bars.
+
+        Returns
+        -------
+        self
+            With `report` filled in.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the pairs are too few, of one label, not texts, or not given for every encoder.
+        ImportError
+            If laplace-torch is not installed: pip install "uec-rag[fit]".
+        """
+        from uec_rag.laplace.fit import fit_posterior
+
+        given = self._pairs_of_each(pairs)
+        start = time.perf_counter()
+        encoded = [
+            (
+                encoder.encode(own.queries, "query", show_progress=show_progress),
+                encoder.encode(own.passages, "passage", show_progress=show_progress),
+            )
+            for encoder, own in zip(self.encoders, given, strict=True)
+        ]
+        between = time.perf_counter()
+        posteriors = [
+            fit_posterior(
+                own,
+                queries,
+                passages,
+                encoder.gain,
+                structure=self.structure,
+                likelihood=self.likelihood,
+                seed=self.seed,
+            )
+            for encoder, own, (queries, passages) in zip(self.encoders, given, encoded, strict=True)
+        ]
+        self.posteriors = posteriors
+        self.report = FitReport(
+            {name: post.summary for name, post in zip(self.names, posteriors, strict=True)},
+            self.structure,
+            self.likelihood,
+            between - start,
+            time.perf_counter() - between,
+        )
+        return self
+
+    def _pairs_of_each(self, pairs: PairsLike) -> list[Pairs]:
+        if not isinstance(pairs, Mapping):
+            return [check_pairs(pairs)] * len(self.encoders)
+        if set(pairs) != set(self.names):
+            raise ValueError(
+                f"pairs: expected a list for each of the encoders {self.names}, got {list(pairs)}."
+            )
+        return [check_pairs(pairs[name], f"pairs[{name!r}]") for name in self.names]
+
+    def embed(
+        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
+    ) -> Gaussian:
+        """Embed texts as Gaussians of the ensemble.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        role : {"query", "passage"}
+            Models prompt the two differently, and a query's coefficients follow the rule.
+        show_progress : bool
+
+        Returns
+        -------
+        Gaussian
+            n texts over `dimension` dimensions, with the `coefficients` (n, K).
+        """
+        parts = self.encode(texts, role, show_progress=show_progress)
+        return self.combine(parts, self.coefficients(parts, role))
+
+    async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
+        """`embed` without blocking the event loop."""
+        parts = await self.aencode(texts, role)
+        return self.combine(parts, self.coefficients(parts, role))
+
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool = False
+    ) -> list[Gaussian]:
+        """Each encoder's own Gaussians of the texts, in the order of `encoders`."""
+        check_role(role)
+        checked = check_texts(texts)
+        self._warn_unfitted()
+        return self._gaussians(
+            [e.encode(checked, role, show_progress=show_progress) for e in self.encoders]
+        )
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
+        """`encode` without blocking the event loop; encoders run side by side."""
+        check_role(role)
+        checked = check_texts(texts)
+        self._warn_unfitted()
+        return self._gaussians(
+            await asyncio.gather(*(encoder.aencode(checked, role) for encoder in self.encoders))
+        )
+
+    def _gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
+        if self.posteriors is None:
+            return [
+                Gaussian.factored(
+                    e.embedding,
+                    np.zeros((len(e), 1), np.float32),
+                    np.zeros((1, e.embedding.shape[1]), np.float32),
+                )
+                for e in encoded
+            ]
+        return [
+            posterior.gaussian(e.embedding, e.features)
+            for posterior, e in zip(self.posteriors, encoded, strict=True)
+        ]
+
+    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
+        """Coefficients of texts of a role, shape (n, K), from the encoders' Gaussians alone.
+
+        In the direct sum passages are stored with uniform ones: coefficients of their own, which
+        differ from the query's, were measured to hurt.
+        """
+        if role == "passage" and self.space == "direct":
+            return Uniform()(parts)
+        return self.rule(parts)
+
+    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
+        if self.space == "shared":
+            return shared(parts, coefficients)
+        return direct_sum(parts, coefficients, self.weights)
+
+    def _warn_unfitted(self) -> None:
+        if not self.is_fitted and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "This UEC is not fitted: variances are 0 and all encoders count alike, a plain "
+                "ensemble. Call fit(pairs) with at least 32 (query, passage) pairs.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
+        digest = hashlib.sha256()
+        state: dict[str, object] = {
+            "space": self.space,
+            "last_layer": self.last_layer,
+            "encoders": [[e.revision or e.name, e.dimension] for e in self.encoders],
+        }
+        if self.space == "shared":
+            state["rule"] = self.rule.metadata()
+        digest.update(json.dumps(state, sort_keys=True).encode())
+        for posterior in self.posteriors or ():
+            digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
+            for array in posterior.arrays().values():
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:32]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to a folder: safetensors and JSON; the encoders by name, not their weights.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is something else than a saved ensemble.
+        """
+        from uec_rag.saving import save_ensemble
+
+        save_ensemble(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        device: str | None = None,
+    ) -> UEC:
+        """Load a saved ensemble.
+
+        Parameters
+        ----------
+        path : path
+        encoders : mapping, optional
+            Encoder name -> object, for those that no name on disk brings back (an API's, a
+            callable), or to take a model from elsewhere.
+        device : str, optional
+            For the encoders that are loaded by name.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If the folder is not a whole saved ensemble, or an encoder is missing or not the one
+            that was saved.
+        """
+        from uec_rag.saving import load_ensemble
+
+        return load_ensemble(path, encoders or {}, device)
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Number the repeats: ["a", "b", "a"] -> ["a", "b", "a-2"]."""
+    seen: dict[str, int] = {}
+    out: list[str] = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return out

@@ -1,0 +1,185 @@
+"""A batch of diagonal Gaussians: the one value that flows through the house."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float32]
+"""An array of float32; every stored or served number of the package is one."""
+
+
+def as_matrix(values: ArrayLike, name: str) -> FloatArray:
+    """Return `values` as a contiguous, finite (n, d) float32 matrix.
+
+    Parameters
+    ----------
+    values : array_like, shape (n, d)
+        Anything NumPy can turn into numbers.
+    name : str
+        What to call it in an error.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional or holds NaN or infinity.
+    """
+    matrix = np.ascontiguousarray(values, dtype=np.float32)
+    if matrix.ndim != 2:
+        raise ValueError(f"{name}: expected shape (n, d), got {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        raise ValueError(f"{name}: row {row} holds NaN or infinity; expected finite numbers.")
+    return matrix
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Gaussian:
+    """A batch of n independent Gaussians with diagonal covariance over d dimensions.
+
+    Parameters
+    ----------
+    mean : array_like, shape (n, d)
+        The means.
+    variance : array_like, shape (n, d)
+        The variances, one per dimension, at least 0.
+    coefficients : array_like, shape (n, K), optional
+        The weight of each encoder in each text, where the Gaussian is an ensemble's.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a variance is negative, or a number is not finite.
+
+    Notes
+    -----
+    Inside, the variance is held as ``scales @ profile``: with a Kronecker-factored posterior it
+    is one scalar per text and encoder times a fixed vector, so n texts cost n * K numbers and
+    not n * d. `variance` multiplies it out on demand.
+
+    Examples
+    --------
+    >>> g = Gaussian(mean=[[0.6, 0.8]], variance=[[0.01, 0.02]])
+    >>> len(g), g.dimension, float(g.trace[0]) < 0.0301
+    (1, 2, True)
+    """
+
+    mean: FloatArray
+    scales: FloatArray
+    profile: FloatArray | None
+    coefficients: FloatArray | None
+
+    def __init__(
+        self,
+        mean: ArrayLike,
+        variance: ArrayLike,
+        coefficients: ArrayLike | None = None,
+    ) -> None:
+        self._set(as_matrix(mean, "mean"), as_matrix(variance, "variance"), None, coefficients)
+        if self.scales.shape != self.mean.shape:
+            raise ValueError(
+                f"variance: expected the shape of mean, {self.mean.shape}, got {self.scales.shape}."
+            )
+        if self.scales.size and self.scales.min() < 0:
+            raise ValueError(f"variance: expected values >= 0, got {self.scales.min()}.")
+
+    @classmethod
+    def factored(
+        cls,
+        mean: ArrayLike,
+        scales: ArrayLike,
+        profile: ArrayLike,
+        coefficients: ArrayLike | None = None,
+    ) -> Self:
+        """Build from a factored variance, ``variance = scales @ profile``.
+
+        Parameters
+        ----------
+        mean : array_like, shape (n, d)
+        scales : array_like, shape (n, r)
+            What differs from text to text, at least 0.
+        profile : array_like, shape (r, d)
+            What all texts share, at least 0.
+        coefficients : array_like, shape (n, K), optional
+        """
+        self = cls.__new__(cls)
+        self._set(
+            as_matrix(mean, "mean"),
+            as_matrix(scales, "scales"),
+            as_matrix(profile, "profile"),
+            coefficients,
+        )
+        assert self.profile is not None
+        n, d = self.mean.shape
+        if self.scales.shape[0] != n or self.profile.shape != (self.scales.shape[1], d):
+            raise ValueError(
+                f"scales and profile: expected shapes ({n}, r) and (r, {d}), "
+                f"got {self.scales.shape} and {self.profile.shape}."
+            )
+        for name, part in (("scales", self.scales), ("profile", self.profile)):
+            if part.size and part.min() < 0:
+                raise ValueError(f"{name}: expected values >= 0, got {part.min()}.")
+        return self
+
+    def _set(
+        self,
+        mean: FloatArray,
+        scales: FloatArray,
+        profile: FloatArray | None,
+        coefficients: ArrayLike | None,
+    ) -> None:
+        weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
+        if weights is not None and len(weights) != len(mean):
+            raise ValueError(
+                f"coefficients: expected {len(mean)} rows, one per text, got {len(weights)}."
+            )
+        for name, value in (
+            ("mean", mean),
+            ("scales", scales),
+            ("profile", profile),
+            ("coefficients", weights),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"Gaussian(n={len(self)}, dimension={self.dimension})"
+
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer]) -> Gaussian:
+        """Return the Gaussians of some rows (a slice, indices or a mask)."""
+        part = Gaussian.__new__(Gaussian)
+        part._set(
+            self.mean[rows],
+            self.scales[rows],
+            self.profile,
+            None if self.coefficients is None else self.coefficients[rows],
+        )
+        return part
+
+    @property
+    def dimension(self) -> int:
+        """Number of dimensions d."""
+        return int(self.mean.shape[1])
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        """Variances, shape (n, d)."""
+        if self.profile is None:
+            return self.scales
+        variance: FloatArray = self.scales @ self.profile
+        return variance
+
+    @cached_property
+    def trace(self) -> FloatArray:
+        """Total variance of each text, tr(Sigma), shape (n,)."""
+        if self.profile is None:
+            return np.asarray(self.scales.sum(axis=1))
+        trace: FloatArray = self.scales @ self.profile.sum(axis=1)
+        return trace

@@ -1,0 +1,1 @@
+"""Step 1: from text pairs to a Gaussian posterior over each encoder's last layer."""

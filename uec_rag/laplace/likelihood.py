@@ -1,0 +1,140 @@
+"""How likely a pair is an answer given its similarity: slope, intercept, probit predictive."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Likelihood = Literal["pairs", "in_batch"]
+
+_PROBIT = np.pi / 8
+_KNOWS_NOTHING = 1e4
+Floats = NDArray[np.floating]
+
+
+def bernoulli_map(
+    similarity: Floats, labels: Floats, slope: float | None = None
+) -> tuple[float, float]:
+    """MAP of a and b in P(answer) = sigmoid(a s + b), a flat prior on both.
+
+    Parameters
+    ----------
+    similarity : array, shape (n,)
+        Cosines of the pairs.
+    labels : array, shape (n,)
+        1 for an answer.
+    slope : float, optional
+        Keep a at this value and fit b alone.
+
+    Returns
+    -------
+    slope, intercept : float
+        The slope is kept positive: an encoder whose cosines tell nothing, or tell the wrong way
+        round, counts for next to nothing in an ensemble.
+    """
+    from scipy.optimize import minimize
+
+    s, y = similarity.astype(np.float64), labels.astype(np.float64)
+
+    def loss(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        a, b = (slope, theta[0]) if slope is not None else theta
+        logit = a * s + b
+        residual = _sigmoid(logit) - y
+        gradient = [(residual * s).mean(), residual.mean()][slope is not None :]
+        return float((np.logaddexp(0, logit) - y * logit).mean()), np.array(gradient)
+
+    start, bounds = [10.0, -5.0], [(1e-2, 1e4), (-1e4, 1e4)]
+    fixed = slope is not None
+    found = minimize(loss, start[fixed:], jac=True, method="L-BFGS-B", bounds=bounds[fixed:])
+    a, b = (slope, found.x[0]) if slope is not None else found.x
+    return float(a), float(b)
+
+
+def in_batch_map(similarity: Floats) -> float:
+    """MAP slope of the softmax over a batch's passages.
+
+    Parameters
+    ----------
+    similarity : array, shape (batches, n, n)
+        Cosines of each query to each passage; the answer of row i is column i.
+    """
+    from scipy.optimize import minimize_scalar
+
+    s = similarity.astype(np.float64)
+    answer = np.diagonal(s, axis1=1, axis2=2)
+
+    def loss(log_slope: float) -> float:
+        a = np.exp(log_slope)
+        top = a * s.max(axis=2)
+        total = top + np.log(np.exp(a * s - top[..., None]).sum(axis=2))
+        return float((total - a * answer).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4.6, 9.2), method="bounded").x))
+
+
+def predictive_nll(
+    similarity: Floats, variance: Floats, labels: Floats, slope: float, intercept: float
+) -> Floats:
+    """Negative log-likelihood of each pair under the probit predictive, shape (n,).
+
+    ``P(answer) = sigmoid((a s + b) / sqrt(1 + pi/8 a^2 sigma_s^2))`` (MacKay, 1992): the variance
+    of the similarity pulls an overconfident model back towards one half.
+    """
+    logit = (slope * similarity + intercept) / np.sqrt(1 + _PROBIT * slope**2 * variance)
+    nll: Floats = np.logaddexp(0, logit) - labels * logit
+    return nll
+
+
+def variance_scale(
+    similarity: Floats, single: Floats, double: Floats, labels: Floats, slope: float
+) -> tuple[float, float]:
+    """Scale of the variance, and the intercept, that make the probit predictive most likely.
+
+    The slope stays at its MAP, the intercept is free: how many of the pairs are answers says
+    nothing about how far the similarities can be trusted.
+
+    Parameters
+    ----------
+    similarity : array, shape (n,)
+    single, double : array, shape (n,)
+        The variance of a pair at scale s is ``s * single + s^2 * double``.
+    labels : array, shape (n,)
+    slope : float
+
+    Returns
+    -------
+    scale, intercept : float
+        The scale is at most what makes the mean logit variance `_KNOWS_NOTHING`, where the
+        predictive is a coin toss whatever the similarity.
+    """
+    from scipy.optimize import minimize
+
+    largest = _scale_for(_KNOWS_NOTHING / slope**2, float(single.mean()), float(double.mean()))
+    start = _scale_for(1 / slope**2, float(single.mean()), float(double.mean()))
+
+    def loss(theta: NDArray[np.float64]) -> float:
+        scale = np.exp(theta[0])
+        variance = scale * single + scale**2 * double
+        return float(predictive_nll(similarity, variance, labels, slope, theta[1]).mean())
+
+    top = float(np.log(largest))
+    found = minimize(
+        loss,
+        [np.log(start), -slope * float(similarity.mean())],
+        method="L-BFGS-B",
+        bounds=[(top - 35.0, top), (None, None)],
+    )
+    return float(np.exp(found.x[0])), float(found.x[1])
+
+
+def _scale_for(variance: float, single: float, double: float) -> float:
+    """Positive root s of ``s * single + s^2 * double = variance``."""
+    if double <= 0:
+        return variance / max(single, 1e-30)
+    return float(2 * variance / (single + np.sqrt(single**2 + 4 * double * variance)))
+
+
+def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 0.5 * (1 + np.tanh(x / 2))

@@ -1,0 +1,214 @@
+"""Fitting pairs: what the user gives, checked; and the labelled pairs a posterior is fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray
+
+MINIMUM = 32
+"""Fewest positive pairs a posterior is fitted on."""
+
+_BATCH = 32  # texts among which the hard negative is looked for: hard, yet rarely a true answer
+_HELD_OUT = 0.2
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Checked (query, passage, label) triples over distinct texts.
+
+    Attributes
+    ----------
+    queries, passages : list of str
+        The distinct texts.
+    query_index, passage_index : int array, shape (n,)
+        Which texts each pair joins.
+    labels : float array, shape (n,)
+        1 where the passage answers the query, 0 where it does not.
+    """
+
+    queries: list[str]
+    passages: list[str]
+    query_index: NDArray[np.int64]
+    passage_index: NDArray[np.int64]
+    labels: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def positives(self) -> list[NDArray[np.int64]]:
+        """Indices of the passages that answer each query."""
+        found: list[list[int]] = [[] for _ in self.queries]
+        for q, p in zip(
+            self.query_index[self.labels == 1], self.passage_index[self.labels == 1], strict=True
+        ):
+            found[q].append(int(p))
+        return [np.array(sorted(set(f)), dtype=np.int64) for f in found]
+
+
+def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs:
+    """Check fitting pairs before any encoder runs.
+
+    Parameters
+    ----------
+    pairs : iterable of (query, passage) or (query, passage, label)
+        Without labels every pair is an answer; negatives are mined in either case.
+    name : str
+        What to call the argument in an error.
+
+    Raises
+    ------
+    TypeError
+        If an item is not a tuple of two strings and an optional label.
+    ValueError
+        If a text is empty, a label is not 0 or 1, all labels are alike, or there are fewer than
+        `MINIMUM` distinct positive pairs.
+    """
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
+    labels: dict[tuple[str, str], int] = {}
+    given: set[int] = set()
+    labelled = False
+    for index, pair in enumerate(pairs):
+        query, passage, label = _triple(pair, f"{name}[{index}]")
+        labelled |= label is not None
+        value = 1 if label is None else label
+        given.add(value)
+        labels[query, passage] = max(value, labels.get((query, passage), 0))
+    if labelled and len(given) == 1:
+        raise ValueError(
+            f"{name}: every label is {given.pop()}; expected both 0 and 1. "
+            "Leave the labels out where all pairs are answers: negatives are then mined."
+        )
+    positives = sum(labels.values())
+    if positives < MINIMUM:
+        raise ValueError(
+            f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, "
+            f"got {positives}; give more, or use the ensemble unfitted."
+        )
+    queries = {query: None for query, _ in labels}
+    passages = {passage: None for _, passage in labels}
+    q_of = {text: i for i, text in enumerate(queries)}
+    p_of = {text: i for i, text in enumerate(passages)}
+    return Pairs(
+        list(queries),
+        list(passages),
+        np.array([q_of[q] for q, _ in labels], dtype=np.int64),
+        np.array([p_of[p] for _, p in labels], dtype=np.int64),
+        np.array(list(labels.values()), dtype=np.float32),
+    )
+
+
+def _triple(pair: object, name: str) -> tuple[str, str, int | None]:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) not in (2, 3):
+        raise TypeError(
+            f"{name}: expected (query, passage) or (query, passage, label), got {pair!r:.80}."
+        )
+    query, passage = pair[0], pair[1]
+    for role, text in (("query", query), ("passage", passage)):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}: expected the {role} to be a string, got {text!r:.80}.")
+        if not text.strip():
+            raise ValueError(f"{name}: the {role} is empty.")
+    if len(pair) == 2 or pair[2] is None:
+        return query, passage, None
+    if pair[2] not in (0, 1):
+        raise ValueError(f"{name}: expected label 0 or 1, got {pair[2]!r}.")
+    return query, passage, int(pair[2])
+
+
+@dataclass(frozen=True)
+class LabelledPairs:
+    """Index pairs with labels: positives, given negatives and mined ones.
+
+    Attributes
+    ----------
+    query_index, passage_index : int array, shape (n,)
+    labels : float array, shape (n,)
+    """
+
+    query_index: NDArray[np.int64]
+    passage_index: NDArray[np.int64]
+    labels: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def split_queries(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split query indices into those that fit a posterior and the held-out fifth that tunes it."""
+    order = np.random.default_rng(seed).permutation(count)
+    held_out = max(1, round(count * _HELD_OUT))
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def training_pairs(
+    pairs: Pairs, rows: NDArray[np.int64], queries: FloatArray, passages: FloatArray, seed: int
+) -> LabelledPairs:
+    """Label pairs of the given queries: their positives, given negatives, and mined ones.
+
+    For each query one random passage, and the most similar of a random batch (a hard negative
+    that is rarely an unmarked answer: the hardest of the whole collection often is one).
+
+    Parameters
+    ----------
+    pairs : Pairs
+    rows : int array
+        Queries to use.
+    queries, passages : array, shapes (n_q, d) and (n_p, d)
+        Unit embeddings of `pairs.queries` and `pairs.passages`.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    batch = rng.integers(0, len(passages), (len(rows), _BATCH))
+    known = _known(pairs, rows, len(passages))
+    similarity = np.einsum("nd,nbd->nb", queries[rows], passages[batch])
+    similarity[np.take_along_axis(known, batch, axis=1)] = -np.inf
+    hardest = np.take_along_axis(batch, similarity.argmax(axis=1)[:, None], axis=1)[:, 0]
+    mined_q = np.concatenate([rows, rows])
+    mined_p = np.concatenate([hardest, batch[:, 0]])
+    fresh = ~known[np.tile(np.arange(len(rows)), 2), mined_p]
+    return _with_given(pairs, rows, mined_q[fresh], mined_p[fresh])
+
+
+def held_out_pairs(
+    pairs: Pairs, rows: NDArray[np.int64], queries: FloatArray, passages: FloatArray, hits: int = 4
+) -> LabelledPairs:
+    """Label what a search would show the given queries: their positives and their best wrong hits.
+
+    Users see hits, not random pairs; a variance tuned here says how wrong a model is where it
+    matters.
+    """
+    known = _known(pairs, rows, len(passages))
+    similarity = queries[rows] @ passages.T
+    similarity[known] = -np.inf
+    top = np.argpartition(-similarity, min(hits, len(passages) - 1), axis=1)[:, :hits]
+    wrong = np.isfinite(np.take_along_axis(similarity, top, axis=1))
+    mined_q = np.repeat(rows, wrong.sum(axis=1))
+    return _with_given(pairs, rows, mined_q, top[wrong])
+
+
+def _known(pairs: Pairs, rows: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """Which passages each query already has a label for, (len(rows), count)."""
+    place = np.full(len(pairs.queries), -1)
+    place[rows] = np.arange(len(rows))
+    known = np.zeros((len(rows), count), dtype=bool)
+    own = place[pairs.query_index] >= 0
+    known[place[pairs.query_index[own]], pairs.passage_index[own]] = True
+    return known
+
+
+def _with_given(
+    pairs: Pairs, rows: NDArray[np.int64], query: NDArray[np.int64], passage: NDArray[np.int64]
+) -> LabelledPairs:
+    own = np.isin(pairs.query_index, rows)
+    return LabelledPairs(
+        np.concatenate([pairs.query_index[own], query]),
+        np.concatenate([pairs.passage_index[own], passage]),
+        np.concatenate([pairs.labels[own], np.zeros(len(query), np.float32)]),
+    )

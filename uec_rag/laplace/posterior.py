@@ -1,0 +1,117 @@
+"""Step 1: the Laplace posterior of an encoder's last layer, and the Gaussian it gives a text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray, Gaussian
+
+Structure = Literal["kron", "diag"]
+
+
+@dataclass(frozen=True)
+class PosteriorSummary:
+    """What fitting found for one encoder; numbers a person reads.
+
+    Attributes
+    ----------
+    slope, intercept : float
+        P(answer) = sigmoid(slope * cosine + intercept) at the MAP.
+    prior_precision : float
+        delta, precision of the Gaussian prior on a weight's change.
+    scale : float
+        Factor on the Laplace variance, tuned on held-out pairs: one unit for all encoders.
+    log_trace_mean, log_trace_sd : float
+        How log tr(Sigma) is distributed over the held-out queries: what is usual for this encoder.
+    pairs, held_out : int
+        Labelled pairs the posterior was fitted on, and those that tuned it.
+    nll, nll_deterministic : float
+        Held-out negative log-likelihood per pair, with the variance and without.
+    log_marginal_likelihood : float
+        laplace-torch's, with the prior centred on the pre-trained weights.
+    """
+
+    slope: float
+    intercept: float
+    prior_precision: float
+    scale: float
+    log_trace_mean: float
+    log_trace_sd: float
+    pairs: int
+    held_out: int
+    nll: float
+    nll_deterministic: float
+    log_marginal_likelihood: float
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Gaussian posterior over a last layer's weights, as what prediction needs of it.
+
+    Attributes
+    ----------
+    structure : {"kron", "diag"}
+    covariance : array
+        "kron": R of shape (m, m) with R R' = A^-1, so that |h R|^2 = h' A^-1 h.
+        "diag": S of shape (m, d), the variance of each weight (times gain^2).
+    profile : array, shape (1, d)
+        "kron": diag(G^-1) (times gain^2). "diag": not used, empty.
+    summary : PosteriorSummary
+    """
+
+    structure: Structure
+    covariance: FloatArray
+    profile: FloatArray
+    summary: PosteriorSummary
+
+    def gaussian(self, embedding: FloatArray, features: FloatArray) -> Gaussian:
+        """Gaussian of each text: its embedding, and the predictive variance of the last layer.
+
+        ``kron``: ``var = (h' A^-1 h) diag(G^-1)``, one scalar per text; ``diag``: ``var = S h^2``.
+
+        Parameters
+        ----------
+        embedding : array, shape (n, d)
+        features : array, shape (n, m)
+            Input of the last layer, see `uec_rag.encoders.Encoded`.
+        """
+        scale = np.float32(self.summary.scale)
+        if self.structure == "diag":
+            return Gaussian(embedding, scale * (features**2 @ self.covariance))
+        leverage = ((features @ self.covariance) ** 2).sum(axis=1, keepdims=True)
+        return Gaussian.factored(embedding, scale * leverage, self.profile)
+
+    def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
+        """How unusual each text's total variance is for this encoder, in standard deviations.
+
+        0 is a typical fitting query; language or domain the encoder does not know lies above.
+        """
+        s = self.summary
+        log_trace = np.log(np.maximum(gaussian.trace, np.float32(1e-30)))
+        standard: FloatArray = ((log_trace - s.log_trace_mean) / s.log_trace_sd).astype(np.float32)
+        return standard
+
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Tensors to save; the rest is in `metadata`."""
+        return {"covariance": self.covariance, "profile": self.profile}
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able rest of the state."""
+        return {"structure": self.structure, "summary": asdict(self.summary)}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, FloatArray], metadata: dict[str, object]) -> Self:
+        """Rebuild from `arrays` and `metadata`."""
+        summary, structure = metadata["summary"], metadata["structure"]
+        assert isinstance(summary, dict)
+        assert structure in ("kron", "diag")
+        return cls(
+            "kron" if structure == "kron" else "diag",
+            arrays["covariance"],
+            arrays["profile"],
+            PosteriorSummary(**summary),
+        )

@@ -1,0 +1,118 @@
+"""Saving and loading an ensemble: a folder with safetensors and JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from uec_rag.coefficients import restore_rule
+from uec_rag.encoders import EncoderLike
+from uec_rag.files import read_json, reading, write_json, writing
+from uec_rag.laplace.posterior import Posterior
+from uec_rag.report import FitReport
+
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
+
+KIND = "UEC ensemble"
+_OPTIONS = ("space", "structure", "likelihood", "last_layer", "beta", "seed")
+
+
+def save_ensemble(uec: UEC, path: str | os.PathLike[str]) -> None:
+    """Write `uec` to the folder `path`; see `UEC.save`."""
+    with writing(path, KIND) as folder:
+        write_ensemble(uec, folder)
+
+
+def write_ensemble(uec: UEC, folder: Path) -> None:
+    """Write the files of `uec` into an existing folder."""
+    from safetensors.numpy import save_file
+
+    state: dict[str, object] = {option: getattr(uec, option) for option in _OPTIONS}
+    state["fingerprint"] = uec.fingerprint
+    state["coefficients"] = uec.rule.metadata()
+    state["encoders"] = [
+        {"name": name, "spec": encoder.spec, "revision": encoder.revision}
+        for name, encoder in zip(uec.names, uec.encoders, strict=True)
+    ]
+    if uec.posteriors is not None and uec.report is not None:
+        state["posteriors"] = [posterior.metadata() for posterior in uec.posteriors]
+        state["seconds"] = [uec.report.encoding_seconds, uec.report.fitting_seconds]
+        tensors = {
+            f"{i}.{key}": array
+            for i, posterior in enumerate(uec.posteriors)
+            for key, array in posterior.arrays().items()
+        }
+        save_file(tensors, folder / "posteriors.safetensors")
+    write_json(folder / "uec.json", state)
+
+
+def load_ensemble(
+    path: str | os.PathLike[str], encoders: Mapping[str, EncoderLike], device: str | None
+) -> UEC:
+    """Read an ensemble from the folder `path`; see `UEC.load`."""
+    return read_ensemble(reading(path, KIND), encoders, device)
+
+
+def read_ensemble(folder: Path, encoders: Mapping[str, EncoderLike], device: str | None) -> UEC:
+    """Read an ensemble from the files in `folder`, checked already."""
+    from uec_rag.ensemble import UEC
+
+    state = read_json(folder / "uec.json")
+    saved = state["encoders"]
+    names = [entry["name"] for entry in saved]
+    unknown = sorted(set(encoders) - set(names))
+    if unknown:
+        raise ValueError(f"encoders: expected names among {names}, got {unknown}.")
+    missing = [e["name"] for e in saved if e["spec"] is None and e["name"] not in encoders]
+    if missing:
+        raise ValueError(
+            f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
+            f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
+        )
+    uec = UEC(
+        [encoders.get(entry["name"], entry["spec"]) for entry in saved],
+        coefficients=restore_rule(state["coefficients"]),
+        device=device,
+        **{option: state[option] for option in _OPTIONS},
+    )
+    uec.names = names
+    for entry, encoder in zip(saved, uec.encoders, strict=True):
+        if entry["revision"] != encoder.revision:
+            raise ValueError(
+                f"encoders: {entry['name']!r} is not the model that was saved (revision "
+                f"{encoder.revision[:12]!r}, expected {entry['revision'][:12]!r}); give the same "
+                "weights, or fit and save again."
+            )
+    if "posteriors" in state:
+        _restore_posteriors(uec, state, folder / "posteriors.safetensors")
+    if uec.fingerprint != state["fingerprint"]:
+        raise ValueError(
+            f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
+            "with; its files were changed or mixed. Save it again."
+        )
+    return uec
+
+
+def _restore_posteriors(uec: UEC, state: dict[str, Any], file: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        tensors = load_file(file)
+    except SafetensorError as error:
+        raise ValueError(f"path: {str(file)!r} cannot be read ({error}); save it again.") from error
+    uec.posteriors = [
+        Posterior.restore(
+            {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
+        )
+        for i, metadata in enumerate(state["posteriors"])
+    ]
+    uec.report = FitReport(
+        {n: post.summary for n, post in zip(uec.names, uec.posteriors, strict=True)},
+        uec.structure,
+        uec.likelihood,
+        *state["seconds"],
+    )

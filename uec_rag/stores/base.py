@@ -1,0 +1,164 @@
+"""What a store is: passages with Gaussians, searched by the uncertainty-aware score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray, Gaussian
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of text that can be found.
+
+    Attributes
+    ----------
+    id : str
+    text : str
+    metadata : dict
+        Whatever the user keeps beside it.
+    """
+
+    id: str
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
+"""Metadata values that must be equal, or a predicate on the passage."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Hits of n queries, best first, k each (or as many passages as there are).
+
+    Attributes
+    ----------
+    passages : list of list of Passage
+    scores, mu, sigma2 : array, shape (n, k)
+        s_hat, and the moments of the similarity that it is made of.
+    exact : bool
+        Whether nothing outside the hits can score higher.
+    """
+
+    passages: list[list[Passage]]
+    scores: FloatArray
+    mu: FloatArray
+    sigma2: FloatArray
+    exact: bool
+
+
+class Store(Protocol):
+    """Passages with their Gaussians."""
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        ...
+
+    def snapshot(self) -> Store:
+        """Return a view that stays as it is while others write."""
+        ...
+
+    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+        """Add passages, replacing those whose id is there already."""
+        ...
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove passages; ids that are not there are ignored. Returns how many went."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages of those ids that are there, in the order asked."""
+        ...
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if one is not there."""
+        ...
+
+    def passages(self) -> Iterator[Passage]:
+        """Iterate over all passages in the order they came."""
+        ...
+
+    def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
+        """Inner products of queries with consecutive blocks of the stored means.
+
+        Parameters
+        ----------
+        blocks : sequence of array, shapes (n, d_k)
+            Their widths add up to the stored dimension.
+
+        Returns
+        -------
+        list of array, shapes (n, N)
+            A column per passage, in the order of `passages`.
+        """
+        ...
+
+    def search(
+        self,
+        query: Gaussian,
+        k: int,
+        *,
+        beta: float,
+        filter: Filter | None = None,
+        mu: FloatArray | None = None,
+    ) -> Found:
+        """Find the k passages of the highest s_hat.
+
+        Parameters
+        ----------
+        query : Gaussian, n queries
+        k : int
+        beta : float
+        filter : Filter, optional
+        mu : array, shape (n, N), optional
+            Similarities, where they are known already from `similarities`.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the store's files into an existing folder."""
+        ...
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a store from the files that `save` wrote."""
+        ...
+
+
+def matching(passages: Sequence[Passage], filter: Filter) -> NDArray[np.bool_]:
+    """Which passages a filter lets through.
+
+    Raises
+    ------
+    TypeError
+        If the filter is neither a mapping nor callable.
+    KeyError
+        If a mapping names a metadata key that no passage has.
+    """
+    if callable(filter):
+        return np.fromiter((bool(filter(p)) for p in passages), dtype=bool, count=len(passages))
+    if not isinstance(filter, Mapping):
+        raise TypeError(
+            "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
+            f"got {type(filter).__name__}."
+        )
+    known = {key for passage in passages for key in passage.metadata}
+    unknown = [key for key in filter if key not in known]
+    if unknown and passages:
+        raise KeyError(
+            f"filter: no passage has the metadata key {unknown[0]!r}; known keys are "
+            f"{sorted(known)[:20]}."
+        )
+    absent = object()
+    return np.fromiter(
+        (all(p.metadata.get(k, absent) == v for k, v in filter.items()) for p in passages),
+        dtype=bool,
+        count=len(passages),
+    )
