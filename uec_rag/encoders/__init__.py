@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeGuard
 
 from uec_rag.encoders.base import (
     Encoded,
@@ -21,7 +21,7 @@ from uec_rag.encoders.black_box import (
     is_llama_index,
 )
 from uec_rag.encoders.cache import CachedEncoder
-from uec_rag.encoders.pypi import EMBEDDED, pypi_folder
+from uec_rag.encoders.pypi import EMBEDDED, load_pypi
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
 
 if TYPE_CHECKING:
@@ -53,6 +53,13 @@ _ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME', a SentenceTransformer, a LangChain Embeddings, "
     "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
 )
+
+
+class _Settings(TypedDict):
+    last_layer: LastLayer
+    device: str | None
+    dtype: Precision | None
+    batch_size: int
 
 
 def load_encoder(
@@ -88,8 +95,13 @@ def load_encoder(
         raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
     if is_encoder(spec):
         return spec
-    if isinstance(spec, (str, Path)) or _is_sentence_transformer(spec):
-        return _white_box(spec, last_layer, device, dtype, batch_size)
+    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
+    if isinstance(spec, str) and spec.startswith("pypi:"):
+        return load_pypi(spec.removeprefix("pypi:"), **settings)
+    if isinstance(spec, str):
+        return SentenceTransformerEncoder(spec.removeprefix("hf:"), **settings)
+    if isinstance(spec, Path) or _is_sentence_transformer(spec):
+        return SentenceTransformerEncoder(spec, **settings)
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
             f"cannot make an encoder of {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
@@ -101,31 +113,6 @@ def load_encoder(
             "allow; use last_layer='projection'"
         )
     return encoder
-
-
-def _white_box(
-    spec: "str | Path | SentenceTransformer",
-    last_layer: LastLayer,
-    device: str | None,
-    dtype: Precision | None,
-    batch_size: int,
-) -> SentenceTransformerEncoder:
-    model, name, kept_spec = spec, None, None
-    if isinstance(spec, str):
-        scheme, _, rest = spec.partition(":")
-        if scheme == "pypi":
-            model, name, kept_spec = pypi_folder(rest), rest, spec
-        elif scheme == "hf":
-            model = rest
-    return SentenceTransformerEncoder(
-        model,
-        name=name,
-        last_layer=last_layer,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size,
-        spec=kept_spec,
-    )
 
 
 def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":

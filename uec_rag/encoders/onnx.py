@@ -1,0 +1,136 @@
+"""Small int8 transformers on the CPU, through onnxruntime."""
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from uec_rag.encoders.base import (
+    Encoded,
+    Float32Array,
+    Role,
+    check_role,
+    check_texts,
+    check_vectors,
+)
+from uec_rag.encoders.prompts import family_prompts
+
+_MAX_TOKENS = 512
+_MAX_THREADS = 8
+
+
+class OnnxEncoder:
+    """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
+
+    Texts run one at a time, on as many threads as there are cores. A dynamically quantised graph
+    takes its scale from all of a batch, so in batches a text's vector would depend on its
+    neighbours (cosine as low as .990 to itself, measured) and short ones would pay for padding;
+    one at a time each core is twice as fast.
+
+    Its last layer is the identity on its output, so `features` is `embedding`.
+
+    Parameters
+    ----------
+    folder
+        Holds `model.onnx` and `tokenizer.json`.
+    name
+        Of the model; decides its prompts.
+    spec
+        What `load_encoder` rebuilds it from.
+
+    Raises
+    ------
+    ImportError
+        If onnxruntime is not installed.
+    """
+
+    def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
+        try:
+            import onnxruntime  # type: ignore[import-untyped]
+        except ImportError:
+            raise ImportError(
+                f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
+            ) from None
+        from tokenizers import Tokenizer
+
+        self.name = name
+        self.spec = spec
+        self.prompts = family_prompts(name)
+        model = Path(folder) / "model.onnx"
+        tokenizer = Path(folder) / "tokenizer.json"
+        self.revision = _revision(model, tokenizer, self.prompts)
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(_MAX_TOKENS)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+        self.dimension = int(self._session.get_outputs()[0].shape[-1])
+
+    @property
+    def feature_dimension(self) -> int:
+        """The last layer is the identity: as wide as the embedding."""
+        return self.dimension
+
+    @property
+    def gain(self) -> Float32Array:
+        """Ones."""
+        return np.ones(self.dimension, dtype=np.float32)
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages; what is longer than 512 tokens is cut off.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If texts or role are not what they must be.
+        """
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        check_role(role)
+        checked = check_texts(texts)
+        vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
+        prompted = [self.prompts[role] + text for text in checked]
+        with ThreadPoolExecutor(_threads()) as pool:
+            rows = pool.map(self._embed, prompted)
+            progress = tqdm(rows, "Texts", len(checked), disable=not show_progress)
+            for i, row in enumerate(progress):
+                vectors[i] = row
+        embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
+        return Encoded(embedding, embedding)
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts in a thread."""
+        return await asyncio.to_thread(self.encode, texts, role)
+
+    def _embed(self, text: str) -> Float32Array:
+        """Vector of the first token."""
+        encoding = self._tokenizer.encode(text)
+        inputs = {
+            "input_ids": [encoding.ids],
+            "attention_mask": [encoding.attention_mask],
+            "token_type_ids": [encoding.type_ids],
+        }
+        arrays = {name: np.array(value, dtype=np.int64) for name, value in inputs.items()}
+        hidden = self._session.run(None, arrays)[0]
+        first: Float32Array = hidden[0, 0]
+        return first
+
+
+def _threads() -> int:
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(available or 1, _MAX_THREADS)
+
+
+def _revision(model: Path, tokenizer: Path, prompts: dict[Role, str]) -> str:
+    digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
+    for path in (model, tokenizer):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
