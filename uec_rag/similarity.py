@@ -73,8 +73,9 @@ def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
 
     Examples
     --------
-    >>> float(probit(np.float32([0.8]), np.float32([0.0]))[0]) == np.float32(0.8)
-    True
+    >>> scores = probit(np.float32([0.8, 0.8]), np.float32([0.0, 1.0]))
+    >>> [round(float(value), 2) for value in scores]
+    [0.8, 0.68]
     """
     shrunk: FloatArray = mu / np.sqrt(1 + PROBIT * np.float32(beta) * sigma2)
     return shrunk

@@ -1,0 +1,1 @@
+"""Measuring retrieval and uncertainty on test collections."""
