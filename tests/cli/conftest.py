@@ -1,0 +1,106 @@
+"""The real command line on a tiny model: bags of words, projected at random."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from uec_rag.cli import app
+
+TOPICS = {
+    "bread": ("dough", "flour", "yeast", "oven", "crust"),
+    "boats": ("sail", "anchor", "harbour", "mast", "keel"),
+    "bees": ("hive", "honey", "queen", "swarm", "pollen"),
+    "glass": ("furnace", "sand", "window", "mirror", "lens"),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("UEC_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def run():
+    """Call the command line as a user does; with `json=True`, return what stdout holds."""
+
+    def call(*arguments, code=0, json_output=False):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout) if json_output else result
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def words(tmp_path_factory):
+    """Folder of a SentenceTransformer that adds up random word vectors."""
+    return make_model(tmp_path_factory.mktemp("words"), seed=0, width=48)
+
+
+@pytest.fixture(scope="session")
+def other_words(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("other-words"), seed=1, width=32)
+
+
+def make_model(folder, seed, width):
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import Lowercase
+    from tokenizers.pre_tokenizers import Whitespace
+
+    letters = [chr(code) for code in range(33, 127)]
+    known = [word for topic, inner in TOPICS.items() for word in (topic, *inner)]
+    tokens = dict.fromkeys(["[UNK]", *known, *letters, *(f"##{letter}" for letter in letters)])
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = Lowercase()
+    tokenizer.pre_tokenizer = Whitespace()
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(len(vocabulary), width, generator=generator)
+    weights[len(known) + 1 :] *= 0.1  # letters say little
+    module = StaticEmbedding(tokenizer, embedding_weights=weights)
+    SentenceTransformer(modules=[module], device="cpu").save(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def documents(tmp_path_factory):
+    """A folder of a hundred and more sections, each about some words of one topic."""
+    folder = tmp_path_factory.mktemp("documents")
+    for topic, inner in TOPICS.items():
+        sections = []
+        for number in range(30):
+            one, two, three = (inner[(number + step) % 5] for step in (0, 1, 2 + number % 3))
+            sections.append(
+                f"## All that number {number} says on {topic}\n\n"
+                f"The {one} and the {two} belong together in matter {number}. "
+                f"Whoever has a {three} looks after the {one} every day, and keeps the {two} dry.\n"
+            )
+        (folder / f"{topic}.md").write_text("\n".join(sections))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def few_documents(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("few")
+    (folder / "bread.txt").write_text("The dough rests. The oven is hot and the flour is white.")
+    (folder / "boats.txt").write_text("The sail is up. The anchor lies in the harbour by the mast.")
+    return folder
+
+
+@pytest.fixture
+def pairs_file(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    rows = [
+        {"query": f"{inner[n % 5]} of {topic} {n}", "passage": f"The {inner[n % 5]} is good, {n}."}
+        for topic, inner in TOPICS.items()
+        for n in range(20)
+    ]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path

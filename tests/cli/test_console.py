@@ -1,0 +1,82 @@
+"""How the commands speak, whatever they do."""
+
+import warnings
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import uec_rag
+from uec_rag.cli.console import readable_errors
+
+
+def outcome(command):
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(readable_errors(command))
+    return CliRunner().invoke(app)
+
+
+def test_a_mistake_ends_in_one_line_and_exit_code_2():
+    def command() -> None:
+        raise ValueError("k: expected\n  at least 1, got [bold]0[/]")
+
+    result = outcome(command)
+    assert result.exit_code == 2
+    assert result.stderr == "error: k: expected at least 1, got [bold]0[/]\n"
+
+
+def test_a_missing_key_is_named_without_quotes_around_the_message():
+    def command() -> None:
+        raise KeyError("filter: no passage has the key 'x'")
+
+    assert outcome(command).stderr == "error: filter: no passage has the key 'x'\n"
+
+
+def test_a_defect_is_called_one():
+    def command() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    result = outcome(command)
+    assert result.exit_code == 2
+    assert "ZeroDivisionError: division by zero" in result.stderr
+    assert "report it" in result.stderr
+
+
+def test_the_traceback_is_there_for_those_who_ask(monkeypatch):
+    monkeypatch.setenv("UEC_DEBUG", "1")
+
+    def command() -> None:
+        raise ValueError("wrong")
+
+    assert isinstance(outcome(command).exception, ValueError)
+
+
+def test_an_exit_code_of_the_command_is_kept():
+    def command() -> None:
+        raise typer.Exit(1)
+
+    result = outcome(command)
+    assert result.exit_code == 1
+    assert result.stderr == ""
+
+
+def test_warnings_of_this_package_are_notes_and_others_are_silent():
+    def command() -> None:
+        warnings.warn_explicit("not\nfitted", UserWarning, "x.py", 1, module="uec_rag.ensemble")
+        warnings.warn_explicit("on its way out", DeprecationWarning, "y.py", 1, module="torch.nn")
+
+    assert outcome(command).stderr == "note: not fitted\n"
+
+
+def test_the_version_is_printed(run):
+    assert run("--version").stdout == f"uec-rag {uec_rag.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["demo", "index", "ask", "fit", "doctor"])
+def test_every_command_has_help_with_an_example(run, command):
+    assert f"Example: uec-rag {command}" in run(command, "--help").stdout
+
+
+def test_without_a_command_the_commands_are_listed(run):
+    result = run(code=2)
+    assert all(command in result.output for command in ("demo", "index", "ask", "fit", "doctor"))

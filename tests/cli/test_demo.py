@@ -1,0 +1,57 @@
+"""`uec-rag demo`: tiny models quickly, the real ones once on a reduced corpus."""
+
+import pytest
+
+from uec_rag.demo import QUESTIONS
+from uec_rag.encoders.pypi import cache_folder
+
+
+@pytest.fixture
+def tiny_models(monkeypatch, words, other_words):
+    monkeypatch.setattr("uec_rag.cli.demo.EMBEDDED", (str(words), str(other_words)))
+
+
+@pytest.mark.usefixtures("tiny_models")
+def test_every_question_is_answered_with_three_passages(run):
+    result = run("demo", "--passages", "150", "--json", json_output=True)
+    assert [answer["question"] for answer in result["questions"]] == list(QUESTIONS)
+    assert {len(answer["passages"]) for answer in result["questions"]} == {3}
+    assert result["passages"] >= 150
+
+
+@pytest.mark.usefixtures("tiny_models")
+def test_the_second_run_opens_the_index_of_the_first(run):
+    first = run("demo", "--passages", "150", "--json")
+    second = run("demo", "--passages", "150", "--json")
+    assert "Indexing" in first.stderr
+    assert "Indexing" not in second.stderr
+    assert "Opening" in second.stderr
+    assert first.stdout == second.stdout
+
+
+@pytest.mark.usefixtures("tiny_models")
+def test_another_corpus_is_another_index_and_replaces_the_old_one(run):
+    run("demo", "--passages", "150")
+    assert "Indexing" in run("demo", "--passages", "160").stderr
+    assert len(list((cache_folder() / "demo").iterdir())) == 1
+
+
+@pytest.mark.usefixtures("tiny_models")
+def test_what_is_printed_fits_80_columns(run):
+    shown = run("demo", "--passages", "150").stdout
+    for question in QUESTIONS:
+        assert question in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.slow
+def test_the_real_models_answer_what_is_there_and_abstain_from_what_is_not(run, monkeypatch):
+    monkeypatch.delenv("UEC_CACHE")  # the models' download, and texts encoded before
+    result = run("demo", "--passages", "300", "--json", json_output=True)
+    by_question = {answer["question"]: answer for answer in result["questions"]}
+    indent = by_question[QUESTIONS[0]]
+    assert indent["passages"][0]["metadata"]["source"].startswith("textwrap.")
+    assert indent["decision"] != "abstain"
+    france = by_question["What is the capital of France?"]
+    assert france["decision"] == "abstain"
+    assert france["confidence"] < indent["confidence"]

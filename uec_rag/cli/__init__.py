@@ -1,0 +1,53 @@
+"""The command line: `uec-rag demo | fit | index | ask | doctor`."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from uec_rag import __version__
+from uec_rag.cli import ask, demo, doctor, fit, index
+from uec_rag.cli.console import readable_errors
+
+app = typer.Typer(
+    name="uec-rag",
+    help="Search that knows when it does not know: several embedding models answer together.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo.demo, index.index, ask.ask, fit.fit, doctor.doctor):
+    app.command()(readable_errors(command))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"uec-rag {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Prepare what every command needs; the docstring is not shown, `help` above is."""
+    # The libraries' own progress bars and advice would come between our lines.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def main() -> None:
+    """Run the command line; a character that the terminal cannot show becomes a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    app()

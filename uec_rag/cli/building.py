@@ -1,0 +1,83 @@
+"""What `demo`, `fit` and `index` share: making, fitting and filling, under progress bars."""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from uec_rag.cli.console import progress, say
+from uec_rag.environment import missing_extra
+from uec_rag.files import MANIFEST
+
+if TYPE_CHECKING:
+    from uec_rag.encoders import Role
+    from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
+    from uec_rag.stores.base import Passage
+
+_AT_ONCE = 128  # texts between two steps of a progress bar
+
+
+def build_ensemble(models: Sequence[str]) -> "UEC":
+    """Load models, by name or folder, behind the embedding cache; prints a line on each.
+
+    An interrupted run goes on where it was, and a text is encoded once for fitting and indexing.
+    """
+    from uec_rag.encoders import CachedEncoder, load_encoder
+    from uec_rag.encoders.pypi import cache_folder
+    from uec_rag.ensemble import UEC
+
+    encoders = []
+    for model in models:
+        say(f"Loading {model} ...")
+        encoders.append(CachedEncoder(load_encoder(model), cache_folder() / "embeddings"))
+    return UEC(encoders)
+
+
+def fit_ensemble(uec: "UEC", pairs: Sequence[tuple[object, ...]]) -> None:
+    """Fit on checked pairs of (query, passage[, label]), with a progress bar on the encoding."""
+    if importlib.util.find_spec("laplace") is None:  # before minutes of encoding, not after
+        raise ImportError(missing_extra("laplace-torch", "fit"))
+    say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
+    _encode_ahead(uec, [str(pair[0]) for pair in pairs], "query")
+    _encode_ahead(uec, [str(pair[1]) for pair in pairs], "passage")
+    uec.fit(pairs)
+
+
+def _encode_ahead(uec: "UEC", texts: Sequence[str], role: "Role") -> None:
+    """Bring texts into the encoders' caches."""
+    by_length = sorted(set(texts), key=len, reverse=True)
+    with progress() as bar:
+        for encoder in uec.encoders:
+            task = bar.add_task(f"Encoding, {encoder.name}", total=len(by_length))
+            for start in range(0, len(by_length), _AT_ONCE):
+                some = by_length[start : start + _AT_ONCE]
+                encoder.encode(some, role)
+                bar.advance(task, len(some))
+
+
+def add_passages(retriever: "Retriever", passages: Sequence["Passage"]) -> None:
+    """Add passages under a progress bar."""
+    say(f"Indexing {len(passages):,} passages ...")
+    with progress() as bar:
+        task = bar.add_task("Encoding passages", total=len(passages))
+        for start in range(0, len(passages), _AT_ONCE):
+            some = passages[start : start + _AT_ONCE]
+            retriever.add(
+                [passage.text for passage in some],
+                ids=[passage.id for passage in some],
+                metadatas=[passage.metadata for passage in some],
+            )
+            bar.advance(task, len(some))
+
+
+def check_output(path: Path) -> None:
+    """Refuse to write over what is not a saved folder of ours, before any work is done."""
+    if (
+        path.exists()
+        and not (path / MANIFEST).is_file()
+        and (path.is_file() or any(path.iterdir()))
+    ):
+        raise FileExistsError(
+            f"--out: {str(path)!r} exists and was not made by uec-rag; choose another path"
+        )

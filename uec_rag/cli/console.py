@@ -1,0 +1,94 @@
+"""How the commands speak: results on stdout, all else on stderr, errors in one line."""
+
+import functools
+import json
+import os
+import warnings
+from collections.abc import Callable
+from typing import ParamSpec
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+P = ParamSpec("P")
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+_EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
+"""What this package raises, with a message made for people; anything else is a defect."""
+
+
+def say(message: str) -> None:
+    """Print a line about the work in progress."""
+    err.print(escape(message), style="dim", soft_wrap=True)
+
+
+def note(message: str) -> None:
+    """Print a line that the user should know of and may ignore."""
+    err.print(f"[yellow]note:[/] {escape(_one_line(message))}", soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON on stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def progress() -> Progress:
+    """Return a progress bar on stderr; where stderr is no terminal it draws nothing."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
+def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Make a command end with one line and exit code 2 on an error, and warn in single lines.
+
+    With UEC_DEBUG=1 in the environment the error comes with its traceback.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a library's warning to its programmers
+                warnings.filterwarnings("always", module="uec_rag")
+                warnings.showwarning = lambda message, *_, **__: note(str(message))
+                command(*args, **kwargs)
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            if os.environ.get("UEC_DEBUG") == "1":
+                raise
+            err.print(f"[bold red]error:[/] {escape(_message(error))}", soft_wrap=True)
+            raise typer.Exit(2) from None
+
+    return run
+
+
+def _message(error: Exception) -> str:
+    text = _one_line(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+    if isinstance(error, _EXPECTED):
+        return text or type(error).__name__
+    return (
+        f"{type(error).__name__}: {text} (a defect of uec-rag: please report it; "
+        "with UEC_DEBUG=1 in the environment the traceback is printed)"
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,91 @@
+"""`uec-rag demo`: six questions to the documentation that comes with Python."""
+
+import hashlib
+import json as json_library
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import uec_rag
+from uec_rag.cli.answers import LEGEND, answer_record, print_answer
+from uec_rag.cli.building import add_passages, build_ensemble, fit_ensemble
+from uec_rag.cli.console import out, print_json, say
+from uec_rag.encoders import EMBEDDED
+from uec_rag.encoders.pypi import cache_folder
+
+if TYPE_CHECKING:
+    from uec_rag.corpora import Document
+    from uec_rag.retrieval import Retriever
+    from uec_rag.stores.base import Passage
+
+_PAIRS = 500  # to fit on: more take longer and change little
+
+
+def demo(
+    passages: Annotated[
+        int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
+    ] = 2500,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Index Python's own documentation and answer six questions, one of them off topic.
+
+    Takes two or three minutes the first time, then seconds.
+
+    Example: uec-rag demo
+    """
+    say("Six questions to the documentation of Python's standard library, on this machine.")
+    from uec_rag.corpora import passages_of
+    from uec_rag.demo import CHUNK_SIZE, QUESTIONS, gather_corpus
+
+    documents = gather_corpus(passages)
+    corpus = passages_of(documents, size=CHUNK_SIZE)
+    retriever = _retriever(documents, corpus)
+    result = retriever.search(list(QUESTIONS), k=3)
+    if json:
+        print_json(
+            {
+                "passages": len(corpus),
+                "encoders": retriever.uec.names,
+                "questions": [answer_record(result, row) for row in range(len(QUESTIONS))],
+            }
+        )
+        return
+    out.print()
+    for row in range(len(QUESTIONS)):
+        print_answer(result, row)
+    say(LEGEND)
+    say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')
+
+
+def _retriever(documents: "Sequence[Document]", corpus: "Sequence[Passage]") -> "Retriever":
+    """Load the index of this very corpus by this very code from the cache, or make it."""
+    from uec_rag.corpora import fitting_pairs
+    from uec_rag.demo import CHUNK_SIZE
+    from uec_rag.retrieval import Retriever
+
+    folder = cache_folder() / "demo" / _key(corpus)
+    if folder.is_dir():
+        say(f"Opening the index of {len(corpus):,} passages made before ...")
+        return Retriever.load(folder)
+    say("The first time this takes two or three minutes.")
+    uec = build_ensemble(EMBEDDED)
+    fit_ensemble(uec, fitting_pairs(documents, size=CHUNK_SIZE, limit=_PAIRS))
+    retriever = Retriever(uec)
+    add_passages(retriever, corpus)
+    for old in folder.parent.glob("*"):
+        shutil.rmtree(old, ignore_errors=True)
+    retriever.save(folder)
+    return retriever
+
+
+def _key(corpus: "Sequence[Passage]") -> str:
+    """Hash of all that the index follows from: the texts, the models, and this package's code."""
+    state = [EMBEDDED, _PAIRS, [[passage.id, passage.text] for passage in corpus]]
+    digest = hashlib.sha256(json_library.dumps(state).encode())
+    package = Path(uec_rag.__file__).parent
+    for file in sorted(package.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,101 @@
+"""`uec-rag index`: a folder of documents, made ready for questions."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from uec_rag.cli.building import add_passages, build_ensemble, check_output, fit_ensemble
+from uec_rag.cli.console import err, note, out, print_json, say
+from uec_rag.encoders import EMBEDDED
+
+if TYPE_CHECKING:
+    from uec_rag.corpora import Document
+    from uec_rag.ensemble import UEC
+
+_FEWEST_PAIRS = 100
+"""Below, a posterior fitted on pairs out of the documents alone would be a guess."""
+
+
+def index(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="With txt, md, rst, html or pdf files in it.")
+    ],
+    to: Annotated[
+        Path,
+        typer.Option("--out", metavar="IDX", help="Folder for the index; an old one is replaced."),
+    ],
+    uec: Annotated[
+        Path | None, typer.Option(metavar="FITTED", help="An ensemble that 'uec-rag fit' made.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Hub name, folder or pypi:NAME of a model; repeat for several."
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Read a folder of documents and make an index to ask questions of.
+
+    Without --uec the ensemble is fitted on pairs taken from the documents themselves: headings
+    and the text under them, first sentences and what follows.
+
+    Example: uec-rag index ./docs --out idx
+    """
+    if uec is not None and model:
+        raise ValueError("--uec and --model: expected one of them, got both")
+    check_output(to)
+    say(f"Reading {folder} ...")
+    from uec_rag.corpora import passages_of, read_folder
+
+    documents = read_folder(folder, show_progress=err.is_terminal)
+    passages = passages_of(documents)
+    say(f"{len(documents):,} files, {len(passages):,} passages")
+    from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
+
+    if uec is not None:
+        say(f"Loading the ensemble {uec} ...")
+        ensemble = UEC.load(uec)
+    else:
+        ensemble = build_ensemble(model or EMBEDDED)
+        _fit_on(documents, ensemble)
+    retriever = Retriever(ensemble)
+    add_passages(retriever, passages)
+    retriever.save(to)
+    if json:
+        print_json(
+            {
+                "path": str(to),
+                "files": len(documents),
+                "passages": len(passages),
+                "fitted": ensemble.is_fitted,
+                "encoders": ensemble.names,
+            }
+        )
+    else:
+        out.print(
+            f"Indexed {len(passages):,} passages of {len(documents):,} files in {to}.",
+            markup=False,
+            soft_wrap=True,
+        )
+        say(f'Ask it: uec-rag ask {to} "your question"')
+
+
+def _fit_on(documents: "list[Document]", ensemble: "UEC") -> None:
+    from uec_rag.corpora import fitting_pairs
+
+    pairs = fitting_pairs(documents)
+    if len(pairs) >= _FEWEST_PAIRS:
+        fit_ensemble(ensemble, pairs)
+    else:
+        # The note below says it better.
+        warnings.filterwarnings("ignore", message="This UEC is not fitted")
+        note(
+            f"these documents give {len(pairs)} pairs to fit on, fewer than {_FEWEST_PAIRS}: "
+            "the index is made with an ensemble that is not fitted, so every sigma_s^2 is 0 and "
+            "confidence is not to be trusted. Fit one on pairs of your own with 'uec-rag fit', "
+            "then give it with --uec"
+        )
