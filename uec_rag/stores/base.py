@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from uec_rag.gaussian import FloatArray, Gaussian
 
 
@@ -130,35 +127,3 @@ class Store(Protocol):
     def load(cls, folder: Path) -> Self:
         """Read a store from the files that `save` wrote."""
         ...
-
-
-def matching(passages: Sequence[Passage], filter: Filter) -> NDArray[np.bool_]:
-    """Which passages a filter lets through.
-
-    Raises
-    ------
-    TypeError
-        If the filter is neither a mapping nor callable.
-    KeyError
-        If a mapping names a metadata key that no passage has.
-    """
-    if callable(filter):
-        return np.fromiter((bool(filter(p)) for p in passages), dtype=bool, count=len(passages))
-    if not isinstance(filter, Mapping):
-        raise TypeError(
-            "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
-            f"got {type(filter).__name__}."
-        )
-    known = {key for passage in passages for key in passage.metadata}
-    unknown = [key for key in filter if key not in known]
-    if unknown and passages:
-        raise KeyError(
-            f"filter: no passage has the metadata key {unknown[0]!r}; known keys are "
-            f"{sorted(known)[:20]}."
-        )
-    absent = object()
-    return np.fromiter(
-        (all(p.metadata.get(k, absent) == v for k, v in filter.items()) for p in passages),
-        dtype=bool,
-        count=len(passages),
-    )

@@ -1,0 +1,93 @@
+"""The passages of a store: a growing list in memory over an optional file on disk, read lazily."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.stores.base import Passage
+
+
+class PassageLog:
+    """Passages by row. Rows only ever get added, so a reader of the first n rows may share it.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where `write` left passages; they are parsed when asked for, so opening costs nothing.
+
+    Examples
+    --------
+    >>> log = PassageLog()
+    >>> log.extend([Passage("a", "text")])
+    >>> len(log), log[0].id
+    (1, 'a')
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._added: list[Passage] = []
+        self._offsets: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self._file: mmap.mmap | None = None
+        if folder is not None:
+            self._offsets = np.load(folder / "offsets.npy", allow_pickle=False)
+            if len(self._offsets) > 1:
+                with (folder / "passages.jsonl").open("rb") as file:
+                    self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1 + len(self._added)
+
+    def __getitem__(self, row: int) -> Passage:
+        on_disk = len(self._offsets) - 1
+        if row >= on_disk:
+            return self._added[row - on_disk]
+        assert self._file is not None
+        return Passage(**json.loads(self._file[self._offsets[row] : self._offsets[row + 1]]))
+
+    def extend(self, passages: Sequence[Passage]) -> None:
+        """Add rows."""
+        self._added.extend(passages)
+
+    def first(self, rows: int) -> PassageLog:
+        """Return a log of the first rows that grows on its own."""
+        log = PassageLog()
+        on_disk = min(rows, len(self._offsets) - 1)
+        log._file, log._offsets = self._file, self._offsets[: on_disk + 1]
+        log._added = self._added[: rows - on_disk]
+        return log
+
+
+def write(passages: Iterable[Passage], folder: Path) -> list[str]:
+    """Write ``passages.jsonl`` and ``offsets.npy`` into a folder.
+
+    Returns
+    -------
+    list of str
+        The ids, in order.
+
+    Raises
+    ------
+    TypeError
+        If metadata cannot be written as JSON.
+    """
+    ids, offsets = [], [0]
+    with (folder / "passages.jsonl").open("wb") as out:
+        for passage in passages:
+            try:
+                line = json.dumps(asdict(passage), ensure_ascii=False).encode() + b"\n"
+            except TypeError as error:
+                raise TypeError(
+                    f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
+                    "keep strings, numbers, lists and dicts."
+                ) from error
+            out.write(line)
+            ids.append(passage.id)
+            offsets.append(offsets[-1] + len(line))
+    np.save(folder / "offsets.npy", np.array(offsets, dtype=np.int64), allow_pickle=False)
+    return ids
