@@ -20,8 +20,11 @@ from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.topk import top_k
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
-_EMPTY = np.zeros((0, 0), dtype=np.float32)
 _Number = TypeVar("_Number", np.float32, np.bool_)
+
+
+def _empty() -> FloatArray:
+    return np.zeros((0, 0), dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +36,8 @@ class _State:
     """
 
     rows: int = 0
-    mean: FloatArray = _EMPTY
-    scales: FloatArray = _EMPTY
+    mean: FloatArray = field(default_factory=_empty)
+    scales: FloatArray = field(default_factory=_empty)
     profile: FloatArray | None = None
     passages: PassageLog = field(default_factory=PassageLog)
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
