@@ -154,6 +154,10 @@ class Gaussian:
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer]) -> Gaussian:
         """Return the Gaussians of some rows (a slice, indices or a mask)."""
+        if isinstance(rows, (int, np.integer)):
+            raise TypeError(
+                f"rows: expected a slice, indices or a mask, got {rows}; write g[[{rows}]]."
+            )
         part = Gaussian.__new__(Gaussian)
         part._set(
             self.mean[rows],
