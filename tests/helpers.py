@@ -1,0 +1,84 @@
+"""Small real encoders, and texts on which they tell right from wrong, but not always."""
+
+import zlib
+from functools import lru_cache
+
+import numpy as np
+
+from uec_rag.encoders import Encoded, check_vectors
+from uec_rag.gaussian import Gaussian
+
+_SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
+WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
+
+
+@lru_cache(maxsize=None)
+def _direction(word, dimension, seed):
+    return np.random.default_rng([seed, zlib.crc32(word.encode())]).standard_normal(dimension)
+
+
+def bag_of_words(dimension, name, seed=0):
+    """A callable that sums a random direction per word: texts that share words are similar."""
+
+    def embed(texts):
+        sums = [sum(_direction(w, dimension, seed) for w in t.split()) for t in texts]
+        return np.reshape(sums, (len(texts), dimension))
+
+    embed.__name__ = name
+    return embed
+
+
+def noise(texts):
+    """An encoder that knows nothing: a random direction per text."""
+    return np.array([_direction(text, 24, 99) for text in texts])
+
+
+class LinearHead:
+    """An encoder with a last layer of its own: features are not the embedding, gains are not 1."""
+
+    def __init__(self, dimension=10, feature_dimension=18, name="head", seed=0):
+        rng = np.random.default_rng(seed)
+        self.name, self.revision, self.spec = name, f"{name}-{seed}", None
+        self.dimension, self.feature_dimension = dimension, feature_dimension
+        self.weight = rng.standard_normal((dimension, feature_dimension))
+        self.gain = rng.uniform(0.5, 2.0, dimension).astype(np.float32)
+        self._words = bag_of_words(feature_dimension, name, seed)
+
+    def encode(self, texts, role, *, show_progress=False):
+        hidden = self._words(texts)
+        raw = self.gain * (hidden @ self.weight.T)
+        length = np.linalg.norm(raw, axis=1, keepdims=True)
+        embedding = check_vectors(raw, rows=len(texts), encoder=self.name)
+        return Encoded(embedding, (hidden / length).astype(np.float32))
+
+    async def aencode(self, texts, role):
+        return self.encode(texts, role)
+
+
+def passages(count, seed=0):
+    """Texts of 12 words, each about one of 8 topics."""
+    rng = np.random.default_rng([7, seed])
+    out = []
+    for _ in range(count):
+        topic = rng.integers(8) * 27
+        out.append(" ".join(WORDS[topic + i] for i in rng.integers(0, 27, 12)))
+    return out
+
+
+def pairs(count=200, seed=0):
+    """(query, passage) tuples: a query has three words of its passage and one of its own."""
+    rng = np.random.default_rng([8, seed])
+    out = []
+    for passage in passages(count, seed):
+        known = rng.choice(passage.split(), 3, replace=False)
+        out.append((" ".join([*known, rng.choice(WORDS)]), passage))
+    return out
+
+
+def random_gaussian(rng, n, d, factors=None):
+    """n Gaussians over d dimensions, with a variance of `factors` factors if given."""
+    mean = rng.standard_normal((n, d))
+    if factors is None:
+        return Gaussian(mean, rng.gamma(1.0, 0.5, (n, d)))
+    scales, profile = rng.gamma(1.0, 0.5, (n, factors)), rng.gamma(1.0, 0.5, (factors, d))
+    return Gaussian.factored(mean, scales, profile)

@@ -1,0 +1,88 @@
+import re
+
+import numpy as np
+import pytest
+
+from tests.helpers import random_gaussian
+from uec_rag import Gaussian
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_a_factored_variance_is_its_scales_times_its_profile(rng):
+    factored = random_gaussian(rng, 5, 7, factors=2)
+    np.testing.assert_allclose(factored.variance, factored.scales @ factored.profile, rtol=1e-6)
+    assert factored.variance.shape == factored.mean.shape == (5, 7)
+
+
+@pytest.mark.parametrize("factors", [None, 1, 3])
+def test_the_trace_is_the_total_variance(rng, factors):
+    g = random_gaussian(rng, 5, 7, factors)
+    np.testing.assert_allclose(g.trace, g.variance.sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("factors", [None, 2])
+@pytest.mark.parametrize("rows", [slice(1, 3), [3, 0], np.array([True, False, True, True])])
+def test_rows_are_chosen_by_slice_index_list_or_mask(rng, factors, rows):
+    g = random_gaussian(rng, 4, 6, factors)
+    part = g[rows]
+    np.testing.assert_array_equal(part.mean, g.mean[rows])
+    np.testing.assert_allclose(part.variance, g.variance[rows], rtol=1e-6)
+    assert len(part) == len(part.trace) == len(g.mean[rows])
+
+
+def test_coefficients_follow_their_rows():
+    g = Gaussian(np.eye(2), np.zeros((2, 2)), coefficients=[[0.25, 0.75], [1.0, 0.0]])
+    assert g[[1]].coefficients.tolist() == [[1.0, 0.0]]
+
+
+def test_a_single_index_is_refused_because_the_result_would_be_no_batch(rng):
+    g = random_gaussian(rng, 3, 4)
+    with pytest.raises(TypeError, match=r"g\[\[1\]\]"):
+        g[1]
+    with pytest.raises(TypeError, match="slice"):
+        list(g)
+
+
+def test_numbers_are_held_as_float32_whatever_comes_in():
+    g = Gaussian([[1, 2]], np.array([[1, 0]], dtype=np.float16))
+    assert g.mean.dtype == g.variance.dtype == g.trace.dtype == np.float32
+    assert repr(g) == "Gaussian(n=1, dimension=2)"
+
+
+def test_a_batch_of_nothing_is_a_gaussian():
+    g = Gaussian(np.zeros((0, 3)), np.zeros((0, 3)))
+    assert (len(g), g.dimension, g.trace.shape) == (0, 3, (0,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 2.0], [[0.0, 0.0]]), "mean: expected shape (n, d), got (2,)"),
+        (([[1.0, np.nan]], [[0.0, 0.0]]), "mean: row 0 holds NaN or infinity"),
+        (([[1.0], [2.0]], [[0.0], [np.inf]]), "variance: row 1 holds NaN or infinity"),
+        (([[1.0, 2.0]], [[0.0]]), "variance: expected the shape of mean, (1, 2), got (1, 1)"),
+        (([[1.0]], [[-0.5]]), "variance: expected values >= 0, got -0.5"),
+        (([[1.0]], [[0.5]], [[1.0], [0.0]]), "coefficients: expected 1 rows, one per text, got 2"),
+    ],
+)
+def test_what_is_no_gaussian_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Gaussian(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("scales", "profile", "message"),
+    [
+        ([[1.0]], [[1.0]], "scales and profile: expected shapes (1, r) and (r, 2)"),
+        ([[1.0], [1.0]], [[1.0, 1.0]], "scales and profile: expected shapes (1, r) and (r, 2)"),
+        ([[-1.0]], [[1.0, 1.0]], "scales: expected values >= 0, got -1.0"),
+        ([[1.0]], [[1.0, -2.0]], "profile: expected values >= 0, got -2.0"),
+    ],
+)
+def test_factors_that_do_not_fit_or_are_negative_are_refused(scales, profile, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Gaussian.factored([[1.0, 2.0]], scales, profile)
