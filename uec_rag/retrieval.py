@@ -223,7 +223,7 @@ class Retriever:
         """
         check_k(k)
         checked = check_texts(queries, "queries")
-        return self._search(checked, self.uec.encode(checked, "query"), k, filter)
+        return self.search_encoded(checked, self.uec.encode(checked, "query"), k, filter=filter)
 
     async def asearch(
         self,
@@ -236,11 +236,28 @@ class Retriever:
         check_k(k)
         checked = check_texts(queries, "queries")
         parts = await self.uec.aencode(checked, "query")
-        return await asyncio.to_thread(self._search, checked, parts, k, filter)
+        return await asyncio.to_thread(self.search_encoded, checked, parts, k, filter=filter)
 
-    def _search(
-        self, queries: list[str], parts: list[Gaussian], k: int, where: Filter | None
+    def search_encoded(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        k: int = 10,
+        *,
+        filter: Filter | None = None,
     ) -> SearchResult:
+        """`search` for queries that are encoded already.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            For the result only.
+        parts : sequence of Gaussian
+            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
+        k : int
+        filter : mapping or callable, optional
+        """
+        check_k(k)
         store = self.store.snapshot()
         rows = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
         starts = range(0, max(1, len(queries)), rows)
@@ -248,10 +265,10 @@ class Retriever:
             [
                 self._search_block(
                     store,
-                    queries[start : start + rows],
+                    list(queries[start : start + rows]),
                     [part[start : start + rows] for part in parts],
                     k,
-                    where,
+                    filter,
                 )
                 for start in starts
             ]
