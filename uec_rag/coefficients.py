@@ -47,7 +47,7 @@ class Fixed:
     Parameters
     ----------
     weights : tuple of float
-        One per encoder, at least 0; scaled to sum to 1.
+        One per encoder, at least 0, with a positive sum; they need not sum to 1.
     """
 
     weights: tuple[float, ...]
@@ -59,11 +59,11 @@ class Fixed:
             raise ValueError(
                 f"coefficients: expected weights >= 0 with a positive sum, got {self.weights}."
             )
-        object.__setattr__(self, "weights", tuple((weights / weights.sum()).tolist()))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """The weights, once per text."""
-        return np.tile(np.asarray(self.weights, dtype=np.float32), (len(parts[0]), 1))
+        """The weights over their sum, once per text."""
+        weights = np.asarray(self.weights, dtype=np.float64)
+        return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
 
     def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving."""
@@ -92,6 +92,7 @@ class Trace:
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
+        object.__setattr__(self, "temperature", float(self.temperature))  # as JSON gives it back
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Weights ``softmax(-tr Sigma_k / T)``."""
