@@ -1,7 +1,7 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
 import zlib
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", 
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _direction(word, dimension, seed):
     return np.random.default_rng([seed, zlib.crc32(word.encode())]).standard_normal(dimension)
 
