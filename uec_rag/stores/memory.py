@@ -189,6 +189,8 @@ class MemoryStore:
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each."""
         mean = self._state.live_mean()
+        if not len(mean):  # an empty store has no dimension yet
+            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
         out, start = [], 0
         for block in blocks:
             stop = start + block.shape[1]
