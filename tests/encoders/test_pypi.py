@@ -136,8 +136,8 @@ def test_without_uec_cache_models_lie_in_the_users_cache_folder(monkeypatch, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", EMBEDDED)
-def test_the_embedded_models_find_the_passage_that_answers(spec):
+@pytest.mark.parametrize("spec", [f"pypi:{name}" for name in pypi._PACKAGES])
+def test_every_known_model_finds_the_passage_that_answers(spec):
     encoder = load_encoder(spec)
     passages = [
         "Photosynthesis turns light, water and carbon dioxide into sugar and oxygen.",

