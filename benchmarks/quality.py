@@ -35,7 +35,7 @@ def evaluate(uec: UEC, collection: Collection, confidence: str = "confidence") -
     retriever.add(list(collection.passages.values()), ids=list(collection.passages))
     result = retriever.search(list(collection.queries.values()), k=_DEPTH)
     sure = result.confidence if confidence == "confidence" else result.scores[:, 0]
-    return score_retrieval(collection, result.ids, result.scores, sure)
+    return score_retrieval(collection, result.ids, sure)
 
 
 def main(

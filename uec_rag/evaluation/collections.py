@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Collection:
@@ -68,12 +70,12 @@ def load_collection(folder: str | os.PathLike[str], split: str | None = None) ->
             raise FileNotFoundError(f"folder: expected {file.name} in {str(root)!r}.")
     passages = {
         str(row["_id"]): text
-        for row in _rows(root / "corpus.jsonl.gz")
+        for row in read_rows(root / "corpus.jsonl.gz")
         if (text := f"{row.get('title') or ''} {row['text']}".strip())
     }
     queries = {
         str(row["_id"]): row["text"]
-        for row in _rows(root / "queries.jsonl.gz")
+        for row in read_rows(root / "queries.jsonl.gz")
         if row["text"].strip()
     }
     relevant: dict[str, dict[str, int]] = {}
@@ -89,6 +91,41 @@ def load_collection(folder: str | os.PathLike[str], split: str | None = None) ->
     return Collection(root.name, passages, judged, relevant)
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
+def sample_collection(
+    collection: Collection, queries: int, passages: int, seed: int = 0
+) -> Collection:
+    """Draw a smaller collection: some queries, their relevant passages, and random others.
+
+    Parameters
+    ----------
+    collection : Collection
+    queries : int
+        At most so many queries.
+    passages : int
+        So many passages at most, yet all that are relevant to the queries drawn.
+    seed : int
+
+    Returns
+    -------
+    Collection
+        Itself where it is small enough already.
+    """
+    if len(collection.queries) <= queries and len(collection.passages) <= passages:
+        return collection
+    rng = np.random.default_rng(seed)
+    names = list(collection.queries)
+    drawn = sorted(rng.permutation(len(names))[:queries])
+    chosen = {names[index]: collection.queries[names[index]] for index in drawn}
+    relevant = {query: collection.relevant[query] for query in chosen}
+    kept = {passage for gains in relevant.values() for passage in gains}
+    others = [passage for passage in collection.passages if passage not in kept]
+    room = max(0, passages - len(kept))
+    kept |= {others[index] for index in rng.permutation(len(others))[:room]}
+    texts = {passage: text for passage, text in collection.passages.items() if passage in kept}
+    return Collection(collection.name, texts, chosen, relevant)
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    """Read gzipped JSON lines."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines if line.strip()]

@@ -1,14 +1,19 @@
-"""Retrieval metrics of ranked hits: nDCG@10 and Recall@100 by ir-measures, nAUC by ours."""
+"""Retrieval metrics of ranked hits: nDCG, Recall and MAP by ir-measures, nAUC by ours."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from uec_rag.evaluation.collections import Collection
 from uec_rag.gaussian import FloatArray
 from uec_rag.metrics import nauc
+
+if TYPE_CHECKING:
+    from ir_measures.measures import Measure
 
 
 @dataclass(frozen=True)
@@ -17,7 +22,7 @@ class RetrievalScores:
 
     Attributes
     ----------
-    ndcg10, recall100 : float
+    ndcg10, recall10, recall100 : float
         Means over the queries.
     auc10 : float
         Normalised area under the abstention curve of nDCG@10 (AUC@10, as mteb defines nAUC).
@@ -26,13 +31,14 @@ class RetrievalScores:
     """
 
     ndcg10: float
+    recall10: float
     recall100: float
     auc10: float
     per_query: FloatArray
 
 
 def score_retrieval(
-    collection: Collection, ids: list[list[str]], scores: FloatArray, confidence: FloatArray
+    collection: Collection, ids: Sequence[Sequence[str]], confidence: FloatArray
 ) -> RetrievalScores:
     """Score the hits of every query of a collection.
 
@@ -41,15 +47,41 @@ def score_retrieval(
     collection : Collection
     ids : list of list of str
         Hits of each query, best first, in the order of `collection.queries`.
-    scores : array, shape (n, k)
-        What they are ordered by.
     confidence : array, shape (n,)
         What queries are abstained on by, least first.
     """
-    import ir_measures
     from ir_measures import R, nDCG
 
-    queries = list(collection.queries)
+    ndcg, recall10, recall100 = _per_query(collection, ids, [nDCG @ 10, R @ 10, R @ 100])
+    return RetrievalScores(
+        ndcg10=float(ndcg.mean()),
+        recall10=float(recall10.mean()),
+        recall100=float(recall100.mean()),
+        auc10=float(nauc(confidence, ndcg)),
+        per_query=ndcg,
+    )
+
+
+def mean_ndcg(collection: Collection, ids: Sequence[Sequence[str]]) -> float:
+    """nDCG@10, mean over the queries."""
+    from ir_measures import nDCG
+
+    return float(_per_query(collection, ids, [nDCG @ 10])[0].mean())
+
+
+def mean_average_precision(collection: Collection, ids: Sequence[Sequence[str]]) -> float:
+    """Mean over the queries of the average precision of ranked ids."""
+    from ir_measures import AP
+
+    return float(_per_query(collection, ids, [AP])[0].mean())
+
+
+def _per_query(
+    collection: Collection, ids: Sequence[Sequence[str]], measures: list[Measure]
+) -> list[FloatArray]:
+    """Each measure's value of each query, 0 where nothing was found."""
+    import ir_measures
+
     qrels = [
         ir_measures.Qrel(query, passage, gain)
         for query, gains in collection.relevant.items()
@@ -58,17 +90,10 @@ def score_retrieval(
     # Ranks, not scores: ties in float32 must not be broken by another rule than ours.
     run = [
         ir_measures.ScoredDoc(query, passage, -float(rank))
-        for query, row in zip(queries, ids, strict=True)
+        for query, row in zip(collection.queries, ids, strict=True)
         for rank, passage in enumerate(row)
     ]
-    per_query = dict.fromkeys(queries, 0.0)
-    recall = dict.fromkeys(queries, 0.0)
-    for metric in ir_measures.iter_calc([nDCG @ 10, R @ 100], qrels, run):
-        (per_query if metric.measure == nDCG @ 10 else recall)[metric.query_id] = metric.value
-    ndcg = np.array([per_query[query] for query in queries], dtype=np.float32)
-    return RetrievalScores(
-        ndcg10=float(ndcg.mean()),
-        recall100=float(np.mean(list(recall.values()))),
-        auc10=nauc(confidence, ndcg),
-        per_query=ndcg,
-    )
+    values = {str(measure): dict.fromkeys(collection.queries, 0.0) for measure in measures}
+    for metric in ir_measures.iter_calc(measures, qrels, run):
+        values[str(metric.measure)][metric.query_id] = metric.value
+    return [np.array(list(found.values()), dtype=np.float32) for found in values.values()]

@@ -1,0 +1,213 @@
+"""Every system the paper compares, built from a few encoders and their fitting pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.baselines.fusion import Fusion, best_fusion
+from uec_rag.baselines.weighting import (
+    Relevance,
+    best_retrieval_weights,
+    best_weights,
+    shared_similarity,
+    simplex_grid,
+)
+from uec_rag.encoders import Encoder
+from uec_rag.ensemble import UEC
+from uec_rag.evaluation.ablation import variation
+from uec_rag.evaluation.systems import Ensemble, Entry, Fused, System, Vectors
+from uec_rag.gaussian import FloatArray
+from uec_rag.laplace.pairs import check_pairs
+
+INDIVIDUAL, FUSION, MERGING = "Individual", "Rank fusion", "Model merging"
+ENSEMBLE, OURS = "Ensemble", "UEC"
+_TUNING_QUERIES = 500  # of the fitting queries; enough to choose one weight per encoder
+_ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0)  # the paper's grid
+
+
+@dataclass(frozen=True, eq=False)
+class _Tuning:
+    """Fitting queries and passages, and what each encoder makes of them."""
+
+    queries: list[FloatArray]
+    passages: list[FloatArray]
+    relevance: Relevance
+
+    @property
+    def similarities(self) -> list[FloatArray]:
+        return [q @ p.T for q, p in zip(self.queries, self.passages, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """Task arithmetic on vectors, ``A + alpha (B - C)`` (the paper's form of it)."""
+
+    order: tuple[int, ...]
+    alpha: float
+    names: tuple[str, ...]
+
+    def __call__(self, parts: list[FloatArray]) -> FloatArray:
+        a, b, c = (parts[k] for k in self.order)
+        combined = a + np.float32(self.alpha) * (b - c)
+        unit: FloatArray = combined / np.linalg.norm(combined, axis=1, keepdims=True)
+        return unit
+
+    def __str__(self) -> str:
+        a, b, c = self.names
+        return f"{a} + {self.alpha:g} ({b} - {c})"
+
+
+class Lineup:
+    """Builds the systems on demand, each fitted on the same pairs and only once.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    pairs : sequence of (query, passage)
+        What everything is fitted and tuned on.
+    """
+
+    def __init__(self, encoders: Sequence[Encoder], pairs: Sequence[tuple[str, str]]) -> None:
+        self.encoders = list(encoders)
+        self.pairs = list(pairs)
+        self.fitted = cache(self._fitted)
+        self.paper = cache(self._paper)
+        self._tuning = cache(self._tuning_data)
+
+    def _fitted(self) -> UEC:
+        return UEC(self.encoders).fit(self.pairs)
+
+    def _paper(self) -> UEC:
+        return UEC.paper(self.encoders).fit(self.pairs)
+
+    def entries(self) -> list[Entry]:
+        """All systems, in the order of the paper's tables."""
+        members = [
+            Entry(encoder.name, INDIVIDUAL, partial(self.member, k))
+            for k, encoder in enumerate(self.encoders)
+        ]
+        return [
+            *members,
+            Entry("Borda", FUSION, lambda: self.fused("Borda", Fusion("Borda", depth=100))),
+            Entry("RRF", FUSION, lambda: self.fused("RRF", Fusion("RRF", depth=100))),
+            Entry("best fusion", FUSION, self.best_fused),
+            Entry("TA, vectors", MERGING, self.task_arithmetic),
+            Entry("TA, vectors (test)", MERGING, self.task_arithmetic_on_test),
+            Entry("uniform", ENSEMBLE, lambda: self.shared("uniform", "uniform")),
+            Entry("weighted (fit)", ENSEMBLE, self.weighted),
+            Entry("weighted (test)", ENSEMBLE, self.weighted_on_test),
+            Entry("direct sum, uniform", ENSEMBLE, lambda: self.direct("uniform")),
+            Entry("direct sum, weighted (fit)", ENSEMBLE, self.direct_weighted),
+            Entry("UEC.paper", OURS, lambda: Ensemble("UEC.paper", OURS, self.paper())),
+            Entry("UEC", OURS, lambda: Ensemble("UEC", OURS, self.fitted(), calibrated=True)),
+        ]
+
+    def member(self, k: int) -> System:
+        """One encoder alone: cosine, and the variance of its own posterior."""
+        alone = variation(self.fitted(), encoders=[k], beta=0.0)
+        return Ensemble(self.encoders[k].name, INDIVIDUAL, alone)
+
+    def members(self) -> list[System]:
+        """All encoders, each alone."""
+        return [self.member(k) for k in range(len(self.encoders))]
+
+    def shared(self, name: str, coefficients: str | Sequence[float]) -> System:
+        """Weighted mean of the unit embeddings, the paper's deterministic ensemble."""
+        uec = variation(self.fitted(), space="shared", coefficients=coefficients, beta=0.0)
+        return Ensemble(name, ENSEMBLE, uec)
+
+    def direct(self, coefficients: str | Sequence[float]) -> System:
+        """Weighted direct sum of the encoders' spaces, without uncertainty."""
+        uec = variation(self.fitted(), coefficients=coefficients, beta=0.0)
+        return Ensemble("direct sum", ENSEMBLE, uec)
+
+    def weighted(self) -> System:
+        """Shared-space weights that are best on the fitting queries."""
+        data = self._tuning()
+        found = best_weights(
+            lambda w: float(
+                data.relevance.ndcg(shared_similarity(data.queries, data.passages, w)).mean()
+            ),
+            len(self.encoders),
+        )
+        return self.shared(_named(found.weights), found.weights.tolist())
+
+    def weighted_on_test(self) -> list[System]:
+        """Shared-space ensembles over the paper's grid: every encoder counts at least a tenth."""
+        grid = simplex_grid(len(self.encoders))
+        return [
+            self.shared(_named(weights), weights.tolist())
+            for weights in grid[grid.min(axis=1) > 0]
+        ]
+
+    def direct_weighted(self) -> System:
+        """Direct-sum weights that are best on the fitting queries."""
+        data = self._tuning()
+        slopes = self.fitted().weights
+        found = best_retrieval_weights(
+            [s * w for s, w in zip(data.similarities, slopes, strict=True)], data.relevance
+        )
+        return self.direct(found.weights.tolist())
+
+    def fused(self, name: str, fusion: Fusion) -> System:
+        """Rank fusion of the members."""
+        return Fused(name, FUSION, self.members(), fusion)
+
+    def best_fused(self) -> System:
+        """The fusion rule that is best on the fitting queries."""
+        data = self._tuning()
+        fusion, _ = best_fusion(
+            data.similarities, lambda fused: float(data.relevance.ndcg(fused).mean())
+        )
+        return self.fused(" ".join(filter(None, (fusion.rule, fusion.normalisation))), fusion)
+
+    def task_arithmetic(self) -> System:
+        """A + alpha (B - C) on vectors, the order and alpha that are best on the fitting queries."""
+        data = self._tuning()
+
+        def score(recipe: _Recipe) -> float:
+            cosine = recipe(data.queries) @ recipe(data.passages).T
+            return float(data.relevance.ndcg(cosine).mean())
+
+        return self._arithmetic(max(self._recipes(), key=score))
+
+    def task_arithmetic_on_test(self) -> list[System]:
+        """A + alpha (B - C) on vectors, every order and alpha of the paper's grid."""
+        return [self._arithmetic(recipe) for recipe in self._recipes()]
+
+    def _arithmetic(self, recipe: _Recipe) -> System:
+        return Vectors(str(recipe), MERGING, self.fitted(), recipe)
+
+    def _recipes(self) -> list[_Recipe]:
+        if len(self.encoders) < 3:
+            raise ValueError(
+                f"task arithmetic combines three encoders, A + alpha (B - C); got "
+                f"{len(self.encoders)}"
+            )
+        names = [encoder.name for encoder in self.encoders]
+        return [
+            _Recipe(order, alpha, tuple(names[k] for k in order))
+            for order in permutations(range(len(names)), 3)
+            for alpha in _ALPHAS
+        ]
+
+    def _tuning_data(self) -> _Tuning:
+        pairs = check_pairs(self.pairs)
+        order = np.random.default_rng(0).permutation(len(pairs.queries))
+        rows: NDArray[np.int64] = np.sort(order[:_TUNING_QUERIES])
+        gains = [dict.fromkeys(pairs.positives[row].tolist(), 1.0) for row in rows]
+        return _Tuning(
+            [e.encode(pairs.queries, "query").embedding[rows] for e in self.encoders],
+            [e.encode(pairs.passages, "passage").embedding for e in self.encoders],
+            Relevance.of(gains),
+        )
+
+
+def _named(weights: NDArray[np.float64]) -> str:
+    return "weights " + " : ".join(f"{weight:.1f}" for weight in weights)
