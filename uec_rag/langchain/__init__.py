@@ -1,0 +1,16 @@
+"""The ensemble as LangChain's own kinds of object: embeddings, a vector store, a retriever."""
+
+from uec_rag.environment import missing_extra
+
+try:
+    import langchain_core  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "langchain_core":
+        raise
+    raise ImportError(missing_extra("langchain-core", "langchain")) from error
+
+from uec_rag.langchain.embeddings import UECEmbeddings
+from uec_rag.langchain.retriever import UECRetriever
+from uec_rag.langchain.vectorstore import UECVectorStore
+
+__all__ = ["UECEmbeddings", "UECRetriever", "UECVectorStore"]

@@ -1,0 +1,244 @@
+"""Every way in which LangChain searches a vector store."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+from uec_rag.gaussian import FloatArray
+from uec_rag.langchain.documents import (
+    DocumentFilter,
+    passage_filter,
+    refuse_unknown,
+    to_document,
+    to_documents,
+    with_numbers,
+    with_uncertainty,
+)
+from uec_rag.langchain.embeddings import check_text
+from uec_rag.mmr import maximal_marginal_relevance
+from uec_rag.retrieval import Retriever, SearchResult, check_k
+from uec_rag.stores.base import Passage
+from uec_rag.vector_search import search_vector
+
+
+class RetrieverSearch(VectorStore):
+    """The searching half of `UECVectorStore`: each method asks the `retriever` and converts.
+
+    Attributes
+    ----------
+    retriever : Retriever
+    """
+
+    retriever: Retriever
+
+    def similarity_search(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Find the k documents of the highest s_hat, as they were added.
+
+        Parameters
+        ----------
+        query : str
+        k : int
+            Where fewer documents match, all of them come back.
+        filter : mapping or callable, optional
+            Metadata values that must be equal, or a predicate on a `Document`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the query is empty or not a string, or k < 1.
+        KeyError
+            If the filter names a metadata key that no document has.
+        """
+        return to_documents(self._search(query, k, filter, **kwargs).passages[0])
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """`similarity_search` without blocking the event loop."""
+        result = await self._asearch(query, k, filter, **kwargs)
+        return to_documents(result.passages[0])
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search`, each document with its s_hat: higher is better."""
+        result = self._search(query, k, filter)
+        return with_numbers(result.passages[0], result.scores[0])
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score` without blocking the event loop."""
+        result = await self._asearch(query, k, filter)
+        return with_numbers(result.passages[0], result.scores[0])
+
+    def similarity_search_with_uncertainty(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None
+    ) -> list[Document]:
+        """`similarity_search`, with what is known about each hit in the documents' metadata.
+
+        Returns
+        -------
+        list of Document
+            Copies that carry `uec_score`, `uec_mu`, `uec_sigma2`, `uec_relevance`,
+            `uec_confidence`, `uec_decision` and `uec_coefficients`.
+        """
+        return with_uncertainty(self._search(query, k, filter))
+
+    async def asimilarity_search_with_uncertainty(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None
+    ) -> list[Document]:
+        """`similarity_search_with_uncertainty` without blocking the event loop."""
+        return with_uncertainty(await self._asearch(query, k, filter))
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        """Increasing map from s_hat to [0, 1]: fitted, the probability that a pair is relevant.
+
+        The relevance of a hit among all other passages is no function of its score alone:
+        `similarity_search_with_relevance_scores` and the metadata have that one.
+        """
+        uec = self.retriever.uec
+        if not uec.is_fitted:
+            return lambda score: min(1.0, max(0.0, (1 + score) / 2))
+        slope, intercept = uec.slope, float(np.mean(uec.intercepts))
+        return lambda score: float(1 / (1 + np.exp(-(slope * score + intercept))))
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        result = self._search(query, k, filter, **kwargs)
+        return with_numbers(result.passages[0], result.relevance[0])
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        result = await self._asearch(query, k, filter, **kwargs)
+        return with_numbers(result.passages[0], result.relevance[0])
+
+    def similarity_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Find the k documents of the highest s_hat for a query's vector.
+
+        Parameters
+        ----------
+        embedding : sequence of float
+            As `store.embeddings.embed_query` makes it.
+        k, filter
+            As in `similarity_search`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the vector is of another dimension, zero, or not finite, or k < 1.
+        """
+        pairs = self.similarity_search_with_score_by_vector(embedding, k, filter, **kwargs)
+        return [document for document, _ in pairs]
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: Sequence[float], k: int = 4, filter: DocumentFilter | None = None
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_by_vector`, each document with its s_hat."""
+        found = search_vector(self.retriever, embedding, k, filter=passage_filter(filter))
+        return with_numbers(found.passages[0], found.scores[0])
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Find k documents that are relevant and unlike one another.
+
+        Parameters
+        ----------
+        query : str
+        k : int
+        fetch_k : int
+            How many of the highest s_hat to choose from; k at least.
+        lambda_mult : float
+            1 looks at relevance only, 0 at diversity only.
+        filter : mapping or callable, optional
+            As in `similarity_search`.
+        """
+        view = self._view()
+        result = view._search(query, _fetched(k, fetch_k), filter, **kwargs)
+        return view._diverse(result.passages[0], result.scores[0], k, lambda_mult)
+
+    async def amax_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` without blocking the event loop."""
+        view = self._view()
+        result = await view._asearch(query, _fetched(k, fetch_k), filter, **kwargs)
+        hits, scores = result.passages[0], result.scores[0]
+        return await asyncio.to_thread(view._diverse, hits, scores, k, lambda_mult)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` for a query's vector."""
+        refuse_unknown(kwargs, "max_marginal_relevance_search_by_vector")
+        view = self._view()
+        where = passage_filter(filter)
+        found = search_vector(view.retriever, embedding, _fetched(k, fetch_k), filter=where)
+        return view._diverse(found.passages[0], found.scores[0], k, lambda_mult)
+
+    def _search(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
+        queries = [check_text(query, "query")]
+        return self.retriever.search(queries, k, filter=passage_filter(filter))
+
+    async def _asearch(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
+        queries = [check_text(query, "query")]
+        return await self.retriever.asearch(queries, k, filter=passage_filter(filter))
+
+    def _view(self) -> Self:
+        """The store as it is now: what it finds can be asked for its vectors afterwards."""
+        view = copy.copy(self)
+        view.retriever = copy.copy(self.retriever)
+        view.retriever.store = self.retriever.store.snapshot()
+        return view
+
+    def _diverse(
+        self, hits: list[Passage], scores: FloatArray, k: int, lambda_mult: float
+    ) -> list[Document]:
+        if not hits:
+            return []
+        vectors = self.retriever.vectors([hit.id for hit in hits]).mean
+        chosen = maximal_marginal_relevance(scores, vectors, k, lambda_mult)
+        return [to_document(hits[place]) for place in chosen]
+
+
+def _fetched(k: int, fetch_k: int) -> int:
+    check_k(k)
+    if isinstance(fetch_k, bool) or not isinstance(fetch_k, (int, np.integer)) or fetch_k < 1:
+        raise ValueError(f"fetch_k: expected an integer >= 1, got {fetch_k!r}.")
+    return max(k, int(fetch_k))
