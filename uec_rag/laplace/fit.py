@@ -112,7 +112,7 @@ def fit_posterior(
     ImportError
         If laplace-torch is not installed.
     """
-    fitting, held_out = split_queries(len(pairs.queries), seed)
+    fitting, held_out = split_queries(pairs, seed)
     train = training_pairs(pairs, fitting, queries.embedding, passages.embedding, seed)
     similarity = _cosine(queries, passages, train)
     if likelihood == "pairs":

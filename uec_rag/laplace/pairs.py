@@ -13,6 +13,8 @@ from uec_rag.gaussian import FloatArray
 MINIMUM = 32
 """Fewest positive pairs a posterior is fitted on."""
 
+_FEWEST_QUERIES = 5  # a fifth of them is held out
+
 _BATCH = 32  # texts among which the hard negative is looked for: hard, yet rarely a true answer
 _HELD_OUT = 0.2
 
@@ -66,8 +68,9 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     TypeError
         If an item is not a tuple of two strings and an optional label.
     ValueError
-        If a text is empty, a label is not 0 or 1, all labels are alike, or there are fewer than
-        `MINIMUM` distinct positive pairs.
+        If a text is empty, a label is not 0 or 1, all labels are alike, there are fewer than
+        `MINIMUM` distinct positive pairs, too few queries have one, or every passage answers
+        every query.
     """
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
@@ -91,8 +94,19 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
             f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, "
             f"got {positives}; give more, or use the ensemble unfitted."
         )
+    answered = {query for (query, _), label in labels.items() if label}
+    if len(answered) < _FEWEST_QUERIES:
+        raise ValueError(
+            f"{name}: expected at least {_FEWEST_QUERIES} distinct queries with an answer, got "
+            f"{len(answered)}; a fifth of the queries is held out to tune the variance."
+        )
     queries = {query: None for query, _ in labels}
     passages = {passage: None for _, passage in labels}
+    if positives == len(queries) * len(passages):
+        raise ValueError(
+            f"{name}: every query is paired with every passage (there are {len(passages)}), so "
+            "there is no wrong passage to learn from; give pairs over different passages."
+        )
     q_of = {text: i for i, text in enumerate(queries)}
     p_of = {text: i for i, text in enumerate(passages)}
     return Pairs(
@@ -140,11 +154,16 @@ class LabelledPairs:
         return len(self.labels)
 
 
-def split_queries(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Split query indices into those that fit a posterior and the held-out fifth that tunes it."""
-    order = np.random.default_rng(seed).permutation(count)
-    held_out = max(1, round(count * _HELD_OUT))
-    return np.sort(order[held_out:]), np.sort(order[:held_out])
+def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split query indices into those that fit a posterior and those held out to tune it.
+
+    A fifth of the queries with an answer is held out; queries with none tell what is wrong, not
+    how far down it belongs, and always fit.
+    """
+    answered = np.unique(pairs.query_index[pairs.labels == 1])
+    order = np.random.default_rng(seed).permutation(answered)
+    held_out = np.sort(order[: round(len(answered) * _HELD_OUT)])
+    return np.setdiff1d(np.arange(len(pairs.queries)), held_out), held_out
 
 
 def training_pairs(
