@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uec_rag.laplace.likelihood import (
+    bernoulli_map,
+    in_batch_map,
+    predictive_nll,
+    variance_scale,
+)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def sample(rng, slope, centre, spread, count=4000):
+    """Cosines as an encoder gives them, and labels drawn from the model."""
+    similarity = rng.normal(centre, spread, count)
+    labels = rng.random(count) < sigmoid(slope * (similarity - centre))
+    return similarity, labels.astype(np.float32)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    slope=st.floats(2, 400),
+    centre=st.floats(-0.2, 0.95),
+    seed=st.integers(0, 100),
+)
+def test_at_the_map_the_gradient_of_the_likelihood_vanishes(slope, centre, seed):
+    """Also for an encoder whose cosines all lie between 0.84 and 0.86, as some do."""
+    similarity, labels = sample(np.random.default_rng(seed), slope, centre, spread=2 / slope)
+    a, b = bernoulli_map(similarity, labels)
+    residual = sigmoid(a * similarity + b) - labels
+    standard = (similarity - similarity.mean()) / similarity.std()
+    assert abs(residual.mean()) < 1e-3
+    assert abs((residual * standard).mean()) < 1e-3
+    assert a == pytest.approx(slope, rel=0.25)
+
+
+def test_with_the_slope_given_only_the_intercept_moves(rng):
+    similarity, labels = sample(rng, 20.0, 0.4, 0.1)
+    a, b = bernoulli_map(similarity, labels, slope=12.0)
+    assert a == 12.0
+    assert abs((sigmoid(a * similarity + b) - labels).mean()) < 1e-5
+
+
+def test_an_encoder_that_points_the_wrong_way_gets_the_smallest_slope(rng):
+    similarity, labels = sample(rng, 20.0, 0.4, 0.1)
+    assert bernoulli_map(similarity, 1 - labels)[0] == pytest.approx(0.01)
+
+
+def test_separable_pairs_give_a_finite_slope():
+    similarity = np.repeat([0.9, 0.1], 50)
+    a, b = bernoulli_map(similarity, similarity > 0.5)
+    assert np.isfinite([a, b]).all()
+    assert (sigmoid(a * similarity + b) > 0.5).tolist() == (similarity > 0.5).tolist()
+
+
+def test_the_in_batch_slope_is_the_best_of_a_fine_grid(rng):
+    vectors = rng.standard_normal((6, 16, 8))
+    noisy = vectors + 1.5 * rng.standard_normal(vectors.shape)
+    unit = [v / np.linalg.norm(v, axis=-1, keepdims=True) for v in (vectors, noisy)]
+    similarity = unit[0] @ unit[1].transpose(0, 2, 1)
+
+    def loss(slope):
+        shifted = slope * (similarity - similarity.max(axis=2, keepdims=True))
+        log_p = shifted - np.log(np.exp(shifted).sum(axis=2, keepdims=True))
+        return -np.diagonal(log_p, axis1=1, axis2=2).mean()
+
+    grid = np.exp(np.linspace(-4, 8, 2000))
+    assert in_batch_map(similarity) == pytest.approx(grid[np.argmin([*map(loss, grid)])], rel=0.01)
+
+
+def test_without_variance_the_predictive_is_the_plain_logistic_model(rng):
+    similarity, labels = sample(rng, 8.0, 0.4, 0.1)
+    p = sigmoid(9.0 * similarity - 3.0)
+    np.testing.assert_allclose(
+        predictive_nll(similarity, np.zeros(4000), labels, 9.0, -3.0),
+        -np.log(np.where(labels == 1, p, 1 - p)),
+        rtol=1e-5,
+    )
+
+
+def test_the_predictive_averages_the_logistic_over_the_similarity(rng):
+    """The probit form against Monte Carlo over s ~ N(mu_s, sigma_s^2)."""
+    mu, sd = 0.5, 0.1
+    sampled = sigmoid(20 * (mu + sd * rng.standard_normal(400_000)) - 7.0).mean()
+    nll = predictive_nll(np.array([mu]), np.array([sd**2]), np.array([1.0]), 20.0, -7.0)
+    assert np.exp(-nll[0]) == pytest.approx(sampled, abs=0.02)
+
+
+def test_with_endless_variance_the_predictive_is_a_coin_toss():
+    labels = np.array([0.0, 1.0])
+    nll = predictive_nll(np.array([0.9, 0.9]), np.full(2, 1e12), labels, 50.0, -10.0)
+    np.testing.assert_allclose(nll, np.log(2), atol=1e-3)
+
+
+def test_scale_and_intercept_are_the_best_of_a_grid(rng):
+    similarity, labels = sample(rng, 10.0, 0.4, 0.2)
+    single, double = rng.gamma(2.0, 0.01, (2, 4000))
+    slope = 30.0  # overconfident: three times too steep
+    scale, intercept = variance_scale(similarity, single, double, labels, slope)
+
+    def loss(s, b):
+        variance = s * single + s**2 * double
+        return predictive_nll(similarity, variance, labels, slope, b).mean()
+
+    grid = [
+        loss(s, b)
+        for s in np.exp(np.linspace(np.log(scale) - 3, np.log(scale) + 3, 61))
+        for b in np.linspace(intercept - 6, intercept + 6, 41)
+    ]
+    assert loss(scale, intercept) <= min(grid) + 1e-6
+    assert loss(scale, intercept) < loss(0.0, intercept) - 0.05
+
+
+def test_a_model_that_is_right_about_itself_needs_no_variance(rng):
+    similarity, labels = sample(rng, 10.0, 0.4, 0.2, count=20_000)
+    scale, _ = variance_scale(similarity, np.ones(20_000), np.zeros(20_000), labels, 10.0)
+    assert 100 * scale < 0.5  # of a logit's variance, where 1 would begin to matter
+
+
+def test_the_scale_is_bounded_where_labels_are_noise(rng):
+    similarity = rng.normal(0.4, 0.2, 2000)
+    labels = rng.integers(0, 2, 2000)
+    scale, _ = variance_scale(similarity, np.ones(2000), np.ones(2000), labels, 30.0)
+    assert np.isfinite(scale)
+    assert 900 * (scale + scale**2) <= 1.01e4
