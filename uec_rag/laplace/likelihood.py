@@ -47,7 +47,15 @@ def bernoulli_map(
 
     start, bounds = [10.0, -5.0], [(1e-2, 1e4), (-1e4, 1e4)]
     fixed = slope is not None
-    found = minimize(loss, start[fixed:], jac=True, method="L-BFGS-B", bounds=bounds[fixed:])
+    found = minimize(
+        # The default tolerance stops early where cosines are narrow and the slope is steep.
+        loss,
+        start[fixed:],
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds[fixed:],
+        tol=1e-10,
+    )
     a, b = (slope, found.x[0]) if slope is not None else found.x
     return float(a), float(b)
 
