@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from uec_rag.coefficients import restore_rule
 from uec_rag.encoders import EncoderLike
 from uec_rag.files import read_json, reading, write_json, writing
@@ -41,7 +43,8 @@ def write_ensemble(uec: UEC, folder: Path) -> None:
         state["posteriors"] = [posterior.metadata() for posterior in uec.posteriors]
         state["seconds"] = [uec.report.encoding_seconds, uec.report.fitting_seconds]
         tensors = {
-            f"{i}.{key}": array
+            # safetensors writes the memory as it lies, a transposed array transposed.
+            f"{i}.{key}": np.ascontiguousarray(array)
             for i, posterior in enumerate(uec.posteriors)
             for key, array in posterior.arrays().items()
         }
