@@ -108,7 +108,7 @@ class RetrieverSearch(VectorStore):
         """
         uec = self.retriever.uec
         if not uec.is_fitted:
-            return lambda score: min(1.0, max(0.0, (1 + score) / 2))
+            return lambda score: float(np.clip((1 + score) / 2, 0, 1))
         slope, intercept = uec.slope, float(np.mean(uec.intercepts))
         return lambda score: float(1 / (1 + np.exp(-(slope * score + intercept))))
 

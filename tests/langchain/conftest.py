@@ -1,0 +1,28 @@
+"""Two small ensembles, one fitted, and an embedding that is only seen from outside."""
+
+import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
+
+from tests.helpers import bag_of_words, pairs
+from uec_rag import UEC
+
+
+def make_ensemble(**options):
+    return UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)], **options)
+
+
+@pytest.fixture(scope="session")
+def fitted():
+    """Fitted, and query coefficients that depend on the query."""
+    return make_ensemble(coefficients="trace", temperature=0.1).fit(pairs(64))
+
+
+@pytest.fixture
+def unfitted():
+    return make_ensemble()
+
+
+@pytest.fixture
+def plain():
+    """An embedding as others make them: vectors of any length, nothing known about them."""
+    return DeterministicFakeEmbedding(size=12)

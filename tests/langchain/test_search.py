@@ -1,0 +1,350 @@
+"""Searching the store in every way that LangChain knows."""
+
+import asyncio
+import json
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from tests.helpers import bag_of_words, passages
+from uec_rag import UEC
+from uec_rag.langchain import UECVectorStore
+
+QUERY = "bafima degopi lumane"
+KEYS = {
+    "uec_score",
+    "uec_mu",
+    "uec_sigma2",
+    "uec_relevance",
+    "uec_confidence",
+    "uec_decision",
+    "uec_coefficients",
+}
+
+
+def documents(count):
+    return [
+        Document(text, id=str(i), metadata={"parity": i % 2, "place": i})
+        for i, text in enumerate(dict.fromkeys(passages(count)))
+    ]
+
+
+@pytest.fixture
+def store(fitted):
+    return UECVectorStore.from_documents(documents(60), fitted)
+
+
+def ids(found):
+    return [document.id for document in found]
+
+
+class TestAgainstTheInMemoryStore:
+    """With one embedding and no variance the two must agree, whatever is asked."""
+
+    @pytest.fixture
+    def both(self, plain):
+        ours, theirs = UECVectorStore(plain), InMemoryVectorStore(plain)
+        for store in (ours, theirs):
+            store.add_documents(documents(60))
+        return ours, theirs
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            {"k": 7},
+            {"k": 1000},
+            {"k": 5, "filter": lambda document: document.metadata["parity"] == 1},
+            {"k": 5, "filter": lambda document: int(document.id) > 50},
+            {"k": 5, "filter": lambda document: False},
+        ],
+        ids=["4", "7", "all", "metadata", "id", "nothing"],
+    )
+    async def test_the_same_documents_and_scores(self, both, options):
+        ours, theirs = both
+        for query in passages(5, seed=3):
+            vector = ours.embeddings.embed_query(query)
+            raw = theirs.embeddings.embed_query(query)
+            expected = theirs.similarity_search_with_score(query, **options)
+            for found in (
+                ours.similarity_search_with_score(query, **options),
+                await ours.asimilarity_search_with_score(query, **options),
+                ours.similarity_search_with_score_by_vector(vector, **options),
+                ours.similarity_search_with_score_by_vector(raw, **options),
+            ):
+                assert [document for document, _ in found] == [d for d, _ in expected]
+                scores = [[score for _, score in pairs] for pairs in (found, expected)]
+                np.testing.assert_allclose(*scores, rtol=1e-4, atol=1e-6)
+            plain = [document for document, _ in expected]
+            assert ours.similarity_search(query, **options) == plain
+            assert await ours.asimilarity_search(query, **options) == plain
+            assert ours.similarity_search_by_vector(vector, **options) == plain
+            assert await ours.asimilarity_search_by_vector(vector, **options) == plain
+
+    @pytest.mark.parametrize("lambda_mult", [0.0, 0.3, 0.5, 1.0])
+    async def test_the_same_maximal_marginal_relevance(self, both, lambda_mult):
+        ours, theirs = both
+        options = {"k": 6, "fetch_k": 25, "lambda_mult": lambda_mult}
+        for query in passages(5, seed=3):
+            vector = ours.embeddings.embed_query(query)
+            expected = theirs.max_marginal_relevance_search(query, **options)
+            assert ours.max_marginal_relevance_search(query, **options) == expected
+            assert await ours.amax_marginal_relevance_search(query, **options) == expected
+            assert ours.max_marginal_relevance_search_by_vector(vector, **options) == expected
+            found = await ours.amax_marginal_relevance_search_by_vector(vector, **options)
+            assert found == expected
+
+
+class TestScores:
+    def test_are_the_core_s_and_fall(self, store):
+        pairs = store.similarity_search_with_score(QUERY, k=5)
+        result = store.retriever.search([QUERY], k=5)
+        assert ids(document for document, _ in pairs) == result.ids[0]
+        assert [score for _, score in pairs] == result.scores[0].tolist()
+        assert all(type(score) is float for _, score in pairs)
+
+    def test_of_a_vector_lack_the_variance_of_the_query_only(self, store, fitted):
+        query = fitted.embed([QUERY], "query")
+        vector = store.embeddings.embed_query(QUERY)
+        (document, score), *_ = store.similarity_search_with_score_by_vector(vector, k=60)
+        stored = store.retriever.vectors([document.id])
+        mu = float(query.mean[0] @ stored.mean[0])
+        sigma2 = float(stored.variance[0] @ query.mean[0] ** 2)
+        assert sigma2 > 0
+        assert score == pytest.approx(mu / np.sqrt(1 + np.pi / 8 * fitted.beta * sigma2), rel=1e-5)
+
+    @pytest.mark.parametrize("is_fitted", [True, False])
+    @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+    def test_the_relevance_function_maps_them_to_0_1_in_order(self, fitted, unfitted, is_fitted):
+        to_relevance = UECVectorStore(
+            fitted if is_fitted else unfitted
+        )._select_relevance_score_fn()
+        mapped = [to_relevance(score) for score in np.linspace(-1, 1, 21)]
+        assert all(type(value) is float and 0 <= value <= 1 for value in mapped)
+        assert mapped == sorted(mapped)
+        assert mapped[-1] - mapped[0] > 0.5
+
+
+class TestRelevance:
+    async def test_is_the_calibrated_one_between_0_and_1(self, store):
+        pairs = store.similarity_search_with_relevance_scores(QUERY, k=60)
+        relevance = store.retriever.search([QUERY], k=60).relevance[0]
+        assert [value for _, value in pairs] == relevance.tolist()
+        assert all(0 <= value <= 1 for _, value in pairs)
+        assert await store.asimilarity_search_with_relevance_scores(QUERY, k=60) == pairs
+
+    def test_of_the_only_document_stays_in_its_range(self, fitted):
+        for query in passages(50, seed=5):
+            store = UECVectorStore.from_texts([query], fitted)
+            [(_, value)] = store.similarity_search_with_relevance_scores(query)
+            assert 0 <= value <= 1
+
+    async def test_a_threshold_keeps_what_reaches_it(self, store):
+        pairs = store.similarity_search_with_relevance_scores(QUERY, k=10)
+        threshold = pairs[2][1]
+        retriever = store.as_retriever(
+            search_type="similarity_score_threshold",
+            search_kwargs={"k": 10, "score_threshold": threshold},
+        )
+        kept = [document for document, value in pairs if value >= threshold]
+        assert 3 <= len(kept) < 10
+        assert retriever.invoke(QUERY) == await retriever.ainvoke(QUERY) == kept
+
+
+class TestUncertainty:
+    async def test_every_document_carries_every_key(self, store):
+        found = store.similarity_search_with_uncertainty(QUERY, k=5)
+        result = store.retriever.search([QUERY], k=5)
+        for rank, document in enumerate(found):
+            assert document.metadata.keys() == {"parity", "place"} | KEYS
+            ours = {key: value for key, value in document.metadata.items() if key in KEYS}
+            assert ours == result.metadata(0, rank)
+        assert found[0].metadata["uec_sigma2"] > 0
+        assert await store.asimilarity_search_with_uncertainty(QUERY, k=5) == found
+
+    def test_the_keys_are_plain_values_that_json_takes(self, store):
+        metadata = store.similarity_search_with_uncertainty(QUERY, k=1)[0].metadata
+        assert json.loads(json.dumps(metadata)) == metadata
+        assert metadata["uec_coefficients"].keys() == {"small", "large"}
+        assert metadata["uec_decision"] in ("answer", "clarify", "abstain")
+
+    def test_the_documents_are_those_of_the_plain_search_and_the_stored_ones_stay_plain(
+        self, store
+    ):
+        found = store.similarity_search_with_uncertainty(QUERY, k=5)
+        plain = store.similarity_search(QUERY, k=5)
+        assert ids(found) == ids(plain)
+        assert plain == store.get_by_ids(ids(plain))
+        assert all(document.metadata.keys() == {"parity", "place"} for document in plain)
+
+
+class TestFilters:
+    METHODS = (
+        "similarity_search",
+        "similarity_search_with_uncertainty",
+        "max_marginal_relevance_search",
+    )
+
+    @pytest.mark.parametrize("method", METHODS)
+    @pytest.mark.parametrize(
+        "where", [{"parity": 1}, lambda document: document.metadata["parity"] == 1]
+    )
+    async def test_a_mapping_and_a_callable_let_the_same_through(self, store, method, where):
+        found = getattr(store, method)(QUERY, k=20, filter=where)
+        assert len(found) == 20
+        assert {document.metadata["parity"] for document in found} == {1}
+        assert await getattr(store, "a" + method)(QUERY, k=20, filter=where) == found
+
+    def test_fewer_than_k_may_match(self, store):
+        assert ids(store.similarity_search(QUERY, k=5, filter={"parity": 1, "place": 7})) == ["7"]
+        assert store.similarity_search(QUERY, filter={"place": -1}) == []
+
+    def test_a_key_that_no_document_has_is_refused(self, store):
+        with pytest.raises(KeyError, match="no passage has the metadata key 'pairity'"):
+            store.similarity_search(QUERY, filter={"pairity": 1})
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_neither_a_mapping_nor_a_callable_is_refused(self, store, method):
+        with pytest.raises(TypeError, match="filter: expected a mapping of metadata values or a"):
+            getattr(store, method)(QUERY, filter="parity")
+
+
+class TestMaximalMarginalRelevance:
+    def test_prefers_what_has_not_been_said(self, fitted):
+        store = UECVectorStore(fitted)
+        store.add_texts(
+            ["bafima degopi", "bafima degopi lumane", "degopi bafima", "bafima rosuta voneba"],
+            ids=["a", "b", "c", "d"],
+        )
+        alike = ids(store.max_marginal_relevance_search("bafima degopi", k=2, lambda_mult=1.0))
+        assert set(alike) == {"a", "c"}
+        diverse = ids(store.max_marginal_relevance_search("bafima degopi", k=2, lambda_mult=0.2))
+        assert len(set(diverse) & {"a", "c"}) == 1
+
+    def test_gives_k_documents_where_fetch_k_is_smaller(self, store):
+        assert len(store.max_marginal_relevance_search(QUERY, k=6, fetch_k=2)) == 6
+
+    def test_finds_nothing_in_an_empty_store(self, fitted):
+        assert UECVectorStore(fitted).max_marginal_relevance_search(QUERY) == []
+
+    def test_works_on_one_state_while_documents_go(self, store):
+        def forgetful(document):
+            store.delete([document.id])
+            return True
+
+        found = store.max_marginal_relevance_search(QUERY, k=3, filter=forgetful)
+        assert len(found) == 3
+        assert store.similarity_search(QUERY) == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"lambda_mult": 1.5}, "lambda_mult: expected a number from 0 to 1, got 1.5"),
+            ({"fetch_k": 0}, "fetch_k: expected an integer >= 1, got 0"),
+            ({"k": 0}, "k: expected an integer >= 1, got 0"),
+        ],
+    )
+    def test_bad_numbers_are_refused(self, store, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            store.max_marginal_relevance_search(QUERY, **arguments)
+
+
+class TestBadQueries:
+    SEARCHES = (
+        "similarity_search",
+        "similarity_search_with_score",
+        "similarity_search_with_uncertainty",
+        "similarity_search_with_relevance_scores",
+        "max_marginal_relevance_search",
+    )
+
+    @pytest.mark.parametrize("method", SEARCHES)
+    @pytest.mark.parametrize(
+        ("query", "options", "error", "message"),
+        [
+            ("", {}, ValueError, "query: expected a text, got an empty one"),
+            ({"question": QUERY}, {}, TypeError, "query: expected a string, got dict"),
+            (QUERY, {"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
+            (QUERY, {"k": "4"}, TypeError, "k: expected an integer, got '4'"),
+            (QUERY, {"fliter": {}}, TypeError, "unexpected keyword argument 'fliter'"),
+        ],
+    )
+    async def test_are_refused_by_name(self, store, method, query, options, error, message):
+        with pytest.raises(error, match=message):
+            getattr(store, method)(query, **options)
+        with pytest.raises(error, match=message):
+            await getattr(store, "a" + method)(query, **options)
+
+    @pytest.mark.parametrize(
+        ("vector", "message"),
+        [
+            ([1.0, 2.0], "embedding: expected 40 numbers, the ensemble's dimension, got 2"),
+            ([float("nan")] * 40, "embedding: row 0 holds NaN"),
+            ([0.0] * 40, "embedding: expected a vector with a direction"),
+        ],
+    )
+    def test_bad_vectors_are_refused(self, store, vector, message):
+        for method in ("similarity_search_by_vector", "max_marginal_relevance_search_by_vector"):
+            with pytest.raises(ValueError, match=message):
+                getattr(store, method)(vector)
+
+    def test_unknown_keywords_are_refused_with_a_vector_too(self, store):
+        vector = store.embeddings.embed_query(QUERY)
+        for method in ("similarity_search_by_vector", "max_marginal_relevance_search_by_vector"):
+            with pytest.raises(TypeError, match="unexpected keyword argument 'fliter'"):
+                getattr(store, method)(vector, fliter={})
+
+
+class OnlyAsynchronous(Embeddings):
+    """An API client whose blocking calls must never be made."""
+
+    def __init__(self):
+        self.words = bag_of_words(16, "words")
+        self.waiting = self.most_waiting = 0
+
+    def embed_documents(self, texts):
+        raise AssertionError("a blocking call")
+
+    def embed_query(self, text):
+        raise AssertionError("a blocking call")
+
+    async def aembed_documents(self, texts):
+        self.waiting += 1
+        self.most_waiting = max(self.most_waiting, self.waiting)
+        await asyncio.sleep(0.01)
+        self.waiting -= 1
+        return self.words(texts).tolist()
+
+    async def aembed_query(self, text):
+        return (await self.aembed_documents([text]))[0]
+
+
+async def test_asynchronous_methods_use_the_embedding_s_own_and_run_side_by_side():
+    api = OnlyAsynchronous()
+    store = await UECVectorStore.afrom_texts(passages(10), api)
+    await store.aadd_documents([Document("bafima", id="a")])
+    answers = await asyncio.gather(
+        store.asimilarity_search(QUERY),
+        store.asimilarity_search_with_score(QUERY),
+        store.asimilarity_search_with_uncertainty(QUERY),
+        store.asimilarity_search_with_relevance_scores(QUERY),
+        store.amax_marginal_relevance_search(QUERY),
+        store.asearch(QUERY, "similarity"),
+    )
+    assert [len(answer) for answer in answers] == [4] * 6
+    assert api.most_waiting == 6
+
+
+@pytest.mark.parametrize("space", ["direct", "shared"])
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_vector_and_text_find_the_same_without_variance(space):
+    uec = UEC([bag_of_words(16, "a"), bag_of_words(16, "b", seed=1)], space=space)
+    store = UECVectorStore.from_documents(documents(40), uec)
+    vector = store.embeddings.embed_query(QUERY)
+    by_text = store.similarity_search_with_score(QUERY)
+    by_vector = store.similarity_search_with_score_by_vector(vector)
+    assert ids(d for d, _ in by_text) == ids(d for d, _ in by_vector)
+    np.testing.assert_allclose([s for _, s in by_text], [s for _, s in by_vector], rtol=1e-5)

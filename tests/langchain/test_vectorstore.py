@@ -1,0 +1,247 @@
+"""What goes into the store and comes back as it was, and where it is kept."""
+
+import warnings
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from tests.langchain.conftest import make_ensemble
+from uec_rag.langchain import UECEmbeddings, UECVectorStore
+from uec_rag.retrieval import Retriever
+
+TEXTS = ["bafima degopi", "lumane bafima", "rosuta voneba"]
+
+
+@pytest.fixture
+def store(fitted):
+    return UECVectorStore(fitted)
+
+
+def ids_of(store):
+    return [passage.id for passage in store.retriever.passages()]
+
+
+def test_every_method_of_the_in_memory_store_is_there():
+    public = [name for name in dir(InMemoryVectorStore) if not name.startswith("_")]
+    assert [name for name in public if not hasattr(UECVectorStore, name)] == []
+    ours = [name for name in public if getattr(InMemoryVectorStore, name) is not None]
+    inherited = [
+        name
+        for name in ours
+        if vars(InMemoryVectorStore).get(name) is not None
+        and getattr(UECVectorStore, name) is getattr(VectorStore, name, None)
+    ]
+    # What LangChain itself runs in a thread, there being nothing to wait for.
+    assert set(inherited) <= {"adelete", "aget_by_ids", "asimilarity_search_by_vector"}
+
+
+class TestMaking:
+    def test_from_an_ensemble_its_embeddings_or_a_retriever(self, fitted):
+        retriever = Retriever(fitted)
+        assert UECVectorStore(fitted).retriever.uec is fitted
+        assert UECVectorStore(UECEmbeddings(fitted)).retriever.uec is fitted
+        assert UECVectorStore(retriever).retriever is retriever
+        assert UECVectorStore(embedding=fitted).embeddings.uec is fitted
+
+    def test_any_other_embeddings_become_a_plain_search_without_a_warning(self, plain):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            store = UECVectorStore.from_texts(TEXTS, plain)
+            hits = store.similarity_search_with_uncertainty("lumane", k=3)
+        assert [hit.metadata["uec_sigma2"] for hit in hits] == [0.0, 0.0, 0.0]
+
+    def test_an_ensemble_that_is_not_fitted_warns(self, unfitted):
+        with pytest.warns(UserWarning, match="not fitted"):
+            UECVectorStore.from_texts(TEXTS, unfitted)
+
+    @pytest.mark.parametrize("wrong", [None, "pypi:wordllama", ["a"], UECEmbeddings])
+    def test_anything_else_is_refused(self, wrong):
+        with pytest.raises(TypeError, match=r"^embedding: expected a UEC, a UECEmbeddings or a"):
+            UECVectorStore(wrong)
+
+    async def test_with_texts_or_documents(self, fitted):
+        documents = [Document(text, id=str(i)) for i, text in enumerate(TEXTS)]
+        ids = ["0", "1", "2"]
+        assert ids_of(UECVectorStore.from_texts(TEXTS, fitted, ids=ids)) == ids
+        assert ids_of(await UECVectorStore.afrom_texts(TEXTS, fitted, ids=ids)) == ids
+        assert ids_of(UECVectorStore.from_documents(documents, fitted)) == ids
+        assert ids_of(await UECVectorStore.afrom_documents(documents, embedding=fitted)) == ids
+
+
+class TestAdding:
+    def test_documents_come_back_equal_to_what_was_added(self, store):
+        added = [
+            Document("bafima degopi", id="a", metadata={"page": 1, "tags": ["x", {"y": None}]}),
+            Document("lumane", id="b"),
+        ]
+        store.add_documents(added)
+        assert store.get_by_ids(["b", "a"]) == [added[1], added[0]]
+        assert store.similarity_search("bafima degopi", k=1) == [added[0]]
+
+    def test_ids_that_are_missing_are_made_up(self, store):
+        ids = store.add_documents([Document("lumane", id="mine"), Document("bafima")])
+        assert ids[0] == "mine"
+        assert [document.page_content for document in store.get_by_ids(ids[1:])] == ["bafima"]
+        more = store.add_texts(["rosuta", "voneba"], ids=["theirs", None])
+        assert more[0] == "theirs"
+        assert len({*ids, *more}) == 4
+
+    def test_ids_of_the_call_count_more_than_those_of_the_documents(self, store):
+        assert store.add_documents([Document("lumane", id="old")], ids=["new"]) == ["new"]
+        assert ids_of(store) == ["new"]
+
+    async def test_an_id_that_is_there_is_replaced(self, store):
+        store.add_texts(["lumane"], [{"v": 1}], ids=["a"])
+        store.add_documents([Document("bafima", id="a")])
+        await store.aadd_texts(["rosuta"], [{"v": 3}], ids=["a"])
+        assert store.get_by_ids(["a"]) == [Document("rosuta", id="a", metadata={"v": 3})]
+
+    async def test_asynchronously(self, store):
+        assert await store.aadd_texts(iter(TEXTS), ids=["a", "b", "c"]) == ["a", "b", "c"]
+        assert await store.aadd_documents([Document("lumane", id="d")]) == ["d"]
+        assert ids_of(store) == ["a", "b", "c", "d"]
+
+    def test_nothing_changes_nothing(self, store):
+        assert store.add_texts([]) == []
+        assert store.add_documents([]) == []
+        assert ids_of(store) == []
+
+    def test_changing_what_was_given_or_returned_changes_nothing_stored(self, store):
+        given = Document("lumane", id="a", metadata={"tags": ["x"]})
+        store.add_documents([given])
+        given.metadata["tags"].append("given")
+        store.get_by_ids(["a"])[0].metadata["tags"].append("got")
+        store.similarity_search("lumane")[0].metadata["more"] = 1
+        store.similarity_search_with_uncertainty("lumane")[0].metadata["tags"].append("found")
+        store.similarity_search("lumane", filter=lambda d: d.metadata.pop("tags", True) is not None)
+        assert store.get_by_ids(["a"]) == [Document("lumane", id="a", metadata={"tags": ["x"]})]
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"texts": "lumane"}, TypeError, "texts must be a list of strings, got one string"),
+            ({"texts": ["lumane", 3]}, TypeError, r"texts\[1\] must be a string, got int"),
+            ({"texts": ["lumane", " "]}, ValueError, r"texts\[1\] is empty"),
+            ({"texts": TEXTS, "ids": ["a"]}, ValueError, "ids: expected 3, one per text, got 1"),
+            ({"texts": TEXTS, "ids": []}, ValueError, "ids: expected 3, one per text, got 0"),
+            ({"texts": TEXTS, "ids": "abc"}, TypeError, "ids: expected a list of strings"),
+            ({"texts": TEXTS, "ids": ["a", "b", "a"]}, ValueError, "ids: 'a' is given twice"),
+            ({"texts": TEXTS, "metadatas": [{}]}, ValueError, "metadatas: expected 3"),
+            ({"texts": TEXTS, "meta": []}, TypeError, "unexpected keyword argument 'meta'"),
+        ],
+    )
+    async def test_bad_texts_are_refused_by_name(self, store, arguments, error, message):
+        with pytest.raises(error, match=message):
+            store.add_texts(**arguments)
+        with pytest.raises(error, match=message):
+            await store.aadd_texts(**arguments)
+        assert ids_of(store) == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"documents": ["lumane"]}, TypeError, r"documents\[0\]: expected a Document, got str"),
+            ({"documents": Document("a")}, TypeError, "documents: expected a list of Documents"),
+            ({"documents": [Document("")]}, ValueError, r"documents\[0\] is empty"),
+            ({"documents": [Document("a")], "id": ["1"]}, TypeError, "keyword argument 'id'"),
+        ],
+    )
+    async def test_bad_documents_are_refused_by_name(self, store, arguments, error, message):
+        with pytest.raises(error, match=message):
+            store.add_documents(**arguments)
+        with pytest.raises(error, match=message):
+            await store.aadd_documents(**arguments)
+
+
+class TestDeleting:
+    @pytest.fixture
+    def store(self, fitted):
+        return UECVectorStore.from_texts(TEXTS, fitted, ids=["a", "b", "c"])
+
+    async def test_some(self, store):
+        assert store.delete(["a", "not there"]) is True
+        assert ids_of(store) == ["b", "c"]
+        assert await store.adelete(["c"]) is True
+        assert ids_of(store) == ["b"]
+
+    def test_none_given_means_all_and_an_empty_list_means_none(self, store):
+        store.delete([])
+        assert len(ids_of(store)) == 3
+        store.delete()
+        assert ids_of(store) == []
+
+    def test_a_single_string_or_an_unknown_keyword_is_refused(self, store):
+        with pytest.raises(TypeError, match="ids: expected a list of strings"):
+            store.delete("abc")
+        with pytest.raises(TypeError, match="unexpected keyword argument 'id'"):
+            store.delete(id=["a"])
+        assert len(ids_of(store)) == 3
+
+
+class TestGetting:
+    async def test_ids_that_are_not_there_are_left_out(self, store):
+        store.add_texts(TEXTS, ids=["a", "b", "c"])
+        assert [document.id for document in store.get_by_ids(["c", "x", "a"])] == ["c", "a"]
+        assert await store.aget_by_ids(["x"]) == []
+
+
+class TestSaving:
+    def test_a_store_comes_back_with_its_ensemble(self, store, fitted, tmp_path):
+        store.add_texts(TEXTS, [{"page": i} for i in range(3)], ids=["a", "b", "c"])
+        store.dump(tmp_path / "index")
+        encoders = dict(zip(fitted.names, fitted.encoders, strict=True))
+        loaded = UECVectorStore.load(tmp_path / "index", encoders=encoders)
+        given = UECVectorStore.load(tmp_path / "index", fitted)
+        for other in (loaded, given):
+            assert other.similarity_search_with_uncertainty(
+                "lumane"
+            ) == store.similarity_search_with_uncertainty("lumane")
+
+    def test_a_plain_store_comes_back_with_its_embedding(self, plain, tmp_path):
+        store = UECVectorStore.from_texts(TEXTS, plain, ids=["a", "b", "c"])
+        store.dump(str(tmp_path / "index"))
+        loaded = UECVectorStore.load(str(tmp_path / "index"), plain)
+        assert loaded.similarity_search_with_score("x") == store.similarity_search_with_score("x")
+
+    def test_what_a_retriever_saved_is_read(self, fitted, tmp_path):
+        retriever = Retriever(fitted)
+        retriever.add(TEXTS, ids=["a", "b", "c"])
+        retriever.save(tmp_path / "index")
+        assert ids_of(UECVectorStore.load(tmp_path / "index", fitted)) == ["a", "b", "c"]
+
+    def test_another_ensemble_than_the_one_saved_is_refused(self, store, tmp_path):
+        store.add_texts(TEXTS)
+        store.dump(tmp_path / "index")
+        with pytest.raises(ValueError, match="fingerprint"):
+            UECVectorStore.load(tmp_path / "index", make_ensemble())
+
+
+class TestInsideLangChain:
+    def test_its_indexing_adds_skips_and_cleans_up(self, store):
+        manager = InMemoryRecordManager(namespace="test")
+        manager.create_schema()
+
+        def run(texts):
+            documents = [Document(text, metadata={"source": text}) for text in texts]
+            options = {"cleanup": "full", "key_encoder": "sha256"}
+            return index(documents, manager, store, **options)
+
+        assert run(TEXTS)["num_added"] == 3
+        again = run([TEXTS[0], "taroba"])
+        assert (again["num_added"], again["num_skipped"], again["num_deleted"]) == (1, 1, 2)
+        found = store.similarity_search("taroba", k=10)
+        assert {document.page_content for document in found} == {TEXTS[0], "taroba"}
+
+    def test_its_example_selectors_take_the_class(self, plain):
+        from langchain_core.example_selectors import SemanticSimilarityExampleSelector
+
+        selector = SemanticSimilarityExampleSelector.from_examples(
+            [{"input": text, "output": str(i)} for i, text in enumerate(TEXTS)],
+            plain,
+            UECVectorStore,
+            k=1,
+            input_keys=["input"],
+        )
+        assert selector.select_examples({"input": TEXTS[1]})[0]["output"] == "1"
