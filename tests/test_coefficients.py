@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
-from uec_rag.coefficients import Fixed, Trace, Uniform, make_rule, restore_rule, softmax
+from uec_rag.coefficients import Fixed, Trace, Uniform, softmax
+from uec_rag.rules import make_rule, restore_rule
 
 NAMES = ["a", "b", "c"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -108,67 +108,3 @@ def softmax(logits: FloatArray) -> FloatArray:
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights: FloatArray = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
     return weights
-
-
-def make_rule(
-    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
-    names: Sequence[str],
-    temperature: float,
-) -> CoefficientRule:
-    """Turn what a user writes for `coefficients` into a rule.
-
-    Parameters
-    ----------
-    spec : str, sequence, mapping or CoefficientRule
-        "uniform", "trace", one weight per encoder, a mapping encoder name -> weight, or a rule.
-    names : sequence of str
-        The encoders' names, in order.
-    temperature : float
-        T of "trace".
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown or the weights do not fit the encoders.
-    """
-    if isinstance(spec, str):
-        if spec == "uniform":
-            return Uniform()
-        if spec == "trace":
-            return Trace(temperature)
-        raise ValueError(
-            f"coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a "
-            f"mapping from encoder name to weight, got {spec!r}."
-        )
-    if isinstance(spec, Mapping):
-        if set(spec) != set(names):
-            raise ValueError(
-                f"coefficients: expected a weight for each of {list(names)}, got {list(spec)}."
-            )
-        return Fixed(tuple(float(spec[name]) for name in names))
-    if callable(spec):
-        return spec
-    weights = tuple(float(weight) for weight in spec)
-    if len(weights) != len(names):
-        raise ValueError(
-            f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
-        )
-    return Fixed(weights)
-
-
-def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
-    """Rebuild a rule from its `metadata`.
-
-    Raises
-    ------
-    ValueError
-        If it is not one of this module's rules.
-    """
-    match metadata:
-        case {"name": "uniform"}:
-            return Uniform()
-        case {"name": "trace", "temperature": float(temperature)}:
-            return Trace(temperature)
-        case {"name": "fixed", "weights": list(weights)}:
-            return Fixed(tuple(weights))
-    raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")

@@ -6,22 +6,23 @@ import asyncio
 import hashlib
 import json
 import os
-import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
-from uec_rag.coefficients import CoefficientRule, Uniform, make_rule
+from uec_rag.coefficients import CoefficientRule, Uniform
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, Role, load_encoder
 from uec_rag.encoders.base import check_role, check_texts
+from uec_rag.evidence import Evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
 from uec_rag.report import FitReport
+from uec_rag.rules import make_rule
 
 if TYPE_CHECKING:
     pass
@@ -42,8 +43,10 @@ class UEC:
         them as the paper does.
     structure : {"kron", "diag"}
         Of the Laplace posterior over each last layer.
-    coefficients : {"evidence", "trace", "uniform"}, weights or rule
-        How much each encoder counts in a query (in the shared space, in every text).
+    coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
+        How much each encoder counts in a query (in the shared space, in every text). By default
+        "evidence" in the direct sum and "trace" in the shared space, which keeps no similarities
+        of single encoders.
     temperature : float
         T of the "trace" rule (paper eq. 7).
     likelihood : {"pairs", "in_batch"}
@@ -90,7 +93,7 @@ class UEC:
         *,
         space: Space = "direct",
         structure: Structure = "kron",
-        coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule = "uniform",
+        coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
         temperature: float = 1.5,
         likelihood: Likelihood = "pairs",
         last_layer: LastLayer = "projection",
@@ -130,7 +133,14 @@ class UEC:
         self.last_layer: LastLayer = last_layer
         self.beta = float(beta)
         self.seed = seed
+        if coefficients is None:
+            coefficients = "evidence" if space == "direct" else "trace"
         self.rule = make_rule(coefficients, self.names, temperature)
+        if space == "shared" and isinstance(self.rule, Evidence):
+            raise ValueError(
+                "coefficients: 'evidence' needs the similarities of single encoders, which a "
+                "shared space does not keep; use space='direct', or coefficients='trace'."
+            )
         self.posteriors: list[Posterior] | None = None
         self.report: FitReport | None = None
         self._warned = False
@@ -218,38 +228,21 @@ class UEC:
         ImportError
             If laplace-torch is not installed: pip install "uec-rag[fit]".
         """
-        from uec_rag.laplace.fit import fit_posterior
+        from uec_rag.fitting import fit_ensemble
 
-        given = self._pairs_of_each(pairs)
-        start = time.perf_counter()
-        encoded = [
-            (
-                encoder.encode(own.queries, "query", show_progress=show_progress),
-                encoder.encode(own.passages, "passage", show_progress=show_progress),
-            )
-            for encoder, own in zip(self.encoders, given, strict=True)
-        ]
-        between = time.perf_counter()
-        posteriors = [
-            fit_posterior(
-                own,
-                queries,
-                passages,
-                encoder.gain,
-                structure=self.structure,
-                likelihood=self.likelihood,
-                seed=self.seed,
-            )
-            for encoder, own, (queries, passages) in zip(self.encoders, given, encoded, strict=True)
-        ]
-        self.posteriors = posteriors
-        self.report = FitReport(
-            {name: post.summary for name, post in zip(self.names, posteriors, strict=True)},
-            self.structure,
-            self.likelihood,
-            between - start,
-            time.perf_counter() - between,
+        fitted = fit_ensemble(
+            self.encoders,
+            self.names,
+            self._pairs_of_each(pairs),
+            structure=self.structure,
+            likelihood=self.likelihood,
+            gated=isinstance(self.rule, Evidence) and len(self.encoders) > 1,
+            seed=self.seed,
+            show_progress=show_progress,
         )
+        self.posteriors, self.report = fitted.posteriors, fitted.report
+        if fitted.gate is not None:
+            self.rule = Evidence(fitted.gate)
         return self
 
     def _pairs_of_each(self, pairs: PairsLike) -> list[Pairs]:
@@ -330,6 +323,18 @@ class UEC:
         if role == "passage" and self.space == "direct":
             return Uniform()(parts)
         return self.rule(parts)
+
+    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
+        if self.posteriors is None:
+            return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
+        return np.stack(
+            [
+                posterior.standardised_log_trace(part)
+                for posterior, part in zip(self.posteriors, parts, strict=True)
+            ],
+            axis=1,
+        )
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Gaussian convolution of the encoders' Gaussians with given coefficients."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from uec_rag.confidence import Decision, Signals, confidence, decide, relevance
 from uec_rag.encoders.base import check_texts
+from uec_rag.evidence import Evidence, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.memory import MemoryStore
@@ -278,9 +279,10 @@ class Retriever:
         self, store: Store, queries: list[str], parts: list[Gaussian], k: int, where: Filter | None
     ) -> SearchResult:
         uec = self.uec
-        pi = uec.coefficients(parts, "query")
+        pi, similarities = self._weigh(store, parts)
         query = uec.combine(parts, pi)
-        similarities = store.similarities([query.mean])[0]
+        if similarities is None:
+            similarities = store.similarities([query.mean])[0]
         found = store.search(query, k, beta=uec.beta, filter=where, mu=similarities)
         slope = np.float32(uec.slope)
         intercept = pi @ np.asarray(uec.intercepts, dtype=np.float32)
@@ -306,6 +308,32 @@ class Retriever:
             exact=found.exact,
             names=uec.names,
         )
+
+    def _weigh(
+        self, store: Store, parts: Sequence[Gaussian]
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Coefficients of the queries, and their similarities where the corpus was asked for them.
+
+        With evidence the encoders' own similarities to the corpus are computed first, which costs
+        what one search does, and the ensemble's are their weighted sum.
+        """
+        uec, rule = self.uec, self.uec.rule
+        if not isinstance(rule, Evidence) or rule.gate is None or not len(store):
+            return uec.coefficients(parts, "query"), None
+        # The store keeps sqrt(w_k / K) z_k of a passage.
+        scales = np.sqrt(uec.weights / len(parts))
+        own = [
+            products / scale
+            for products, scale in zip(
+                store.similarities([part.mean for part in parts]), scales, strict=True
+            )
+        ]
+        evidence = corpus_evidence(own, uec.slopes, uec.intercepts, uec.standardised_traces(parts))
+        pi = rule.gate.coefficients(evidence)
+        fused = np.zeros_like(own[0])
+        for similarity, weight in zip(own, (pi * uec.weights).T, strict=True):
+            fused += weight[:, None] * similarity
+        return pi, fused
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save index and ensemble to a folder, atomically.

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uec_rag.coefficients import restore_rule
 from uec_rag.encoders import EncoderLike
 from uec_rag.files import read_json, reading, write_json, writing
 from uec_rag.laplace.posterior import Posterior
 from uec_rag.report import FitReport
+from uec_rag.rules import restore_rule
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
