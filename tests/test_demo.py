@@ -38,7 +38,7 @@ def test_no_text_comes_twice(corpus):
 
 def test_it_gives_hundreds_of_pairs_to_fit_on_without_the_questions_of_the_demo(corpus):
     pairs = fitting_pairs(corpus, size=CHUNK_SIZE)
-    assert len(pairs) == 1000
+    assert len(pairs) > 500
     assert not {query for query, _ in pairs} & set(QUESTIONS)
 
 

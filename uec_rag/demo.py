@@ -54,7 +54,7 @@ def gather_corpus(passages: int) -> list[Document]:
     ----------
     passages
         How many passages of `CHUNK_SIZE` to collect, at least 1; the corpus ends with the document
-        that reaches it, or where there is no more (some 3,500).
+        that reaches it, or where there is no more (some 4,000).
 
     Returns
     -------

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from uec_rag.corpora import Document, Section, fitting_pairs, passages_of
 
-BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 2
+BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 3
 
 
 def document(*sections, source="a.md"):
@@ -88,6 +88,18 @@ def test_a_heading_that_stands_over_several_sections_asks_for_none_of_them():
 
 def test_a_query_that_stands_in_its_passage_is_left_out():
     assert fitting_pairs([document(("", "Let it rest now. " * 20))]) == []
+
+
+def test_under_a_heading_only_the_beginning_makes_a_pair_and_without_one_every_passage():
+    text = "\n\n".join([BODY, BODY.replace("Bread", "Cake").replace("dough", "cream")])
+    titled = fitting_pairs([document(("Baking a loaf", text))], size=250)
+    assert [query for query, _ in titled] == ["Baking a loaf"]
+    untitled = fitting_pairs([document(("", text))], size=250)
+    assert [query for query, _ in untitled] == ["Bread wants time.", "Cake wants time."]
+
+
+def test_a_sentence_that_began_on_the_page_before_asks_for_nothing():
+    assert fitting_pairs([document(("", "and so it grows. " + BODY.partition(". ")[2], 2))]) == []
 
 
 def test_short_and_wordless_sections_make_no_pair():

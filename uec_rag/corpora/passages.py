@@ -14,7 +14,7 @@ CHUNK_SIZE = 800
 
 _SHORTEST_QUERY = 12  # characters; what is shorter asks for nothing in particular
 _LONGEST_QUERY = 250
-_SHORTEST_BODY = 80
+_SHORTEST_BODY = 150
 
 
 def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
@@ -72,9 +72,11 @@ def fitting_pairs(
 ) -> list[tuple[str, str]]:
     """Make (query, passage) pairs out of documents alone, to fit an ensemble on.
 
-    A heading of several words asks for the text under it; elsewhere the first sentence of a
-    passage asks for the rest of it. A query that stands word for word in its passage is left out:
-    finding it there would teach nothing.
+    A heading of several words asks for the text under it; elsewhere a first sentence asks for
+    what follows: of the section or, where there are no headings, of each passage. (Under a heading
+    a later passage begins in the middle of a thought; pairs of these were measured to spoil the
+    fit.) A query that stands word for word in its passage is left out: finding it there would
+    teach nothing.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ def fitting_pairs(
     Examples
     --------
     >>> from uec_rag.corpora import Section
-    >>> body = "Bread wants time. " + "Let the dough rest until it has doubled in size. " * 2
+    >>> body = "Bread wants time. " + "Let the dough rest until it has doubled in size. " * 3
     >>> manual = Document("manual.txt", (Section("Baking a loaf at home", body),))
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
@@ -114,8 +116,9 @@ def fitting_pairs(
     for section in sections:
         # "Example" under every function stands for none of them.
         telling = " " in section.heading and headings[section.heading] == 1
-        for number, chunk in enumerate(split(section.text)):
-            pair = _pair(section.heading if telling and number == 0 else "", chunk)
+        chunks = split(section.text)
+        for chunk in chunks[:1] if section.heading else chunks:
+            pair = _pair(section.heading if telling else "", chunk)
             if pair is not None:
                 passage_of.setdefault(*pair)
     query_of = {passage: query for query, passage in passage_of.items()}
@@ -125,10 +128,19 @@ def fitting_pairs(
 
 def _pair(heading: str, chunk: str) -> tuple[str, str] | None:
     for query, passage in ((heading, chunk), _first_sentence(chunk)):
-        proper = _SHORTEST_QUERY <= len(query) <= _LONGEST_QUERY and has_words(query)
-        if proper and len(passage) >= _SHORTEST_BODY and _words(query) not in _words(passage):
+        if _asks_for(query, passage):
             return query, passage
     return None
+
+
+def _asks_for(query: str, passage: str) -> bool:
+    return (
+        _SHORTEST_QUERY <= len(query) <= _LONGEST_QUERY
+        and len(passage) >= _SHORTEST_BODY
+        and has_words(query)
+        and not query[0].islower()  # the rest of a sentence that began on the page before
+        and _words(query) not in _words(passage)
+    )
 
 
 # A mark that ends a sentence, before white space or (Chinese, Japanese) before anything.
