@@ -1,0 +1,1 @@
+"""What UEC is compared with: weighting, merging, rank fusion, GroVE, deeper posteriors, theory."""
