@@ -1,0 +1,27 @@
+"""The ensemble as LlamaIndex's own kinds of object: embedding, store, retriever, gate, engine."""
+
+from uec_rag.environment import missing_extra
+
+try:
+    import llama_index.core  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name not in ("llama_index", "llama_index.core"):
+        raise
+    raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
+
+from uec_rag.llama_index.embedding import UECEmbedding
+from uec_rag.llama_index.events import UECGateEvent, UECRetrievalEvent
+from uec_rag.llama_index.gate import UECGatePostprocessor
+from uec_rag.llama_index.query_engine import UECQueryEngine
+from uec_rag.llama_index.retriever import UECRetriever
+from uec_rag.llama_index.vector_store import UECVectorStore
+
+__all__ = [
+    "UECEmbedding",
+    "UECGateEvent",
+    "UECGatePostprocessor",
+    "UECQueryEngine",
+    "UECRetrievalEvent",
+    "UECRetriever",
+    "UECVectorStore",
+]

@@ -1,0 +1,124 @@
+"""The ensemble as a LlamaIndex embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
+from pydantic import field_serializer, field_validator
+
+from uec_rag.encoders import Role
+from uec_rag.encoders.black_box import is_llama_index
+from uec_rag.ensemble import UEC
+from uec_rag.gaussian import Gaussian
+from uec_rag.llama_index.handover import handover
+from uec_rag.llama_index.serialization import ensemble_from_dict, ensemble_to_dict
+
+
+class UECEmbedding(BaseEmbedding):
+    """The mean vectors of an ensemble, for whatever takes a LlamaIndex embedding.
+
+    A vector has no room for a variance. Where a `UECVectorStore` of the same ensemble stands behind
+    the index, it gets the variances nevertheless, without encoding a text again (see
+    `uec_rag.llama_index.handover`); behind another store the index is a plain vector search.
+
+    Parameters
+    ----------
+    uec : UEC
+        Or what `to_dict` made of one.
+    **kwargs
+        What every LlamaIndex embedding takes: `embed_batch_size`, `num_workers`,
+        `embeddings_cache`, `callback_manager`, `rate_limiter`, `model_name`. An `embeddings_cache`
+        remembers vectors only; `uec_rag.encoders.CachedEncoder` spares the encoders.
+
+    Raises
+    ------
+    ValueError
+        If uec is something else.
+
+    Notes
+    -----
+    `to_dict` and `from_dict` carry the fitted ensemble, and its encoders by name. For an encoder
+    that no name brings back (a callable, an API) give the ensemble again:
+    ``UECEmbedding.from_dict(data, uec=uec)``.
+
+    Examples
+    --------
+    >>> def letters(texts):
+    ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # not fitted
+    ...     vector = UECEmbedding(uec=UEC([letters])).get_query_embedding("aba")
+    >>> [round(number, 3) for number in vector]
+    [0.802, 0.535, 0.267]
+    """
+
+    uec: UEC
+
+    def __init__(self, uec: UEC | Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs | {"uec": uec})
+        if "model_name" not in kwargs:
+            self.model_name = f"UEC({', '.join(self.uec.names)})"
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "UECEmbedding"
+
+    @field_validator("uec", mode="before")
+    @classmethod
+    def _restore(cls, value: object) -> object:
+        return ensemble_from_dict(value) if isinstance(value, Mapping) else value
+
+    @field_serializer("uec")
+    def _dump(self, uec: UEC) -> dict[str, Any]:
+        return ensemble_to_dict(uec)
+
+    def _get_query_embedding(self, query: str) -> Embedding:
+        return self._vectors([query], "query", self.uec.encode([query], "query"))[0]
+
+    async def _aget_query_embedding(self, query: str) -> Embedding:
+        return self._vectors([query], "query", await self.uec.aencode([query], "query"))[0]
+
+    def _get_text_embedding(self, text: str) -> Embedding:
+        return self._get_text_embeddings([text])[0]
+
+    async def _aget_text_embedding(self, text: str) -> Embedding:
+        return (await self._aget_text_embeddings([text]))[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
+        return self._vectors(texts, "passage", self.uec.encode(texts, "passage"))
+
+    async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
+        return self._vectors(texts, "passage", await self.uec.aencode(texts, "passage"))
+
+    def _vectors(self, texts: list[str], role: Role, parts: list[Gaussian]) -> list[Embedding]:
+        handover(self.uec).leave(self.uec, texts, role, parts)
+        combined = self.uec.combine(parts, self.uec.coefficients(parts, role))
+        vectors: list[Embedding] = combined.mean.tolist()
+        return vectors
+
+
+def as_ensemble(uec: UEC | BaseEmbedding) -> UEC:
+    """Return the ensemble that a UEC, a `UECEmbedding` or any LlamaIndex embedding stands for.
+
+    Another embedding becomes an ensemble of one member that is not fitted: a plain vector search,
+    variance 0.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these.
+    """
+    if isinstance(uec, UEC):
+        return uec
+    if isinstance(uec, UECEmbedding):
+        return uec.uec
+    if not is_llama_index(uec):
+        raise TypeError(
+            "uec: expected a UEC, a UECEmbedding or a LlamaIndex embedding, got "
+            f"{type(uec).__name__} {uec!r:.60}; make an ensemble with UEC([encoder, ...])."
+        )
+    return UEC([uec])

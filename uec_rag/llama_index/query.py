@@ -1,0 +1,61 @@
+"""What LlamaIndex asks with, as the encoders' Gaussians of one query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from llama_index.core.vector_stores.types import VectorStoreQuery
+
+from uec_rag.ensemble import UEC
+from uec_rag.gaussian import FloatArray, Gaussian, as_matrix
+
+_SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON
+
+
+def check_query(uec: UEC, query: VectorStoreQuery) -> tuple[str, FloatArray | None]:
+    """Return a query's text, or "", and its vector, shape (1, d), or None.
+
+    A vector of another dimension next to a text comes from another index's model and is left out:
+    LlamaIndex keeps the first vector it made of a question for all retrievers.
+
+    Raises
+    ------
+    ValueError
+        If the query has neither, or only a vector of another dimension.
+    """
+    text = query.query_str or ""
+    if query.query_embedding is None:
+        if not text:
+            raise ValueError("query: expected query_str or query_embedding, got neither.")
+        return text, None
+    vector = as_matrix([query.query_embedding], "query_embedding")
+    if vector.shape[1] == uec.dimension:
+        return text, vector
+    if not text:
+        raise ValueError(
+            f"query_embedding: expected {uec.dimension} numbers, the ensemble's dimension, got "
+            f"{vector.shape[1]}; embed with UECEmbedding, or give query_str."
+        )
+    return text, None
+
+
+def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:
+    """Whether a vector is what `UECEmbedding` makes of the query with these parts."""
+    mean = uec.combine(parts, uec.coefficients(parts, "query")).mean
+    return bool(np.allclose(vector, mean, atol=_SAME))
+
+
+def averaged(parts: Sequence[Gaussian]) -> list[Gaussian]:
+    """Each encoder's Gaussian of the mean of n independent ones, n texts that make one query."""
+    count = np.float32(len(parts[0]))
+    out = []
+    for part in parts:
+        mean = part.mean.mean(axis=0, keepdims=True)
+        scales = part.scales.sum(axis=0, keepdims=True) / count**2
+        out.append(
+            Gaussian(mean, scales)
+            if part.profile is None
+            else Gaussian.factored(mean, scales, part.profile)
+        )
+    return out

@@ -1,0 +1,213 @@
+"""A query engine that answers, asks back or abstains."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from typing import Any, Self, TypeAlias
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.llms.llm import LLM
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from uec_rag.llama_index.gate import Gate, Verdict, competing, judge
+
+Reply: TypeAlias = Callable[[str, Verdict, Sequence[NodeWithScore]], str]
+"""From a question, the verdict on it and the nodes found, to what to say instead of an answer."""
+
+_HEADLINE = 100  # characters of a passage in a clarifying question
+
+
+def plain_reply(query: str, verdict: Verdict, nodes: Sequence[NodeWithScore]) -> str:
+    """Ask which of the competing passages is meant, or say why there is no answer; without an LLM.
+
+    Examples
+    --------
+    >>> print(plain_reply("How?", Verdict("abstain", "no passage stands out", 0.1), []))
+    I cannot answer this from the documents: no passage stands out.
+    """
+    if verdict.decision == "abstain":
+        return f"I cannot answer this from the documents: {verdict.reason}."
+    lines = [
+        f"{place}. {textwrap.shorten(node.get_content(), _HEADLINE, placeholder=' ...')}"
+        for place, node in enumerate(nodes, start=1)
+    ]
+    return "\n".join(["Several passages could answer this. Which one do you mean?", *lines])
+
+
+class UECQueryEngine(BaseQueryEngine):
+    """Answers through another query engine where the search is confident enough.
+
+    Otherwise the LLM is not asked: the response is a clarifying question, with the competing nodes
+    as its sources, or an abstention, without sources. In each case `response.metadata` has
+    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence` and
+    `uec_candidates`.
+
+    Parameters
+    ----------
+    query_engine : BaseQueryEngine
+        One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
+        one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
+        with a `UECVectorStore`, or a `QueryFusionRetriever` over such.
+    gate : callable(confidence, decision) -> action, optional
+        Decides in place of the search; `decision` is a `uec_rag.confidence.Decision`.
+    reply : callable(query, verdict, nodes) -> str, optional
+        What to say instead of an answer; `plain_reply` by default.
+    streaming : bool
+        Whether what is said instead of an answer comes as a stream: as `query_engine` streams.
+    callback_manager : CallbackManager, optional
+        The one of `query_engine` by default.
+
+    Raises
+    ------
+    TypeError
+        If query_engine is not a query engine with a `retrieve` of its own.
+    """
+
+    def __init__(
+        self,
+        query_engine: BaseQueryEngine,
+        gate: Gate | None = None,
+        reply: Reply = plain_reply,
+        streaming: bool = False,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        if not isinstance(query_engine, BaseQueryEngine):
+            raise TypeError(
+                f"query_engine: expected a LlamaIndex query engine, got "
+                f"{type(query_engine).__name__}; for a retriever: UECQueryEngine.from_args."
+            )
+        if type(query_engine).retrieve is BaseQueryEngine.retrieve:
+            raise TypeError(
+                f"query_engine: {type(query_engine).__name__} has no retrieve of its own; expected "
+                "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
+            )
+        self._engine = query_engine
+        self._gate = gate
+        self._reply = reply
+        self._streaming = streaming
+        super().__init__(callback_manager or query_engine.callback_manager)
+
+    @classmethod
+    def from_args(
+        cls,
+        retriever: BaseRetriever,
+        llm: LLM | None = None,
+        gate: Gate | None = None,
+        reply: Reply = plain_reply,
+        streaming: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Gate a `RetrieverQueryEngine` that is made here.
+
+        Parameters
+        ----------
+        retriever : BaseRetriever
+        llm : LLM, optional
+            `Settings.llm` by default.
+        gate, reply, streaming
+            As in the class.
+        **kwargs
+            What `RetrieverQueryEngine.from_args` takes: `response_mode`, `text_qa_template`,
+            `node_postprocessors`, ...
+        """
+        engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
+        return cls(engine, gate, reply, streaming)
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {"query_engine": self._engine}
+
+    def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """Retrieve nodes, whatever the gate will say about them."""
+        return self._engine.retrieve(query_bundle)
+
+    async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """`retrieve` without blocking the event loop."""
+        native = getattr(self._engine, "aretrieve", None)  # not every engine has one
+        if native is None:
+            return await asyncio.to_thread(self._engine.retrieve, query_bundle)
+        nodes: list[NodeWithScore] = await native(query_bundle)
+        return nodes
+
+    def synthesize(
+        self,
+        query_bundle: QueryBundle,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+    ) -> RESPONSE_TYPE:
+        """Answer from nodes if the gate lets them through, or say why not."""
+        verdict = judge(nodes, query_bundle.query_str, self._gate)
+        if verdict.decision != "answer":
+            return self._instead(query_bundle, verdict, nodes)
+        return _noted(
+            self._engine.synthesize(query_bundle, nodes, additional_source_nodes), verdict
+        )
+
+    async def asynthesize(
+        self,
+        query_bundle: QueryBundle,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+    ) -> RESPONSE_TYPE:
+        """`synthesize` without blocking the event loop."""
+        verdict = judge(nodes, query_bundle.query_str, self._gate)
+        if verdict.decision != "answer":
+            return self._instead(query_bundle, verdict, nodes, asynchronous=True)
+        return _noted(
+            await self._engine.asynthesize(query_bundle, nodes, additional_source_nodes), verdict
+        )
+
+    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
+        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
+            response = self.synthesize(query_bundle, self.retrieve(query_bundle))
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        return response
+
+    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        payload: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
+        with self.callback_manager.event(CBEventType.QUERY, payload=payload) as event:
+            response = await self.asynthesize(query_bundle, await self.aretrieve(query_bundle))
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        return response
+
+    def _instead(
+        self,
+        query_bundle: QueryBundle,
+        verdict: Verdict,
+        nodes: list[NodeWithScore],
+        *,
+        asynchronous: bool = False,
+    ) -> RESPONSE_TYPE:
+        rivals = competing(nodes, verdict) if verdict.decision == "clarify" else []
+        text = self._reply(query_bundle.query_str, verdict, rivals)
+        if not self._streaming:
+            return Response(text, rivals, verdict.metadata())
+        if asynchronous:
+            return AsyncStreamingResponse(_asaid(text), rivals, verdict.metadata())
+        return StreamingResponse(_said(text), rivals, verdict.metadata())
+
+
+def _noted(response: RESPONSE_TYPE, verdict: Verdict) -> RESPONSE_TYPE:
+    response.metadata = {**(response.metadata or {}), **verdict.metadata()}
+    return response
+
+
+def _said(text: str) -> Generator[str, None, None]:
+    yield text
+
+
+async def _asaid(text: str) -> AsyncGenerator[str, None]:
+    yield text

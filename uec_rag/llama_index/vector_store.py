@@ -1,0 +1,370 @@
+"""The index as a LlamaIndex vector store."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
+from llama_index.core.vector_stores.types import (
+    DEFAULT_PERSIST_DIR,
+    DEFAULT_PERSIST_FNAME,
+    BasePydanticVectorStore,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+    VectorStoreQueryResult,
+)
+from pydantic import PrivateAttr
+
+from uec_rag.encoders import EncoderLike
+from uec_rag.ensemble import UEC
+from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.llama_index.embedding import as_ensemble
+from uec_rag.llama_index.events import announce
+from uec_rag.llama_index.filters import passage_filter
+from uec_rag.llama_index.handover import handover
+from uec_rag.llama_index.nodes import hits, node_of, passages_of
+from uec_rag.llama_index.query import check_query, is_of
+from uec_rag.mmr import maximal_marginal_relevance
+from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.stores.base import Found, Passage
+from uec_rag.vector_search import search_vector
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
+
+_PREFETCH = 4.0
+_FILE = f"{DEFAULT_VECTOR_STORE}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
+
+
+class UECVectorStore(BasePydanticVectorStore):
+    """Nodes with their Gaussians, searched by the uncertainty-aware score.
+
+    Give the index the same ensemble to embed with, ``embed_model=UECEmbedding(uec=uec)``: what it
+    encodes reaches the store with its variance, and each text is encoded once. Nodes that a query
+    finds are copies whose metadata carries `uec_score`, `uec_confidence`, `uec_decision` and the
+    other keys of `uec_rag.llama_index.UECRetriever`; `similarities` are the scores.
+
+    Parameters
+    ----------
+    uec : UEC or LlamaIndex embedding
+        An embedding other than a `UECEmbedding` gives a plain vector search, variance 0.
+
+    Raises
+    ------
+    TypeError
+        If uec is something else.
+    """
+
+    stores_text: bool = True
+    _retriever: Retriever = PrivateAttr()
+
+    def __init__(self, uec: UEC | BaseEmbedding) -> None:
+        super().__init__(stores_text=True)
+        self._retriever = Retriever(as_ensemble(uec))
+
+    @classmethod
+    def from_retriever(cls, retriever: Retriever) -> Self:
+        """Return a store over an index, which goes on to be shared with it."""
+        store = cls(retriever.uec)
+        store._retriever = retriever
+        return store
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "UECVectorStore"
+
+    @property
+    def client(self) -> Retriever:
+        """The index behind the store."""
+        return self._retriever
+
+    @property
+    def uec(self) -> UEC:
+        """The ensemble."""
+        return self._retriever.uec
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Store nodes; a node whose id is there already replaces the old one.
+
+        Parameters
+        ----------
+        nodes : sequence of BaseNode
+            With or without an `embedding`: the ensemble's own Gaussian of the text is stored.
+        **kwargs
+            Ignored; other stores' options.
+
+        Returns
+        -------
+        list of str
+            The ids.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one is not a node or has no text, an id comes twice, or an embedding is not of the
+            ensemble's dimension.
+        """
+        passages = self._checked(nodes)
+        if passages:
+            texts = [passage.text for passage in passages]
+            self._store(passages, handover(self.uec).encode(self.uec, texts, "passage"))
+        return [passage.id for passage in passages]
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """`add` without blocking the event loop."""
+        passages = self._checked(nodes)
+        if passages:
+            texts = [passage.text for passage in passages]
+            parts = await handover(self.uec).aencode(self.uec, texts, "passage")
+            await asyncio.to_thread(self._store, passages, parts)
+        return [passage.id for passage in passages]
+
+    def _checked(self, nodes: Sequence[BaseNode]) -> list[Passage]:
+        passages = passages_of(nodes)
+        for node in nodes:
+            if node.embedding is not None and len(node.embedding) != self.uec.dimension:
+                raise ValueError(
+                    f"nodes: expected embeddings of {self.uec.dimension} numbers, the ensemble's "
+                    f"dimension, got {len(node.embedding)} for node {node.node_id!r}; build the "
+                    "index with embed_model=UECEmbedding(uec=uec)."
+                )
+        return passages
+
+    def _store(self, passages: list[Passage], parts: list[Gaussian]) -> None:
+        gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
+        self._retriever.store.add(passages, gaussians)
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Remove the nodes of a document."""
+        self._delete_where(filters=None, doc_ids=[ref_doc_id])
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """`delete` without blocking the event loop."""
+        await asyncio.to_thread(self.delete, ref_doc_id)
+
+    def delete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:
+        """Remove nodes by id, by metadata, or those of the ids that the metadata fits.
+
+        Raises
+        ------
+        ValueError
+            If neither is given: `clear` removes all.
+        """
+        if node_ids is None and filters is None:
+            raise ValueError("node_ids, filters: expected at least one; clear() removes all nodes.")
+        if filters is None:
+            self._retriever.delete(node_ids or [])
+        elif node_ids is None or node_ids:
+            self._delete_where(filters, node_ids=node_ids)
+
+    async def adelete_nodes(
+        self,
+        node_ids: list[str] | None = None,
+        filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:
+        """`delete_nodes` without blocking the event loop."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
+    def _delete_where(
+        self,
+        filters: MetadataFilters | None,
+        *,
+        node_ids: Sequence[str] | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> None:
+        fits = passage_filter(filters, node_ids=node_ids, doc_ids=doc_ids)
+        assert fits is not None
+        self._retriever.delete([p.id for p in self._retriever.passages() if fits(p)])
+
+    def clear(self) -> None:
+        """Remove all nodes."""
+        self._retriever.clear()
+
+    async def aclear(self) -> None:
+        """`clear` without blocking the event loop."""
+        await asyncio.to_thread(self.clear)
+
+    def get_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Return nodes by id, by metadata, or both; ids that are not there are left out.
+
+        Parameters
+        ----------
+        node_ids : list of str, optional
+            None for all.
+        filters : MetadataFilters, optional
+        """
+        found = (
+            self._retriever.passages() if node_ids is None else iter(self._retriever.get(node_ids))
+        )
+        fits = passage_filter(filters)
+        return [node_of(passage) for passage in found if fits is None or fits(passage)]
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """`get_nodes` without blocking the event loop."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Find the nodes of the highest s_hat.
+
+        The Gaussian of `query_str` is searched with, if `query_embedding` is absent or is its
+        vector. Another vector (of a hypothetical answer, say) is searched with as it is: variance
+        0, and no confidence.
+
+        Parameters
+        ----------
+        query : VectorStoreQuery
+            Mode "default" or "mmr"; `similarity_top_k`, `filters`, `node_ids` and `doc_ids` hold
+            in both, `mmr_threshold` (1 looks at relevance only, 0 at diversity only) in the second.
+        **kwargs
+            `mmr_threshold`, if not in the query; `mmr_prefetch_factor` (4), how many times
+            `similarity_top_k` nodes of the highest s_hat to choose from in mode "mmr".
+
+        Raises
+        ------
+        ValueError
+            If the mode is another, k < 1, or there is nothing to search with.
+        """
+        _check_mode(query)
+        text, vector = check_query(self.uec, query)
+        parts = handover(self.uec).encode(self.uec, [text], "query") if text else None
+        return self._search(query, vector, parts, kwargs)
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """`query` without blocking the event loop."""
+        _check_mode(query)
+        text, vector = check_query(self.uec, query)
+        parts = await handover(self.uec).aencode(self.uec, [text], "query") if text else None
+        return await asyncio.to_thread(self._search, query, vector, parts, kwargs)
+
+    def _search(
+        self,
+        query: VectorStoreQuery,
+        vector: FloatArray | None,
+        parts: list[Gaussian] | None,
+        options: Mapping[str, Any],
+    ) -> VectorStoreQueryResult:
+        where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
+        k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
+        fetched = max(k, int(k * options.get("mmr_prefetch_factor", _PREFETCH))) if diverse else k
+        text = query.query_str or ""
+        index = copy.copy(self._retriever)
+        index.store = index.store.snapshot()  # so that what it finds still has its vectors later
+        found: SearchResult | Found
+        if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
+            found = index.search_encoded([text], parts, fetched, filter=where)
+        else:
+            assert vector is not None
+            found = search_vector(index, vector[0], fetched, filter=where)
+        ranks = None
+        if diverse:
+            given = query.mmr_threshold
+            threshold = options.get("mmr_threshold", 0.5) if given is None else given
+            vectors = index.vectors([passage.id for passage in found.passages[0]]).mean
+            ranks = maximal_marginal_relevance(found.scores[0], vectors, k, threshold)
+        announce(text, found, ranks)
+        nodes = hits(found, ranks)
+        return VectorStoreQueryResult(
+            nodes=[node.node for node in nodes],
+            similarities=[node.get_score() for node in nodes],
+            ids=[node.node_id for node in nodes],
+        )
+
+    def persist(
+        self,
+        persist_path: str = os.path.join(DEFAULT_PERSIST_DIR, _FILE),
+        fs: AbstractFileSystem | None = None,
+    ) -> None:
+        """Save index and ensemble to the folder `persist_path`.
+
+        Parameters
+        ----------
+        persist_path : str
+            A folder is made there, whatever the name ends with.
+        fs : fsspec file system, optional
+            The local one by default, on which the folder appears whole or not at all.
+
+        Raises
+        ------
+        FileExistsError
+            If there is something else than a saved index, on the local file system.
+        """
+        if fs is None or isinstance(fs, LocalFileSystem):
+            self._retriever.save(persist_path)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self._retriever.save(Path(folder) / "index")
+            if fs.exists(persist_path):
+                fs.rm(persist_path, recursive=True)
+            fs.put(str(Path(folder) / "index"), persist_path, recursive=True)
+
+    @classmethod
+    def from_persist_path(
+        cls,
+        persist_path: str,
+        fs: AbstractFileSystem | None = None,
+        *,
+        uec: UEC | None = None,
+        encoders: Mapping[str, EncoderLike] | None = None,
+    ) -> Self:
+        """Load what `persist` saved.
+
+        Parameters
+        ----------
+        persist_path : str
+        fs : fsspec file system, optional
+        uec, encoders
+            As in `uec_rag.retrieval.Retriever.load`: the ensemble, or those of its encoders that
+            no name brings back.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If the folder is not a whole saved index, or `uec` is not the ensemble it was made with.
+        """
+        if fs is None or isinstance(fs, LocalFileSystem):
+            return cls.from_retriever(Retriever.load(persist_path, uec, encoders=encoders))
+        with tempfile.TemporaryDirectory() as folder:
+            fs.get(persist_path, str(Path(folder) / "index"), recursive=True)
+            retriever = Retriever.load(Path(folder) / "index", uec, encoders=encoders)
+        return cls.from_retriever(retriever)
+
+    @classmethod
+    def from_persist_dir(
+        cls,
+        persist_dir: str = DEFAULT_PERSIST_DIR,
+        namespace: str = DEFAULT_VECTOR_STORE,
+        fs: AbstractFileSystem | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Load what `StorageContext.persist` saved; `kwargs` as in `from_persist_path`."""
+        name = f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
+        return cls.from_persist_path(os.path.join(persist_dir, name), fs, **kwargs)
+
+
+def _check_mode(query: VectorStoreQuery) -> None:
+    known = VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR
+    if query.mode not in known:
+        raise ValueError(
+            f"mode: expected one of {[mode.value for mode in known]}, got {query.mode!r}."
+        )
