@@ -24,11 +24,11 @@ def writing(path: str | os.PathLike[str], kind: str) -> Iterator[Path]:
     Raises
     ------
     FileExistsError
-        If `path` is there and is not a folder that this function wrote.
+        If `path` is there and holds something else than a saved `kind`.
     """
     target = Path(path)
     taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if taken and not (target / MANIFEST).is_file():
+    if taken and not _is_saved(target, kind):
         raise FileExistsError(
             f"path: {str(target)!r} exists and is not a saved {kind}; "
             "choose another path or remove it."
@@ -48,6 +48,13 @@ def writing(path: str | os.PathLike[str], kind: str) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _is_saved(folder: Path, kind: str) -> bool:
+    try:
+        return read_json(folder / MANIFEST).get("kind") == kind
+    except (OSError, ValueError):
+        return False
 
 
 def _replace(temporary: Path, target: Path) -> None:

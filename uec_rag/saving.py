@@ -36,7 +36,12 @@ def write_ensemble(uec: UEC, folder: Path) -> None:
     state["fingerprint"] = uec.fingerprint
     state["coefficients"] = uec.rule.metadata()
     state["encoders"] = [
-        {"name": name, "spec": encoder.spec, "revision": encoder.revision}
+        {
+            "name": name,
+            "spec": encoder.spec,
+            "revision": encoder.revision,
+            "dimension": encoder.dimension,
+        }
         for name, encoder in zip(uec.names, uec.encoders, strict=True)
     ]
     if uec.posteriors is not None and uec.report is not None:
@@ -88,6 +93,11 @@ def read_ensemble(folder: Path, encoders: Mapping[str, EncoderLike], device: str
                 f"encoders: {entry['name']!r} is not the model that was saved (revision "
                 f"{encoder.revision[:12]!r}, expected {entry['revision'][:12]!r}); give the same "
                 "weights, or fit and save again."
+            )
+        if entry["dimension"] != encoder.dimension:
+            raise ValueError(
+                f"encoders: {entry['name']!r} gives vectors of width {encoder.dimension}, expected "
+                f"{entry['dimension']} as when it was saved."
             )
     if "posteriors" in state:
         _restore_posteriors(uec, state, folder / "posteriors.safetensors")
