@@ -80,12 +80,7 @@ def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         If the encoders differ in dimension.
     """
     pi = _checked(parts, coefficients)
-    dimensions = [part.dimension for part in parts]
-    if len(set(dimensions)) > 1:
-        raise ValueError(
-            f"space: 'shared' needs encoders of one dimension, got {dimensions}; "
-            "use space='direct', which takes any."
-        )
+    check_one_space([part.dimension for part in parts])
     mean = sum((p.mean * w[:, None] for p, w in zip(parts, pi.T, strict=True)), np.float32(0))
     norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
     square = pi**2 / norm**2
@@ -97,6 +92,15 @@ def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
     )
     profile = np.concatenate([p.profile for p in parts if p.profile is not None])
     return Gaussian.factored(mean / norm, scales, profile, pi)
+
+
+def check_one_space(dimensions: Sequence[int]) -> None:
+    """Raise ValueError unless encoders of these dimensions can share a space."""
+    if len(set(dimensions)) > 1:
+        raise ValueError(
+            f"space: 'shared' needs encoders of one dimension, got {list(dimensions)}; "
+            "use space='direct', which takes any."
+        )
 
 
 def block_diagonal(parts: Sequence[Gaussian]) -> FloatArray:

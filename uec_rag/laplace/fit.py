@@ -75,6 +75,15 @@ class _Batches:
             yield torch.from_numpy(np.stack(sides, axis=1)), labels
 
 
+def require_laplace() -> None:
+    """Raise ImportError, naming the extra to install, unless laplace-torch can be imported."""
+    shield_from_broken_torchvision()
+    try:
+        import laplace  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ImportError(missing_extra("laplace-torch", "fit")) from error
+
+
 def fit_posterior(
     pairs: Pairs,
     queries: _Encoded,
@@ -163,12 +172,9 @@ def _laplace(
     likelihood: Likelihood,
 ) -> ParametricLaplace:
     """Accumulate the curvature over the batches with laplace-torch."""
-    shield_from_broken_torchvision()
-    try:
-        from laplace import Laplace
-    except ModuleNotFoundError as error:
-        raise ImportError(missing_extra("laplace-torch", "fit")) from error
+    require_laplace()
     import torch
+    from laplace import Laplace
 
     from uec_rag.laplace.curvature import InBatchGGN, InBatchModel, PairGGN, PairModel
 
