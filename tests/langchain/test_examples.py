@@ -1,0 +1,120 @@
+"""The examples, run on small encoders; their branches on documents of a known decision."""
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+
+from examples import langchain_black_box, langchain_rag
+from tests.helpers import bag_of_words
+
+REPLY = "what the model says"
+
+
+class Prompts(BaseCallbackHandler):
+    """Keeps what a chat model is asked."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_chat_model_start(self, serialized, messages, **kwargs):
+        self.seen.append([message.content for message in messages[0]])
+
+
+def retriever_that_decides(decision, confidence=0.4):
+    metadata = {"uec_decision": decision, "uec_confidence": confidence}
+    texts = {"a": "Open it with open().", "b": "Open it with Path.open()."}
+    return RunnableLambda(
+        lambda question: [
+            Document(text, metadata={**metadata, "source": source})
+            for source, text in texts.items()
+        ]
+    )
+
+
+@pytest.fixture
+def prompts():
+    return Prompts()
+
+
+@pytest.fixture
+def ask(prompts):
+    def run(decision, question="How do I open a file?"):
+        chain = langchain_rag.build_chain(
+            retriever_that_decides(decision), FakeListChatModel(responses=[REPLY])
+        )
+        return chain.invoke(question, config={"callbacks": [prompts]})
+
+    return run
+
+
+class TestRagChain:
+    def test_answers_from_the_passages_where_the_decision_is_to_answer(self, ask, prompts):
+        found = ask("answer")
+        assert (found["decision"], found["reply"], found["confidence"]) == ("answer", REPLY, 0.4)
+        [[instructions, question]] = prompts.seen
+        assert instructions.startswith("Answer from the passages only")
+        assert "Open it with open().\n\nOpen it with Path.open()." in instructions
+        assert question == "How do I open a file?"
+
+    def test_asks_back_where_several_passages_could_be_meant(self, ask, prompts):
+        assert ask("clarify")["reply"] == REPLY
+        [[instructions, _]] = prompts.seen
+        assert "Do not answer: ask one short question back" in instructions
+        assert "Path.open()" in instructions
+
+    def test_abstains_without_asking_the_model(self, ask, prompts):
+        assert ask("abstain")["reply"].startswith("I do not know")
+        assert prompts.seen == []
+
+    async def test_asynchronously(self):
+        chain = langchain_rag.build_chain(
+            retriever_that_decides("answer"), FakeListChatModel(responses=[REPLY])
+        )
+        assert (await chain.ainvoke("How do I open a file?"))["reply"] == REPLY
+
+    @pytest.mark.parametrize(
+        ("decision", "reply"),
+        [
+            ("answer", "(no chat model, so the best passage) Open it with open()."),
+            ("clarify", "(no chat model, so the candidates) Which one do you mean: a, b?"),
+        ],
+    )
+    def test_without_a_model_it_says_so(self, decision, reply):
+        chain = langchain_rag.build_chain(retriever_that_decides(decision))
+        assert chain.invoke("How do I open a file?")["reply"] == reply
+
+    def test_runs_on_a_fitted_ensemble_over_real_documentation(self):
+        words = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
+        retriever = langchain_rag.build_retriever(words, passages=300, pairs=60)
+        chain = langchain_rag.build_chain(retriever, FakeListChatModel(responses=[REPLY]))
+        for question in langchain_rag.QUESTIONS:
+            found = chain.invoke(question)
+            assert len(found["documents"]) == 3
+            assert all(document.metadata["source"] for document in found["documents"])
+            modelled = found["decision"] in ("answer", "clarify")
+            assert (found["reply"] == REPLY) == modelled
+            assert found["reply"].startswith("I do not know") != modelled
+
+
+def test_an_api_and_a_local_model_answer_together(monkeypatch, capsys):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    langchain_black_box.main(local=bag_of_words(48, "local"), passages=300)
+    printed = capsys.readouterr().out
+    assert printed.startswith("No OPENAI_API_KEY: letter counts stand in for the API.")
+    assert "a cosine of letter-triples counts" in printed
+    assert "a cosine of local counts" in printed
+    assert printed.count("(variance") == 3
+
+
+def test_the_stand_in_for_the_api_tells_spellings_apart():
+    embed = langchain_black_box.LetterTriples()
+    near, far = embed.embed_documents(["an open file", "sorting"])
+    query = embed.embed_query("open files")
+
+    def product(x, y):
+        return sum(a * b for a, b in zip(x, y, strict=True))
+
+    assert embed.embed_query("open files") == query
+    assert product(query, near) > 3 * product(query, far)
