@@ -22,8 +22,9 @@ class UECVectorStore(RetrieverSearch):
 
     Drop-in for LangChain's `InMemoryVectorStore`: the same methods, with scores that are s_hat
     (higher is better), and `similarity_search_with_uncertainty` besides. Where a method takes no
-    text but a vector, the query's own variance is unknown and taken as 0; that of the passages
-    still counts.
+    text but a vector, the query's own variance is unknown and taken as 0 (that of the passages
+    still counts), and the encoders' weights are those the vector was made with, which were not
+    chosen in the light of this corpus.
 
     Parameters
     ----------
