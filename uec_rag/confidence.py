@@ -1,12 +1,19 @@
-"""How likely a hit is relevant and a query answered, and what to do about it."""
+"""How likely a hit is relevant and a query answered, and what to do about it.
+
+All of it rests on the fused posterior over the corpus, ``softmax_c(l_c / T)`` with the ensemble's
+logits l.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from uec_rag.calibration import Calibrator
 from uec_rag.gaussian import FloatArray
 
 Action = Literal["answer", "clarify", "abstain"]
@@ -72,19 +79,214 @@ def confidence(signals: Signals) -> FloatArray:
     return top
 
 
-def decide(signals: Signals, ids: list[list[str]]) -> list[Decision]:
-    """A first plain rule for each query."""
-    out = []
-    for row, (top, hits) in enumerate(zip(confidence(signals), ids, strict=True)):
-        if top >= 0.5:
-            out.append(Decision("answer", f"one passage stands out (confidence {top:.2f})"))
-        elif top >= 0.2:
-            rivals = tuple(
-                h for h, p in zip(hits, signals.posterior[row], strict=True) if p >= top / 4
-            )
-            out.append(
-                Decision("clarify", f"several passages compete (confidence {top:.2f})", rivals)
-            )
-        else:
-            out.append(Decision("abstain", f"no passage stands out (confidence {top:.2f})"))
-    return out
+@dataclass(frozen=True, eq=False)
+class CorpusSummary:
+    """What the fused logits l of n queries say over the whole corpus, at temperature T.
+
+    Attributes
+    ----------
+    top : array, shape (n,)
+        Highest l / T.
+    log_normaliser : array, shape (n,)
+        log sum_c exp(l_c / T).
+    soft_normaliser : array, shape (n,)
+        log sum_c exp(l_c / 2T).
+    entropy : array, shape (n,)
+        Of the softmax at T, in nats.
+    """
+
+    top: FloatArray
+    log_normaliser: FloatArray
+    soft_normaliser: FloatArray
+    entropy: FloatArray
+
+    def features(self) -> FloatArray:
+        """What confidence rests on, shape (n, 2).
+
+        Minus the entropy, and the log of the top's share at twice the temperature. These two added
+        to each other on collections nothing was fitted on; more features added nothing.
+        """
+        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser], axis=1)
+
+
+def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
+    """Sum up logits over a corpus.
+
+    Parameters
+    ----------
+    logits : array, shape (n, N)
+        N at least 1.
+    temperature : float
+
+    Examples
+    --------
+    >>> summary = summarise(np.zeros((1, 8), "f4"))
+    >>> bool(np.isclose(summary.entropy[0], np.log(8)))
+    True
+    """
+    if logits.ndim != 2 or not logits.shape[1]:
+        raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
+    scaled = logits / np.float32(temperature)
+    top = scaled.max(axis=1)
+    scaled -= top[:, None]
+    half = np.exp(scaled / 2)
+    mass = half**2
+    total = mass.sum(axis=1)
+    return CorpusSummary(
+        top=top,
+        log_normaliser=top + np.log(total),
+        soft_normaliser=top / 2 + np.log(half.sum(axis=1)),
+        entropy=np.log(total) - np.einsum("nc,nc->n", mass, scaled) / total,
+    )
+
+
+def relevance_features(
+    logits: FloatArray,
+    variance: FloatArray,
+    log_normaliser: FloatArray,
+    temperature: float = 1.0,
+) -> FloatArray:
+    """What relevance rests on, shape (n, k, 2): the probit logit and the log posterior of each hit.
+
+    Parameters
+    ----------
+    logits, variance : array, shape (n, k)
+        Mean and variance of each hit's logit, ``slope * mu_s + intercept`` and
+        ``slope^2 sigma_s^2``.
+    log_normaliser : array, shape (n,)
+        Of the `CorpusSummary`.
+    temperature : float
+    """
+    probit = logits / np.sqrt(1 + np.float32(np.pi / 8) * variance)
+    share = logits / np.float32(temperature) - log_normaliser[:, None]
+    return np.stack([probit, share], axis=-1)
+
+
+@dataclass(frozen=True)
+class ConfidenceModel:
+    """Relevance of hits and confidence in queries, from the fused logits.
+
+    Attributes
+    ----------
+    temperature : float
+        T of the posterior over the corpus.
+    relevance, confidence : Calibrator
+    """
+
+    temperature: float
+    relevance: Calibrator
+    confidence: Calibrator
+
+    def hit_relevance(
+        self, logits: FloatArray, variance: FloatArray, summary: CorpusSummary
+    ) -> FloatArray:
+        """P(this hit is relevant), shape (n, k).
+
+        Parameters
+        ----------
+        logits, variance : array, shape (n, k)
+            As in `relevance_features`.
+        summary : CorpusSummary
+            At this model's temperature.
+        """
+        return self.relevance.predict(
+            relevance_features(logits, variance, summary.log_normaliser, self.temperature)
+        )
+
+    def query_confidence(self, summary: CorpusSummary) -> FloatArray:
+        """P(the query is answered by its hits), shape (n,)."""
+        return self.confidence.predict(summary.features())
+
+    def recalibrated(
+        self,
+        relevance_features: FloatArray,
+        relevant: ArrayLike,
+        confidence_features: FloatArray,
+        answered: ArrayLike,
+    ) -> Self:
+        """Return this model fitted to a user's own corpus.
+
+        Parameters
+        ----------
+        relevance_features : array, shape (n, k, 2)
+        relevant : array_like of bool, shape (n, k)
+        confidence_features : array, shape (n, 2)
+        answered : array_like of bool, shape (n,)
+        """
+        return replace(
+            self,
+            relevance=self.relevance.recalibrated(relevance_features, relevant),
+            confidence=self.confidence.recalibrated(confidence_features, answered),
+        )
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {
+            "temperature": self.temperature,
+            "relevance": self.relevance.metadata(),
+            "confidence": self.confidence.metadata(),
+        }
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; ValueError if something is missing."""
+        match metadata:
+            case {
+                "temperature": float(temperature),
+                "relevance": dict(relevance),
+                "confidence": dict(confidence),
+            }:
+                return cls(
+                    temperature, Calibrator.restore(relevance), Calibrator.restore(confidence)
+                )
+        raise ValueError(f"confidence: no saved model looks like {dict(metadata)}.")
+
+
+def decide(
+    signals: Signals,
+    ids: list[list[str]],
+    confidences: FloatArray | None = None,
+    threshold: float = 0.5,
+) -> list[Decision]:
+    """Answer, ask back or abstain: a plain rule for each query.
+
+    Answer above the threshold. Below it, ask back where the answer seems to be among a few hits:
+    they share most of the posterior, or two encoders are each sure of another one. Else abstain.
+
+    Parameters
+    ----------
+    signals : Signals
+    ids : list of list of str
+        Ids of the hits.
+    confidences : array, shape (n,), optional
+        The posterior's top by default.
+    threshold : float
+        For instance a `uec_rag.risk.RiskThreshold`'s.
+    """
+    sure = confidence(signals) if confidences is None else confidences
+    return [
+        _decide_one(
+            float(sure[row]), threshold, hits, signals.posterior[row], signals.member_posterior[row]
+        )
+        for row, hits in enumerate(ids)
+    ]
+
+
+def _decide_one(
+    sure: float, threshold: float, hits: list[str], posterior: FloatArray, members: FloatArray
+) -> Decision:
+    found = f"confidence {sure:.2f}"
+    if not hits:
+        return Decision("abstain", "nothing was found")
+    if sure > threshold:
+        return Decision("answer", f"{found} is above the threshold {threshold:.2f}")
+    best = members.argmax(axis=1)
+    picks = sorted({int(hit) for hit, own in zip(best, members, strict=True) if own[hit] >= 0.5})
+    if len(picks) > 1:
+        rivals = tuple(hits[hit] for hit in picks)
+        return Decision("clarify", f"{found}; encoders are sure of different passages", rivals)
+    close = posterior >= posterior.max() / 4
+    if close.sum() > 1 and posterior[close].sum() >= 0.5:
+        rivals = tuple(hit for hit, near in zip(hits, close, strict=True) if near)
+        return Decision("clarify", f"{found}; {len(rivals)} passages compete", rivals)
+    return Decision("abstain", f"{found} is not above the threshold {threshold:.2f}")

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
+import itertools
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
 from uec_rag.coefficients import CoefficientRule, Uniform
+from uec_rag.confidence import ConfidenceModel
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, Role, load_encoder
 from uec_rag.encoders.base import check_role, check_texts
-from uec_rag.evidence import Evidence
+from uec_rag.evidence import Evidence, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
 from uec_rag.report import FitReport
 from uec_rag.rules import make_rule
 
 if TYPE_CHECKING:
-    pass
-
-PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
+    from uec_rag.fitting import PairsLike
 
 
 class UEC:
@@ -68,6 +65,8 @@ class UEC:
         The encoders' names, made unique.
     posteriors : list of Posterior or None
         None before `fit`.
+    confidence_model : ConfidenceModel or None
+        What turns logits into relevance and confidence, learned on the fit pairs.
     report : FitReport or None
         What `fit` found.
 
@@ -142,6 +141,7 @@ class UEC:
                 "shared space does not keep; use space='direct', or coefficients='trace'."
             )
         self.posteriors: list[Posterior] | None = None
+        self.confidence_model: ConfidenceModel | None = None
         self.report: FitReport | None = None
         self._warned = False
 
@@ -224,35 +224,15 @@ class UEC:
         Raises
         ------
         ValueError, TypeError
-            If the pairs are too few, of one label, not texts, or not given for every encoder.
+            If the pairs are too few, of one label, not texts, or not given for every encoder, or
+            the encoders of a shared space differ in dimension.
         ImportError
             If laplace-torch is not installed: pip install "uec-rag[fit]".
         """
-        from uec_rag.fitting import fit_ensemble
+        from uec_rag.fitting import fitted_copy
 
-        fitted = fit_ensemble(
-            self.encoders,
-            self.names,
-            self._pairs_of_each(pairs),
-            structure=self.structure,
-            likelihood=self.likelihood,
-            gated=isinstance(self.rule, Evidence) and len(self.encoders) > 1,
-            seed=self.seed,
-            show_progress=show_progress,
-        )
-        self.posteriors, self.report = fitted.posteriors, fitted.report
-        if fitted.gate is not None:
-            self.rule = Evidence(fitted.gate)
+        vars(self).update(vars(fitted_copy(self, pairs, show_progress)))
         return self
-
-    def _pairs_of_each(self, pairs: PairsLike) -> list[Pairs]:
-        if not isinstance(pairs, Mapping):
-            return [check_pairs(pairs)] * len(self.encoders)
-        if set(pairs) != set(self.names):
-            raise ValueError(
-                f"pairs: expected a list for each of the encoders {self.names}, got {list(pairs)}."
-            )
-        return [check_pairs(pairs[name], f"pairs[{name!r}]") for name in self.names]
 
     def embed(
         self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
@@ -314,15 +294,49 @@ class UEC:
             for posterior, e in zip(self.posteriors, encoded, strict=True)
         ]
 
-    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Coefficients of texts of a role, shape (n, K), from the encoders' Gaussians alone.
+    def coefficients(
+        self,
+        parts: Sequence[Gaussian],
+        role: Role,
+        similarities: Sequence[FloatArray] | None = None,
+    ) -> FloatArray:
+        """Coefficients of texts of a role, shape (n, K).
 
         In the direct sum passages are stored with uniform ones: coefficients of their own, which
         differ from the query's, were measured to hurt.
+
+        Parameters
+        ----------
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of the texts.
+        role : {"query", "passage"}
+        similarities : sequence of K arrays, shape (n, N), optional
+            Each encoder's similarities to the corpus that is searched, for "evidence".
         """
         if role == "passage" and self.space == "direct":
             return Uniform()(parts)
-        return self.rule(parts)
+        if not self.asks_the_corpus or similarities is None:
+            return self.rule(parts)
+        assert isinstance(self.rule, Evidence)
+        assert self.rule.gate is not None
+        traces = self.standardised_traces(parts)
+        return self.rule.gate.coefficients(
+            corpus_evidence(similarities, self.slopes, self.intercepts, traces)
+        )
+
+    @property
+    def asks_the_corpus(self) -> bool:
+        """Whether coefficients rest on the encoders' own similarities to the corpus."""
+        return isinstance(self.rule, Evidence) and self.rule.gate is not None
+
+    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
+        """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
+        offset = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
+        return np.float32(self.slope) * mu + offset[:, None]
+
+    def logit_variance(self, sigma2: FloatArray) -> FloatArray:
+        """Variance of the logits of similarities of variance `sigma2`."""
+        return np.float32(self.slope) ** 2 * sigma2
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
         """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
@@ -355,20 +369,9 @@ class UEC:
     @property
     def fingerprint(self) -> str:
         """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
-        digest = hashlib.sha256()
-        state: dict[str, object] = {
-            "space": self.space,
-            "last_layer": self.last_layer,
-            "encoders": [[e.revision or e.name, e.dimension] for e in self.encoders],
-        }
-        if self.space == "shared":
-            state["rule"] = self.rule.metadata()
-        digest.update(json.dumps(state, sort_keys=True).encode())
-        for posterior in self.posteriors or ():
-            digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
-            for array in posterior.arrays().values():
-                digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()[:32]
+        from uec_rag.saving import fingerprint
+
+        return fingerprint(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a folder: safetensors and JSON; the encoders by name, not their weights.
@@ -414,9 +417,8 @@ class UEC:
 
 def _unique(names: list[str]) -> list[str]:
     """Number the repeats: ["a", "b", "a"] -> ["a", "b", "a-2"]."""
-    seen: dict[str, int] = {}
     out: list[str] = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+        numbered = (f"{name}-{i}" for i in itertools.count(2))
+        out.append(name if name not in out else next(n for n in numbered if n not in out))
     return out

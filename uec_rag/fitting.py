@@ -1,45 +1,84 @@
-"""Fitting an ensemble: encode the pairs once, fit every posterior, learn the evidence gate."""
+"""Fitting an ensemble: posteriors, each encoder on its own pairs; then the gate and confidence."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Self, get_args
-
-import numpy as np
+from typing import TYPE_CHECKING, Self
 
 from uec_rag.encoders import Encoded, Encoder, Role
-from uec_rag.evidence import EvidenceGate
-from uec_rag.evidence_fit import fit_gate
+from uec_rag.evidence import Evidence
+from uec_rag.fit_queries import FitQueries, choose_questions
+from uec_rag.gaussian import Gaussian
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Pairs
+from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
 from uec_rag.report import FitReport
 
-ROLES: tuple[Role, ...] = get_args(Role)
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
 
-_GATE_QUERIES = 600
-_GATE_PASSAGES = 3000
+PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
+"""(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
+
+
+def fitted_copy(uec: UEC, pairs: PairsLike, show_progress: bool) -> UEC:
+    """Return a fitted copy of an ensemble; see `UEC.fit`."""
+    given = _pairs_of_each(uec.names, pairs)
+    start = time.perf_counter()
+    fitted = fit_posteriors(
+        uec.encoders,
+        given,
+        structure=uec.structure,
+        likelihood=uec.likelihood,
+        seed=uec.seed,
+        show_progress=show_progress,
+    )
+    fresh = copy(uec)
+    fresh.posteriors = fitted.posteriors
+    if isinstance(uec.rule, Evidence) and len(uec.encoders) > 1:
+        fresh.rule = Evidence(fitted.questions.fit_gate(fresh))
+    fresh.confidence_model = fitted.questions.fit_confidence(fresh)
+    fresh.report = FitReport(
+        {name: post.summary for name, post in zip(uec.names, fitted.posteriors, strict=True)},
+        uec.structure,
+        uec.likelihood,
+        fitted.encoding_seconds,
+        time.perf_counter() - start - fitted.encoding_seconds,
+    )
+    return fresh
+
+
+def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
+    if not isinstance(pairs, Mapping):
+        return [check_pairs(pairs)] * len(names)
+    if set(pairs) != set(names):
+        raise ValueError(
+            f"pairs: expected a list for each of the encoders {list(names)}, got {list(pairs)}."
+        )
+    return [check_pairs(pairs[name], f"pairs[{name!r}]") for name in names]
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What fitting an ensemble gives.
+    """What fitting gives.
 
     Attributes
     ----------
     posteriors : list of Posterior
         One per encoder.
-    gate : EvidenceGate or None
-        Where it was asked for.
-    report : FitReport
+    questions : FitQueries
+        For what is learned on top of them.
+    encoding_seconds : float
+        Time in the encoders.
     """
 
     posteriors: list[Posterior]
-    gate: EvidenceGate | None
-    report: FitReport
+    questions: FitQueries
+    encoding_seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,51 +89,49 @@ class _Encodings:
     place: dict[str, int]
 
     @classmethod
-    def of(cls, encoder: Encoder, pairs: Sequence[Pairs], role: Role, show_progress: bool) -> Self:
-        texts = list(dict.fromkeys(text for own in pairs for text in _texts(own, role)))
-        encoded = encoder.encode(texts, role, show_progress=show_progress)
-        return cls(encoded, {text: row for row, text in enumerate(texts)})
+    def of(cls, encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool) -> Self:
+        distinct = list(dict.fromkeys(texts))
+        encoded = encoder.encode(distinct, role, show_progress=show_progress)
+        return cls(encoded, {text: row for row, text in enumerate(distinct)})
 
     def select(self, texts: Sequence[str]) -> Encoded:
         rows = [self.place[text] for text in texts]
         return Encoded(self.encoded.embedding[rows], self.encoded.features[rows])
 
+    def gaussians(self, texts: Sequence[str], posterior: Posterior) -> Gaussian:
+        encoded = self.select(texts)
+        return posterior.gaussian(encoded.embedding, encoded.features)
 
-def fit_ensemble(
+
+def fit_posteriors(
     encoders: Sequence[Encoder],
-    names: Sequence[str],
     pairs: Sequence[Pairs],
     *,
     structure: Structure,
     likelihood: Likelihood,
-    gated: bool,
     seed: int,
     show_progress: bool,
 ) -> Fitted:
-    """Fit the posteriors of all encoders, each on its own pairs, and the gate on all of them.
+    """Fit the posteriors of all encoders, each on its own pairs.
 
     Parameters
     ----------
     encoders : sequence of Encoder
-    names : sequence of str
     pairs : sequence of Pairs
         One per encoder; the same object where they share.
     structure, likelihood, seed
         As in `fit_posterior`.
-    gated : bool
-        Whether to learn an evidence gate; every encoder then encodes the pairs of all.
     show_progress : bool
     """
     start = time.perf_counter()
-    distinct = list({id(own): own for own in pairs}.values())
-    queries, passages = (
-        [
-            _Encodings.of(encoder, distinct if gated else [own], role, show_progress)
-            for encoder, own in zip(encoders, pairs, strict=True)
-        ]
-        for role in ROLES
-    )
-    between = time.perf_counter()
+    questions = choose_questions(list({id(own): own for own in pairs}.values()), seed)
+    queries, passages = [], []
+    for encoder, own in zip(encoders, pairs, strict=True):
+        asked = [*own.queries, *questions.queries]
+        found = [*own.passages, *questions.corpus]
+        queries.append(_Encodings.of(encoder, asked, "query", show_progress))
+        passages.append(_Encodings.of(encoder, found, "passage", show_progress))
+    encoding_seconds = time.perf_counter() - start
     posteriors = [
         fit_posterior(
             own,
@@ -107,53 +144,10 @@ def fit_ensemble(
         )
         for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
     ]
-    gate = _fit_gate(posteriors, distinct, queries, passages, seed) if gated else None
-    report = FitReport(
-        {name: post.summary for name, post in zip(names, posteriors, strict=True)},
-        structure,
-        likelihood,
-        between - start,
-        time.perf_counter() - between,
+    asked_of_all = FitQueries(
+        [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
+        [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],
+        questions.relevant,
+        seed,
     )
-    return Fitted(posteriors, gate, report)
-
-
-def _fit_gate(
-    posteriors: Sequence[Posterior],
-    pairs: Sequence[Pairs],
-    queries: Sequence[_Encodings],
-    passages: Sequence[_Encodings],
-    seed: int,
-) -> EvidenceGate:
-    """Learn the gate on some hundred queries of all pairs, among a few thousand passages."""
-    answers: dict[str, set[str]] = {}
-    for own in pairs:
-        for query, found in zip(own.queries, own.positives, strict=True):
-            answers.setdefault(query, set()).update(own.passages[row] for row in found)
-    rng = np.random.default_rng(seed)
-    asked = [query for query, found in answers.items() if found]
-    chosen = [asked[row] for row in rng.permutation(len(asked))[:_GATE_QUERIES]]
-    wanted = list(dict.fromkeys(text for query in chosen for text in sorted(answers[query])))
-    known = set(wanted)
-    others = [text for own in pairs for text in own.passages if text not in known]
-    others = [others[row] for row in rng.permutation(len(others))[:_GATE_PASSAGES]]
-    corpus = list(dict.fromkeys(wanted + others))
-    place = {text: row for row, text in enumerate(corpus)}
-    similarities, traces = [], []
-    for posterior, q, p in zip(posteriors, queries, passages, strict=True):
-        asking, answering = q.select(chosen), p.select(corpus)
-        similarities.append(asking.embedding @ answering.embedding.T)
-        gaussian = posterior.gaussian(asking.embedding, asking.features)
-        traces.append(posterior.standardised_log_trace(gaussian))
-    return fit_gate(
-        similarities,
-        [[place[text] for text in sorted(answers[query])] for query in chosen],
-        [posterior.summary.slope for posterior in posteriors],
-        [posterior.summary.intercept for posterior in posteriors],
-        np.stack(traces, axis=1),
-        seed=seed,
-    )
-
-
-def _texts(pairs: Pairs, role: Role) -> list[str]:
-    return pairs.queries if role == "query" else pairs.passages
+    return Fitted(posteriors, asked_of_all, encoding_seconds)

@@ -6,15 +6,15 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from uec_rag.confidence import Decision, Signals, confidence, decide, relevance
+from uec_rag.confidence import ConfidenceModel
 from uec_rag.encoders.base import check_texts
-from uec_rag.evidence import Evidence, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.judging import judge
+from uec_rag.results import SearchResult, joined
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
@@ -22,74 +22,11 @@ if TYPE_CHECKING:
     from uec_rag.encoders import EncoderLike
     from uec_rag.ensemble import UEC
 
+__all__ = ["KIND", "Passage", "Retriever", "SearchResult", "check_k", "make_passages"]
+
 KIND = "UEC index"
 
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
-
-
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """Hits of n queries, best first: k each, or as many passages as match.
-
-    Attributes
-    ----------
-    queries : list of str
-    ids : list of list of str
-    passages : list of list of Passage
-    scores : array, shape (n, k)
-        s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 10).
-    mu, sigma2 : array, shape (n, k)
-        Mean and variance of the similarity (paper eq. 9).
-    relevance : array, shape (n, k)
-        P(this hit is relevant).
-    coefficients : array, shape (n, K)
-        How much each encoder counted in the query.
-    confidence : array, shape (n,)
-        P(the query is answered by its hits).
-    decisions : list of Decision
-    exact : bool
-        Whether nothing outside the hits can score higher.
-    names : list of str
-        The encoders' names, for `coefficients`.
-    """
-
-    queries: list[str]
-    passages: list[list[Passage]]
-    scores: FloatArray
-    mu: FloatArray
-    sigma2: FloatArray
-    relevance: FloatArray
-    coefficients: FloatArray
-    confidence: FloatArray
-    decisions: list[Decision]
-    exact: bool
-    names: list[str]
-
-    @property
-    def ids(self) -> list[list[str]]:
-        """Ids of the hits."""
-        return [[passage.id for passage in row] for row in self.passages]
-
-    def __len__(self) -> int:
-        return len(self.queries)
-
-    def metadata(self, row: int, rank: int) -> dict[str, Any]:
-        """What every adapter writes on a hit, in plain Python types.
-
-        Parameters
-        ----------
-        row, rank : int
-            Which query, and which of its hits.
-        """
-        return {
-            "uec_score": float(self.scores[row, rank]),
-            "uec_mu": float(self.mu[row, rank]),
-            "uec_sigma2": float(self.sigma2[row, rank]),
-            "uec_relevance": float(self.relevance[row, rank]),
-            "uec_confidence": float(self.confidence[row]),
-            "uec_decision": self.decisions[row].action,
-            "uec_coefficients": dict(zip(self.names, self.coefficients[row].tolist(), strict=True)),
-        }
 
 
 class Retriever:
@@ -119,12 +56,18 @@ class Retriever:
     def __init__(self, uec: UEC, store: Store | None = None) -> None:
         self.uec = uec
         self.store: Store = MemoryStore() if store is None else store
+        self._calibrated: ConfidenceModel | None = None
 
     def __len__(self) -> int:
         return len(self.store)
 
     def __repr__(self) -> str:
         return f"Retriever({len(self)} passages, {self.uec!r})"
+
+    @property
+    def confidence_model(self) -> ConfidenceModel | None:
+        """What turns logits into probabilities: `calibrate`'s, else the fitted ensemble's."""
+        return self._calibrated or self.uec.confidence_model
 
     def add(
         self,
@@ -259,81 +202,47 @@ class Retriever:
         filter : mapping or callable, optional
         """
         check_k(k)
-        store = self.store.snapshot()
+        store = self.store.snapshot(filter)
         rows = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
         starts = range(0, max(1, len(queries)), rows)
-        return _joined(
+        return joined(
             [
                 self._search_block(
                     store,
                     list(queries[start : start + rows]),
                     [part[start : start + rows] for part in parts],
                     k,
-                    filter,
                 )
                 for start in starts
             ]
         )
 
     def _search_block(
-        self, store: Store, queries: list[str], parts: list[Gaussian], k: int, where: Filter | None
+        self, store: Store, queries: list[str], parts: list[Gaussian], k: int
     ) -> SearchResult:
         uec = self.uec
-        pi, similarities = self._weigh(store, parts)
+        own = _own_similarities(uec, store, parts) if uec.asks_the_corpus and len(store) else None
+        pi = uec.coefficients(parts, "query", own)
         query = uec.combine(parts, pi)
-        if similarities is None:
+        if own is None:
             similarities = store.similarities([query.mean])[0]
-        found = store.search(query, k, beta=uec.beta, filter=where, mu=similarities)
-        slope = np.float32(uec.slope)
-        intercept = pi @ np.asarray(uec.intercepts, dtype=np.float32)
-        logits = slope * found.mu + intercept[:, None]
-        signals = Signals(
-            logits=logits,
-            logit_variance=slope**2 * found.sigma2,
-            log_normaliser=_log_sum_exp(slope * similarities) + intercept,
-            member_posterior=np.zeros((len(queries), len(parts), logits.shape[1]), np.float32),
-            size=len(store),
-        )
-        ids = [[passage.id for passage in row] for row in found.passages]
+        else:
+            similarities = np.einsum("knm,nk->nm", np.stack(own), pi * uec.weights)
+        found = store.search(query, k, beta=uec.beta, mu=similarities)
+        judged = judge(uec, self.confidence_model, store, parts, pi, similarities, found)
         return SearchResult(
             queries=queries,
             passages=found.passages,
             scores=found.scores,
             mu=found.mu,
             sigma2=found.sigma2,
-            relevance=relevance(signals),
+            relevance=judged.relevance,
             coefficients=pi,
-            confidence=confidence(signals),
-            decisions=decide(signals, ids),
+            confidence=judged.confidence,
+            decisions=judged.decisions,
             exact=found.exact,
             names=uec.names,
         )
-
-    def _weigh(
-        self, store: Store, parts: Sequence[Gaussian]
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Coefficients of the queries, and their similarities where the corpus was asked for them.
-
-        With evidence the encoders' own similarities to the corpus are computed first, which costs
-        what one search does, and the ensemble's are their weighted sum.
-        """
-        uec, rule = self.uec, self.uec.rule
-        if not isinstance(rule, Evidence) or rule.gate is None or not len(store):
-            return uec.coefficients(parts, "query"), None
-        # The store keeps sqrt(w_k / K) z_k of a passage.
-        scales = np.sqrt(uec.weights / len(parts))
-        own = [
-            products / scale
-            for products, scale in zip(
-                store.similarities([part.mean for part in parts]), scales, strict=True
-            )
-        ]
-        evidence = corpus_evidence(own, uec.slopes, uec.intercepts, uec.standardised_traces(parts))
-        pi = rule.gate.coefficients(evidence)
-        fused = np.zeros_like(own[0])
-        for similarity, weight in zip(own, (pi * uec.weights).T, strict=True):
-            fused += weight[:, None] * similarity
-        return pi, fused
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save index and ensemble to a folder, atomically.
@@ -442,32 +351,9 @@ def _listed(ids: Sequence[str], name: str) -> list[str]:
     return list(ids)
 
 
-def _log_sum_exp(logits: FloatArray) -> FloatArray:
-    if not logits.shape[1]:
-        return np.zeros(len(logits), dtype=np.float32)
-    top = logits.max(axis=1)
-    total: FloatArray = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
-    return total
-
-
-def _joined(results: list[SearchResult]) -> SearchResult:
-    """One result of several blocks of queries."""
-    if len(results) == 1:
-        return results[0]
-
-    def stacked(name: str) -> FloatArray:
-        return np.concatenate([getattr(result, name) for result in results])
-
-    return SearchResult(
-        queries=[query for result in results for query in result.queries],
-        passages=[row for result in results for row in result.passages],
-        scores=stacked("scores"),
-        mu=stacked("mu"),
-        sigma2=stacked("sigma2"),
-        relevance=stacked("relevance"),
-        coefficients=stacked("coefficients"),
-        confidence=stacked("confidence"),
-        decisions=[decision for result in results for decision in result.decisions],
-        exact=all(result.exact for result in results),
-        names=results[0].names,
-    )
+def _own_similarities(uec: UEC, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:
+    """Each encoder's cosines of the queries to the corpus, shape (n, N)."""
+    # The store keeps sqrt(w_k / K) z_k of a passage, see `convolution.direct_sum`.
+    scales = np.sqrt(uec.weights / len(parts))
+    products = store.similarities([part.mean for part in parts])
+    return [product / scale for product, scale in zip(products, scales, strict=True)]

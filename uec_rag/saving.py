@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from uec_rag.confidence import ConfidenceModel
 from uec_rag.encoders import EncoderLike
 from uec_rag.files import read_json, reading, write_json, writing
 from uec_rag.laplace.posterior import Posterior
@@ -20,6 +23,23 @@ if TYPE_CHECKING:
 
 KIND = "UEC ensemble"
 _OPTIONS = ("space", "structure", "likelihood", "last_layer", "beta", "seed")
+
+
+def fingerprint(uec: UEC) -> str:
+    """Hash of what stored vectors depend on; see `UEC.fingerprint`."""
+    state: dict[str, object] = {
+        "space": uec.space,
+        "last_layer": uec.last_layer,
+        "encoders": [[e.revision or e.name, e.dimension] for e in uec.encoders],
+    }
+    if uec.space == "shared":
+        state["rule"] = uec.rule.metadata()
+    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
+    for posterior in uec.posteriors or ():
+        digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
+        for array in posterior.arrays().values():
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
 
 
 def save_ensemble(uec: UEC, path: str | os.PathLike[str]) -> None:
@@ -46,6 +66,8 @@ def write_ensemble(uec: UEC, folder: Path) -> None:
     ]
     if uec.posteriors is not None and uec.report is not None:
         state["posteriors"] = [posterior.metadata() for posterior in uec.posteriors]
+        if uec.confidence_model is not None:
+            state["confidence"] = uec.confidence_model.metadata()
         state["seconds"] = [uec.report.encoding_seconds, uec.report.fitting_seconds]
         tensors = {
             # safetensors writes the memory as it lies, a transposed array transposed.
@@ -99,6 +121,8 @@ def read_ensemble(folder: Path, encoders: Mapping[str, EncoderLike], device: str
                 f"encoders: {entry['name']!r} gives vectors of width {encoder.dimension}, expected "
                 f"{entry['dimension']} as when it was saved."
             )
+    if "confidence" in state:
+        uec.confidence_model = ConfidenceModel.restore(state["confidence"])
     if "posteriors" in state:
         _restore_posteriors(uec, state, folder / "posteriors.safetensors")
     if uec.fingerprint != state["fingerprint"]:

@@ -58,8 +58,8 @@ class Store(Protocol):
         """Return the number of passages."""
         ...
 
-    def snapshot(self) -> Store:
-        """Return a view that stays as it is while others write."""
+    def snapshot(self, filter: Filter | None = None) -> Store:
+        """Return a view, of what a filter lets through, that stays as it is while others write."""
         ...
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -115,7 +115,7 @@ class Store(Protocol):
         beta : float
         filter : Filter, optional
         mu : array, shape (n, N), optional
-            Similarities, where they are known already from `similarities`.
+            Similarities, where they are known already from `similarities` of the same view.
         """
         ...
 

@@ -20,6 +20,7 @@ from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.topk import top_k
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
+_COPY_BELOW = 0.25  # share of rows below which they are copied out rather than all multiplied
 _Number = TypeVar("_Number", np.float32, np.bool_)
 
 
@@ -57,10 +58,6 @@ class _State:
         # The dict is shared with later states; what they added is not there for this one.
         return row if row is not None and row < self.rows and self.alive[row] else None
 
-    def live_mean(self) -> FloatArray:
-        mean = self.mean[: self.rows]
-        return mean if self.live is None else mean[self.live]
-
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         if self.profile is None:
             return Gaussian(self.mean[rows], self.scales[rows])
@@ -92,10 +89,24 @@ class MemoryStore:
     def __len__(self) -> int:
         return self._state.count
 
-    def snapshot(self) -> MemoryStore:
-        """Return a read-only view that stays as it is while others write; it costs nothing."""
-        view = MemoryStore()
-        view._state = self._state
+    def snapshot(self, filter: Filter | None = None) -> MemoryStore:
+        """Return a read-only view that stays as it is while others write; it copies nothing.
+
+        Parameters
+        ----------
+        filter : Filter, optional
+            Leave out the passages that it does not let through.
+
+        Raises
+        ------
+        TypeError, KeyError
+            If the filter is of another type or names an unknown metadata key.
+        """
+        view, state = MemoryStore(), self._state
+        if filter is not None and state.count:
+            rows = state.index.select(filter, state.passages, state.live_rows())
+            state = replace(state, live=rows)
+        view._state = state
         return view
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -188,13 +199,15 @@ class MemoryStore:
 
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each."""
-        mean = self._state.live_mean()
-        if not len(mean):  # an empty store has no dimension yet
-            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
+        state = self._state
+        mean, live = state.mean[: state.rows], state.live
+        if live is not None and len(live) < state.rows * _COPY_BELOW:
+            mean, live = mean[live], None
         out, start = [], 0
         for block in blocks:
             stop = start + block.shape[1]
-            out.append(block @ mean[:, start:stop].T)
+            products = block @ mean[:, start:stop].T
+            out.append(products if live is None else products[:, live])
             start = stop
         return out
 
@@ -209,7 +222,8 @@ class MemoryStore:
     ) -> Found:
         """Find the k passages of the highest s_hat, exactly.
 
-        See `uec_rag.stores.topk` for how. Equal scores go to the passage that came first.
+        See `uec_rag.stores.topk` for how. Equal scores go to the passage that came first. `mu`,
+        where it is given, has a column for every passage that the filter lets through.
 
         Raises
         ------
@@ -220,32 +234,27 @@ class MemoryStore:
         """
         if k < 1:
             raise ValueError(f"k: expected an integer >= 1, got {k}.")
+        if filter is not None:
+            return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
         state = self._state
         if state.rows and query.dimension != state.mean.shape[1]:
             raise ValueError(
                 f"query: expected dimension {state.mean.shape[1]}, as stored, "
                 f"got {query.dimension}."
             )
-        rows = state.live  # None: all
-        if filter is not None:
-            rows = state.index.select(filter, state.passages, state.live_rows())
-        k = min(k, state.count if rows is None else len(rows))
+        k = min(k, state.count)
         if not k:
             nothing = np.zeros((len(query), 0), dtype=np.float32)
             return Found([[] for _ in range(len(query))], nothing, nothing, nothing, exact=True)
-        if mu is None:
-            mean = state.mean[: state.rows]
-            mu = query.mean @ (mean if rows is None else mean[rows]).T
-        elif filter is not None:
-            assert rows is not None
-            mu = mu[:, rows if state.live is None else np.searchsorted(state.live, rows)]
-        return _ranked(state, rows, query, mu, k, beta)
+        return _ranked(
+            state, query, self.similarities([query.mean])[0] if mu is None else mu, k, beta
+        )
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""
         state = self._state
         live = state.live_rows()
-        np.save(folder / "mean.npy", state.live_mean(), allow_pickle=False)
+        np.save(folder / "mean.npy", state.mean[live], allow_pickle=False)
         np.save(folder / "scales.npy", state.scales[live], allow_pickle=False)
         if state.profile is not None:
             np.save(folder / "profile.npy", state.profile, allow_pickle=False)
@@ -305,15 +314,9 @@ def _check_fits(state: _State, gaussians: Gaussian) -> None:
         )
 
 
-def _ranked(
-    state: _State,
-    rows: NDArray[np.int64] | None,
-    query: Gaussian,
-    mu: FloatArray,
-    k: int,
-    beta: float,
-) -> Found:
-    """Top k of each query among the given rows (None: all), one column of `mu` each."""
+def _ranked(state: _State, query: Gaussian, mu: FloatArray, k: int, beta: float) -> Found:
+    """Top k of each query; `mu` has a column per live row."""
+    rows = state.live
     variance = query.variance
     second = query.mean**2 + variance
     weights = second if state.profile is None else second @ state.profile.T

@@ -1,0 +1,126 @@
+"""Fit queries asked of the fit passages: what the gate and the confidence are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from uec_rag.confidence import ConfidenceModel
+from uec_rag.confidence_fit import FitView, fit_confidence
+from uec_rag.encoders import Role
+from uec_rag.evidence import EvidenceGate
+from uec_rag.evidence_fit import CorpusView, corpus_views, fit_gate
+from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.laplace.pairs import Pairs
+from uec_rag.similarity import moments
+
+_MOST_QUERIES = 600  # more were not measured to change what is learned
+_OTHER_PASSAGES = 3000
+_UNANSWERABLE = 0.2
+
+
+class Ensemble(Protocol):
+    """What is asked of the ensemble whose gate and confidence are learned."""
+
+    @property
+    def slopes(self) -> list[float]: ...  # noqa: D102
+    @property
+    def intercepts(self) -> list[float]: ...  # noqa: D102
+    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray: ...  # noqa: D102
+    def coefficients(  # noqa: D102
+        self,
+        parts: Sequence[Gaussian],
+        role: Role,
+        similarities: Sequence[FloatArray] | None = None,
+    ) -> FloatArray: ...
+    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian: ...  # noqa: D102
+    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray: ...  # noqa: D102
+    def logit_variance(self, sigma2: FloatArray) -> FloatArray: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Some of the fit queries, and a corpus that holds their answers among others.
+
+    Attributes
+    ----------
+    queries, corpus : list of str
+    relevant : list of list of int
+        Places in `corpus` of each query's answers.
+    """
+
+    queries: list[str]
+    corpus: list[str]
+    relevant: list[list[int]]
+
+
+def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
+    """Draw questions from the positives of several lists of pairs."""
+    answers: dict[str, dict[str, None]] = {}
+    for own in pairs:
+        for query, found in zip(own.queries, own.positives, strict=True):
+            if len(found):
+                answers.setdefault(query, {}).update((own.passages[p], None) for p in found)
+    rng = np.random.default_rng(seed)
+    asked = list(answers)
+    chosen = [asked[row] for row in rng.permutation(len(asked))[:_MOST_QUERIES]]
+    corpus = {text: None for query in chosen for text in answers[query]}
+    others = [text for own in pairs for text in own.passages if text not in corpus]
+    corpus.update((others[row], None) for row in rng.permutation(len(others))[:_OTHER_PASSAGES])
+    place = {text: row for row, text in enumerate(corpus)}
+    relevant = [[place[text] for text in answers[query]] for query in chosen]
+    return Questions(chosen, list(corpus), relevant)
+
+
+@dataclass(frozen=True, eq=False)
+class FitQueries:
+    """Every encoder's Gaussians of the questions and of their corpus.
+
+    Attributes
+    ----------
+    queries, corpus : list of Gaussian
+        One batch per encoder.
+    relevant : list of list of int
+        Places in the corpus of each query's answers.
+    seed : int
+        Of the smaller corpora that are cut out.
+    """
+
+    queries: list[Gaussian]
+    corpus: list[Gaussian]
+    relevant: list[list[int]]
+    seed: int
+
+    def fit_gate(self, ensemble: Ensemble) -> EvidenceGate:
+        """Learn which evidence makes an encoder worth trusting."""
+        return fit_gate(
+            cosines(self.queries, self.corpus),
+            self.relevant,
+            ensemble.slopes,
+            ensemble.intercepts,
+            ensemble.standardised_traces(self.queries),
+            seed=self.seed,
+        )
+
+    def fit_confidence(self, ensemble: Ensemble) -> ConfidenceModel:
+        """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
+        views = corpus_views(
+            self.relevant, len(self.corpus[0]), unanswerable=_UNANSWERABLE, seed=self.seed + 1
+        )
+        return fit_confidence([self._asked(view, ensemble) for view in views])
+
+    def _asked(self, view: CorpusView, ensemble: Ensemble) -> FitView:
+        queries = [part[view.queries] for part in self.queries]
+        corpus = [part[view.passages] for part in self.corpus]
+        pi = ensemble.coefficients(queries, "query", cosines(queries, corpus))
+        passages = ensemble.combine(corpus, ensemble.coefficients(corpus, "passage"))
+        mu, sigma2 = moments(ensemble.combine(queries, pi), passages)
+        return FitView(ensemble.logits(mu, pi), ensemble.logit_variance(sigma2), view.relevant)
+
+
+def cosines(queries: Sequence[Gaussian], corpus: Sequence[Gaussian]) -> list[FloatArray]:
+    """Each encoder's similarities of all queries to all passages, shape (n, N)."""
+    return [q.mean @ c.mean.T for q, c in zip(queries, corpus, strict=True)]
