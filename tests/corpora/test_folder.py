@@ -87,7 +87,7 @@ def test_markdown_lines_may_end_as_on_windows(tmp_path):
 
 def test_rst_is_cut_at_its_headings_and_keeps_what_only_sphinx_understands(tmp_path):
     (tmp_path / "a.rst").write_text(
-        "Baking\n======\n\nKnead *it*.\n\n.. comment\n\nResting\n-------\n\n"
+        "Baking\n======\n\n.. contents::\n\nKnead *it*.\n\n.. comment\n\nResting\n-------\n\n"
         ".. function:: rest(dough)\n\n   Let the dough be, see :func:`knead`.\n"
     )
     baking, resting = sections_of(tmp_path, "a.rst")
@@ -107,7 +107,7 @@ def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
     (tmp_path / "a.html").write_text(
         "<html><head><title>Bread &amp; cake</title><style>p {}</style></head><body>"
         "<nav>Home</nav><p>A <b>good</b>\n loaf.</p><!-- no --><script>x()</script>"
-        "<h2>Resting<a class='headerlink'>¶</a></h2><ul><li>one</li><li>two &lt;3</li></ul>"
+        "<h2>Resting<a class='headerlink'>#</a> ¶</h2><ul><li>one</li><li>two &lt;3</li></ul>"
         "<pre>a\n  b</pre></body></html>"
     )
     first, second = sections_of(tmp_path, "a.html")

@@ -1,12 +1,10 @@
 """What `demo`, `fit` and `index` share: making, fitting and filling, under progress bars."""
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uec_rag.cli.console import progress, say
-from uec_rag.environment import missing_extra
 from uec_rag.files import MANIFEST
 
 if TYPE_CHECKING:
@@ -36,8 +34,9 @@ def build_ensemble(models: Sequence[str]) -> "UEC":
 
 def fit_ensemble(uec: "UEC", pairs: Sequence[tuple[object, ...]]) -> None:
     """Fit on checked pairs of (query, passage[, label]), with a progress bar on the encoding."""
-    if importlib.util.find_spec("laplace") is None:  # before minutes of encoding, not after
-        raise ImportError(missing_extra("laplace-torch", "fit"))
+    from uec_rag.laplace.fit import require_laplace
+
+    require_laplace()  # before minutes of encoding, not after
     say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
     _encode_ahead(uec, [str(pair[0]) for pair in pairs], "query")
     _encode_ahead(uec, [str(pair[1]) for pair in pairs], "passage")

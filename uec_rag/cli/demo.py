@@ -27,7 +27,7 @@ _PAIRS = 300  # to fit on; more were measured to rank no better
 def demo(
     passages: Annotated[
         int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
-    ] = 4000,
+    ] = 3000,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Index Python's own documentation and answer six questions, one of them off topic.

@@ -82,6 +82,8 @@ def _rst_sections(node: "nodes.Element") -> Iterator[Section]:
         elif isinstance(child, nodes.system_message):
             # docutils does not know Sphinx's directives; it keeps their source in its message.
             parts += [block.astext() for block in child.findall(nodes.literal_block)]
+        elif isinstance(child, nodes.topic) and "contents" in child["classes"]:
+            continue  # the headings once more
         elif not isinstance(child, (nodes.Invisible, nodes.docinfo)):
             parts.append(child.astext())
     yield Section(heading, "\n\n".join(parts))
@@ -124,7 +126,7 @@ def _html_sections(root: "Tag") -> list[tuple[str, str]]:
     sections: list[tuple[str, list[str]]] = [("", [])]
     for node in root.descendants:
         if isinstance(node, Tag) and node.name in _HEADINGS:
-            sections.append((" ".join(node.get_text().split()), []))
+            sections.append((" ".join(node.get_text().split()).strip("§¶ "), []))
         # A comment is a NavigableString too, of a class of its own.
         elif type(node) is NavigableString and not node.find_parent(_HEADINGS):
             kept = node in ("\n", "\n\n") or node.find_parent("pre")
