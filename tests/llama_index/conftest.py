@@ -1,0 +1,74 @@
+"""Two small ensembles, one fitted, and nodes that belong to documents."""
+
+import numpy as np
+import pytest
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+
+from tests.helpers import WORDS, bag_of_words, passages
+from uec_rag import UEC
+
+WEIGHTS = (0.3, 0.7)
+
+
+class Counting:
+    """An encoder that remembers every text it was given."""
+
+    def __init__(self, dimension, name, seed=0):
+        self.__name__ = name
+        self.texts = []
+        self._embed = bag_of_words(dimension, name, seed)
+
+    def __call__(self, texts):
+        self.texts.extend(texts)
+        return self._embed(texts)
+
+
+@pytest.fixture(scope="session")
+def texts():
+    return list(dict.fromkeys(passages(60)))[:40]
+
+
+@pytest.fixture(scope="session")
+def fitted(texts):
+    """Fitted, with a variance that shows in the scores; queries weigh the encoders unlike passages.
+
+    It finds the passage that most of a question's words are from, and is sure of it.
+    """
+    rng = np.random.default_rng(0)
+    known = dict.fromkeys([*passages(60), *passages(60, seed=1)])
+    encoders = [bag_of_words(24, "small"), bag_of_words(32, "large", seed=1)]
+    uec = UEC(encoders, coefficients=WEIGHTS)
+    return uec.fit([(" ".join([*t.split()[:4], *rng.choice(WORDS, 2)]), t) for t in known])
+
+
+@pytest.fixture
+def counting(fitted):
+    """The fitted ensemble, on encoders that count, and these."""
+    encoders = [Counting(24, "small"), Counting(32, "large", seed=1)]
+    uec = UEC(encoders, coefficients=WEIGHTS)
+    uec.posteriors, uec.report = fitted.posteriors, fitted.report
+    assert uec.dimension == 56  # a black box embeds one text to tell
+    for encoder in encoders:
+        encoder.texts.clear()
+    return uec, encoders
+
+
+@pytest.fixture
+def nodes(texts):
+    """One node per text, four to a document, every second one in German."""
+    return [
+        TextNode(
+            id_=f"n{i}",
+            text=text,
+            metadata={"lang": "de" if i % 2 else "en", "place": i},
+            excluded_embed_metadata_keys=["lang", "place"],
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"doc{i // 4}")},
+        )
+        for i, text in enumerate(texts)
+    ]
+
+
+@pytest.fixture
+def question(texts):
+    """A question that the fourth text answers, and no other."""
+    return " ".join(texts[3].split()[6:])

@@ -1,0 +1,135 @@
+import json
+import pickle
+
+import pytest
+from llama_index.core.schema import (
+    Document,
+    ImageNode,
+    IndexNode,
+    MediaResource,
+    MetadataMode,
+    Node,
+    TextNode,
+)
+
+from uec_rag import Retriever
+from uec_rag.llama_index.nodes import hits, node_of, passages_of
+
+
+def stored(node):
+    """The node as it comes out of an index that was saved."""
+    passage = passages_of([node])[0]
+    return node_of(
+        type(passage)(passage.id, passage.text, json.loads(json.dumps(passage.metadata)))
+    )
+
+
+def test_a_node_comes_out_as_it_went_in(nodes):
+    assert stored(nodes[3]) == nodes[3]
+
+
+def test_the_embedding_is_not_kept_with_the_node(nodes):
+    node = nodes[0].model_copy(update={"embedding": [0.25] * 56})
+    assert "0.25" not in json.dumps(passages_of([node])[0].metadata)
+
+
+def test_what_is_embedded_is_the_text_with_the_metadata_that_is_not_excluded():
+    node = TextNode(
+        text="Cats purr.",
+        metadata={"title": "Cats", "page": 3},
+        excluded_embed_metadata_keys=["page"],
+    )
+    assert passages_of([node])[0].text == "title: Cats\n\nCats purr."
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        IndexNode(text="a", index_id="elsewhere"),
+        ImageNode(text="a", image_url="https://example.org/a.png"),
+        Node(text_resource=MediaResource(text="a")),
+    ],
+)
+def test_other_kinds_of_node_keep_their_kind(node):
+    assert stored(node) == node
+
+
+def test_a_document_comes_out_as_a_text_node_with_its_id_text_and_metadata():
+    document = Document(text="Cats purr.", id_="cats", metadata={"page": 3})
+    node = stored(document)
+    assert (node.node_id, node.text, node.metadata) == ("cats", "Cats purr.", {"page": 3})
+
+
+def test_a_passage_that_came_without_a_node_is_a_text_node(fitted, texts):
+    retriever = Retriever(fitted)
+    retriever.add(texts[:1], ids=["a"], metadatas=[{"page": 3}])
+    node = node_of(next(retriever.passages()))
+    assert (node.node_id, node.text, node.metadata) == ("a", texts[0], {"page": 3})
+
+
+@pytest.mark.parametrize(
+    "kind", [TextNode, IndexNode, Node, ImageNode], ids=lambda kind: kind.__name__
+)
+def test_two_searches_find_one_node_whatever_its_scores(fitted, texts, kind):
+    extra = {"index_id": "elsewhere"} if kind is IndexNode else {}
+    text = {"text_resource": MediaResource(text=texts[0])} if kind is Node else {"text": texts[0]}
+    node = kind(
+        id_="a", metadata={"page": 3}, excluded_embed_metadata_keys=["page"], **text, **extra
+    )
+    retriever = Retriever(fitted)
+    passages = passages_of([node])
+    retriever.add([p.text for p in passages], ["a"], [p.metadata for p in passages])
+    first, second = (hits(retriever.search([q], 1))[0] for q in (texts[0], texts[1]))
+    assert isinstance(first.node, kind)
+    assert first.score > second.score
+    assert first.node.hash == second.node.hash == node.hash
+
+
+def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, nodes):
+    retriever = Retriever(fitted)
+    passages = passages_of(nodes)
+    retriever.add(
+        [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
+    )
+    result = retriever.search([nodes[5].text], 3)
+    for rank, hit in enumerate(hits(result)):
+        node = nodes[int(hit.node_id[1:])]
+        for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
+            assert hit.node.get_content(mode) == node.get_content(mode)
+        assert hit.metadata == {
+            **node.metadata,
+            **result.metadata(0, rank),
+            "uec_reason": result.decisions[0].reason,
+            "uec_candidates": list(result.decisions[0].candidates),
+        }
+
+
+def test_hits_are_copies(fitted, nodes):
+    retriever = Retriever(fitted)
+    passages = passages_of(nodes[:1])
+    retriever.add([p.text for p in passages], ["a"], [p.metadata for p in passages])
+    hit = hits(retriever.search([nodes[0].text], 1))[0]
+    hit.node.metadata["lang"] = "fr"
+    hit.node.excluded_llm_metadata_keys.clear()
+    again = hits(retriever.search([nodes[0].text], 1))[0]
+    assert again.metadata["lang"] == "en"
+    assert "uec_score" in again.node.excluded_llm_metadata_keys
+    assert nodes[0].metadata == {"lang": "en", "place": 0}
+
+
+def test_hits_can_be_sent_as_json_and_to_another_process(fitted, texts):
+    retriever = Retriever(fitted)
+    retriever.add(texts[:3])
+    hit = hits(retriever.search(texts[:1], 1))[0]
+    assert TextNode.from_json(hit.node.to_json()).metadata == hit.metadata
+    assert pickle.loads(pickle.dumps(hit.node)) == hit.node
+
+
+def test_what_is_no_node_is_refused(texts):
+    with pytest.raises(TypeError, match="expected LlamaIndex nodes, got str"):
+        passages_of(texts[:1])
+
+
+def test_a_node_without_text_is_refused():
+    with pytest.raises(ValueError, match="empty or only white space"):
+        passages_of([TextNode(text=" ")])

@@ -1,0 +1,302 @@
+import asyncio
+
+import fsspec
+import numpy as np
+import pytest
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+
+from uec_rag import Retriever
+from uec_rag.llama_index import UECEmbedding, UECVectorStore
+
+GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
+
+
+@pytest.fixture
+def store(fitted, nodes):
+    store = UECVectorStore(fitted)
+    store.add(nodes)
+    return store
+
+
+def ids(nodes):
+    return [node.node_id for node in nodes]
+
+
+def ask(store, text, k=3, **options):
+    return store.query(VectorStoreQuery(query_str=text, similarity_top_k=k, **options))
+
+
+# Adding and removing
+
+
+def test_added_nodes_can_be_had_back_by_id_in_the_order_asked(store, nodes):
+    assert store.get_nodes(["n7", "absent", "n2"]) == [nodes[7], nodes[2]]
+    assert store.get_nodes() == nodes
+
+
+def test_add_returns_the_ids(fitted, nodes):
+    assert UECVectorStore(fitted).add(nodes[:3]) == ["n0", "n1", "n2"]
+
+
+def test_adding_nothing_does_nothing(fitted):
+    store = UECVectorStore(fitted)
+    assert store.add([]) == []
+    assert store.get_nodes() == []
+
+
+def test_a_node_whose_id_is_there_replaces_the_old_one(store, nodes, texts):
+    changed = nodes[2].model_copy(update={"text": "lumane bafima"})
+    store.add([changed])
+    assert store.get_nodes(["n2"]) == [changed]
+    assert ask(store, "lumane bafima").ids[0] == "n2"
+
+
+def test_the_store_knows_the_variance_of_what_it_is_given_as_vectors(store, fitted, nodes, texts):
+    other = UECVectorStore(fitted)
+    vectors = UECEmbedding(uec=fitted).get_text_embedding_batch(texts)
+    other.add([n.model_copy(update={"embedding": v}) for n, v in zip(nodes, vectors, strict=True)])
+    for index in (store.client, other.client):
+        gaussian = index.vectors(ids(nodes))
+        expected = fitted.embed(texts, "passage")
+        np.testing.assert_allclose(gaussian.mean, expected.mean, atol=1e-6)
+        np.testing.assert_allclose(gaussian.variance, expected.variance, rtol=1e-4)
+        assert gaussian.variance.max() > 0
+
+
+def test_a_vector_of_another_model_is_refused_before_anything_is_stored(fitted, nodes):
+    store = UECVectorStore(fitted)
+    foreign = nodes[1].model_copy(update={"embedding": [0.1] * 7})
+    with pytest.raises(ValueError, match=r"expected embeddings of 56 numbers.*got 7 for node 'n1'"):
+        store.add([nodes[0], foreign])
+    assert store.get_nodes() == []
+
+
+def test_delete_removes_the_nodes_of_a_document(store, nodes):
+    store.delete("doc1")
+    assert store.get_nodes() == [*nodes[:4], *nodes[8:]]
+    store.delete("absent")
+    assert len(store.get_nodes()) == 36
+
+
+def test_delete_nodes_by_id_by_metadata_and_by_both(store, nodes):
+    store.delete_nodes(["n0", "absent"])
+    store.delete_nodes(["n2", "n3"], GERMAN)
+    assert ids(store.get_nodes(["n0", "n2", "n3"])) == ["n2"]
+    store.delete_nodes(filters=GERMAN)
+    assert {node.metadata["lang"] for node in store.get_nodes()} == {"en"}
+
+
+def test_delete_nodes_of_no_ids_removes_nothing(store):
+    store.delete_nodes([])
+    store.delete_nodes([], GERMAN)
+    assert len(store.get_nodes()) == 40
+
+
+def test_delete_nodes_without_a_word_which_is_refused(store):
+    with pytest.raises(ValueError, match=r"clear\(\) removes all"):
+        store.delete_nodes()
+
+
+def test_clear_removes_all(store, question):
+    store.clear()
+    assert store.get_nodes() == []
+    found = ask(store, question)
+    assert (found.nodes, found.similarities, found.ids) == ([], [], [])
+
+
+def test_get_nodes_by_metadata(store, nodes):
+    assert store.get_nodes(filters=GERMAN) == nodes[1::2]
+    assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
+
+
+# Searching
+
+
+def test_a_question_finds_what_the_retriever_finds_with_the_same_numbers(store, question):
+    result = store.client.search([question], 3)
+    found = ask(store, question)
+    assert found.ids == result.ids[0] == ids(found.nodes)
+    np.testing.assert_allclose(found.similarities, result.scores[0], rtol=1e-6)
+    assert found.nodes[0].metadata["uec_sigma2"] == pytest.approx(float(result.sigma2[0, 0]))
+    assert found.nodes[0].metadata["uec_decision"] == result.decisions[0].action
+    assert found.ids[0] == "n3"
+
+
+def test_the_vector_of_the_question_changes_nothing(store, fitted, question):
+    vector = UECEmbedding(uec=fitted).get_query_embedding(question)
+    with_vector, without = ask(store, question, query_embedding=vector), ask(store, question)
+    assert with_vector == without
+
+
+def test_another_vector_is_searched_with_instead_of_the_question(store, fitted, texts, question):
+    vector = UECEmbedding(uec=fitted).get_query_embedding(texts[9])
+    found = ask(store, question, query_embedding=vector)
+    assert found.ids[0] == "n9"
+    mean, zero = np.float32([vector]), np.zeros((1, 56), np.float32)
+    stored = store.client.vectors(found.ids)
+    np.testing.assert_allclose(
+        [node.metadata["uec_sigma2"] for node in found.nodes],
+        (stored.variance @ (mean**2 + zero).T)[:, 0],
+        rtol=1e-4,
+    )
+    assert "uec_confidence" not in found.nodes[0].metadata
+
+
+def test_a_vector_alone_is_searched_with(store, fitted, texts):
+    vector = UECEmbedding(uec=fitted).get_query_embedding(texts[9])
+    found = store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
+    assert found.ids[0] == "n9"
+
+
+def test_a_vector_of_another_model_gives_way_to_the_question(store, question):
+    assert ask(store, question, query_embedding=[0.1] * 7) == ask(store, question)
+
+
+def test_a_vector_of_another_model_alone_is_refused(store):
+    with pytest.raises(ValueError, match="expected 56 numbers, the ensemble's dimension, got 7"):
+        store.query(VectorStoreQuery(query_embedding=[0.1] * 7))
+
+
+def test_a_query_without_text_and_vector_is_refused(store):
+    with pytest.raises(ValueError, match="expected query_str or query_embedding, got neither"):
+        store.query(VectorStoreQuery())
+
+
+@pytest.mark.parametrize("mode", [VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.SVM])
+def test_modes_that_are_not_there_are_refused(store, question, mode):
+    with pytest.raises(ValueError, match=r"mode: expected one of \['default', 'mmr'\]"):
+        ask(store, question, mode=mode)
+
+
+def test_no_hits_asked_for_is_refused(store, question):
+    with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
+        ask(store, question, k=0)
+
+
+def test_filters_nodes_and_documents_restrict_a_query(store, question):
+    assert ask(store, question, filters=GERMAN).ids[0] == "n3"
+    assert set(ask(store, question, k=9, node_ids=["n5", "n6"]).ids) == {"n5", "n6"}
+    assert set(ask(store, question, k=9, doc_ids=["doc2"]).ids) == {"n8", "n9", "n10", "n11"}
+    both = ask(store, question, k=9, doc_ids=["doc2"], filters=GERMAN)
+    assert set(both.ids) == {"n9", "n11"}
+
+
+def test_an_empty_list_of_nodes_restricts_nothing_as_llama_index_means_it(store, question):
+    assert ask(store, question, node_ids=[]) == ask(store, question)
+
+
+def test_mmr_leaves_out_what_says_the_same(fitted, nodes, texts, question):
+    store = UECVectorStore(fitted)
+    store.add([*nodes, nodes[3].model_copy(update={"id_": "twin"})])
+    assert set(ask(store, question, k=2).ids) == {"n3", "twin"}
+    diverse = ask(store, question, k=2, mode=VectorStoreQueryMode.MMR)
+    assert diverse.ids[0] == "n3"
+    assert "twin" not in diverse.ids
+    assert diverse.similarities[1] == pytest.approx(diverse.nodes[1].metadata["uec_score"])
+
+
+@pytest.mark.parametrize("given_in_the_query", [True, False])
+def test_mmr_with_a_threshold_of_one_looks_at_relevance_only(store, question, given_in_the_query):
+    query = VectorStoreQuery(
+        query_str=question,
+        similarity_top_k=5,
+        mode=VectorStoreQueryMode.MMR,
+        mmr_threshold=1.0 if given_in_the_query else None,
+    )
+    options = {} if given_in_the_query else {"mmr_threshold": 1.0}
+    found, plain = store.query(query, **options), ask(store, question, k=5)
+    assert (found.ids, found.similarities) == (plain.ids, plain.similarities)
+
+
+def test_mmr_chooses_from_the_prefetched(store, question):
+    query = VectorStoreQuery(
+        query_str=question, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, mmr_threshold=0.1
+    )
+    near = store.query(query, mmr_prefetch_factor=1)
+    assert set(near.ids) == set(ask(store, question, k=4).ids)
+    assert set(store.query(query, mmr_prefetch_factor=10).ids) != set(near.ids)
+
+
+def test_mmr_takes_filters_and_vectors(store, fitted, question):
+    vector = UECEmbedding(uec=fitted).get_text_embedding(question)
+    query = VectorStoreQuery(
+        query_embedding=vector, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, filters=GERMAN
+    )
+    assert {node.metadata["lang"] for node in store.query(query).nodes} == {"de"}
+
+
+def test_a_foreign_embedding_gives_a_plain_vector_search(nodes):
+    with pytest.warns(UserWarning, match="not fitted"):
+        store = UECVectorStore(MockEmbedding(embed_dim=4))
+        store.add(nodes[:3])
+    assert {n.metadata["uec_sigma2"] for n in ask(store, "lumane").nodes} == {0.0}
+
+
+# Asynchronously
+
+
+async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
+    store = UECVectorStore(fitted)
+    assert await store.async_add(nodes) == ids(nodes)
+    assert await store.async_add([]) == []
+    query = VectorStoreQuery(query_str=question, similarity_top_k=3)
+    assert (await store.aquery(query)).ids == store.query(query).ids
+    assert await store.aget_nodes(["n1"]) == [nodes[1]]
+    await store.adelete("doc0")
+    assert await store.aget_nodes(["n1"]) == []
+    await store.adelete_nodes(["n4"])
+    await store.adelete_nodes(filters=GERMAN)
+    assert len(await store.aget_nodes()) == 17
+    await store.aclear()
+    assert await store.aget_nodes() == []
+
+
+async def test_many_questions_at_once_find_what_each_finds_alone(store, texts):
+    queries = [VectorStoreQuery(query_str=text, similarity_top_k=2) for text in texts]
+    together = await asyncio.gather(*(store.aquery(query) for query in queries))
+    assert [found.ids for found in together] == [store.query(query).ids for query in queries]
+
+
+# Persistence
+
+
+def callables(uec):
+    return dict(zip(uec.names, uec.encoders, strict=True))
+
+
+def test_a_persisted_store_finds_the_same(store, fitted, tmp_path, question, nodes):
+    path = str(tmp_path / "here" / "default__vector_store.json")
+    store.persist(path)
+    for options in ({"uec": fitted}, {"encoders": callables(fitted)}):
+        back = UECVectorStore.from_persist_path(path, **options)
+        assert back.get_nodes() == nodes
+        assert ask(back, question).ids == ask(store, question).ids
+        np.testing.assert_allclose(
+            ask(back, question).similarities, ask(store, question).similarities, rtol=1e-6
+        )
+
+
+def test_a_store_is_persisted_to_any_file_system_and_over_an_old_one(store, fitted, question):
+    fs = fsspec.filesystem("memory")
+    store.persist("/index/store", fs)
+    store.delete("doc9")
+    store.persist("/index/store", fs)
+    back = UECVectorStore.from_persist_path("/index/store", fs, uec=fitted)
+    assert back.get_nodes() == store.get_nodes()
+    assert ask(back, question).ids == ask(store, question).ids
+
+
+def test_a_path_without_a_store_is_named(tmp_path, fitted):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        UECVectorStore.from_persist_path(str(tmp_path / "absent"), uec=fitted)
+
+
+def test_a_store_over_an_index_shares_it(fitted, texts, question):
+    retriever = Retriever(fitted)
+    retriever.add(texts, [f"n{i}" for i in range(40)])
+    store = UECVectorStore.from_retriever(retriever)
+    assert store.client is retriever
+    assert store.uec is fitted
+    assert ask(store, question).nodes[0].text == texts[3]
