@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,16 +55,16 @@ class MetadataIndex:
                 "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
                 f"got {type(filter).__name__}."
             )
-        for key, value in filter.items():
-            if len(rows):
-                rows = np.intersect1d(rows, self._rows(key, value, passages, int(rows[-1]) + 1))
+        stop = int(rows[-1]) + 1 if len(rows) else 0
+        for key, value in filter.items() if stop else ():
+            rows = np.intersect1d(rows, self._rows(key, value, passages, stop))
         return rows
 
     def _rows(self, key: str, value: object, passages: _Rows, stop: int) -> Rows:
         with self._lock:
             self._extend(key, passages, stop)
             found: list[int] = []
-            if isinstance(value, Hashable):
+            if _is_hashable(value):
                 found = self._values[key].get(value, [])
             odd = [row for row, other in self._unhashable[key] if other == value]
             return np.array([*found, *odd], dtype=np.int64)
@@ -85,11 +85,20 @@ class MetadataIndex:
             if key not in metadata:
                 continue
             value = metadata[key]
-            if isinstance(value, Hashable):
+            if _is_hashable(value):
                 values.setdefault(value, []).append(row)
             else:
                 unhashable.append((row, value))
         self._covered[key] = max(self._covered.get(key, 0), stop)
+
+
+def _is_hashable(value: object) -> TypeGuard[Hashable]:
+    """Also of a tuple, which is hashable by type but not if it holds a list."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _by_predicate(predicate: Callable[[Passage], bool], passages: _Rows, rows: Rows) -> Rows:

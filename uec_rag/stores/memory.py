@@ -43,6 +43,7 @@ class _State:
     passages: PassageLog = field(default_factory=PassageLog)
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     row_of: dict[str, int] = field(default_factory=dict)
+    earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
     live: NDArray[np.int64] | None = None  # None: all rows
     index: MetadataIndex = field(default_factory=MetadataIndex)
 
@@ -55,8 +56,10 @@ class _State:
 
     def row(self, id_: str) -> int | None:
         row = self.row_of.get(id_)
-        # The dict is shared with later states; what they added is not there for this one.
-        return row if row is not None and row < self.rows and self.alive[row] else None
+        # Both dicts are shared with later states: go back past what those have added.
+        while row is not None and row >= self.rows:
+            row = self.earlier.get(row)
+        return row if row is not None and self.alive[row] else None
 
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         if self.profile is None:
@@ -85,12 +88,15 @@ class MemoryStore:
     def __init__(self) -> None:
         self._state = _State()
         self._writing = threading.RLock()
+        self._is_snapshot = False
 
     def __len__(self) -> int:
         return self._state.count
 
     def snapshot(self, filter: Filter | None = None) -> MemoryStore:
-        """Return a read-only view that stays as it is while others write; it copies nothing.
+        """Return a view that stays as it is while others write; it copies nothing.
+
+        A snapshot is not written to: RuntimeError.
 
         Parameters
         ----------
@@ -106,7 +112,7 @@ class MemoryStore:
         if filter is not None and state.count:
             rows = state.index.select(filter, state.passages, state.live_rows())
             state = replace(state, live=rows)
-        view._state = state
+        view._state, view._is_snapshot = state, True
         return view
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -118,6 +124,7 @@ class MemoryStore:
             If there is not one Gaussian per passage, an id comes twice, or the Gaussians are of
             another dimension or variance profile than the stored ones.
         """
+        self._check_writable()
         if len(passages) != len(gaussians):
             raise ValueError(
                 f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
@@ -141,7 +148,9 @@ class MemoryStore:
             mean[start:stop] = gaussians.mean
             scales[start:stop] = gaussians.scales
             alive[start:stop] = True
-            known = old.passages if len(old.passages) == start else old.passages.first(start)
+            if len(old.passages) > start:
+                old = _without_leftovers(old)
+            known = old.passages
             known.extend(passages)
             replaced = [row for p in passages if (row := old.row(p.id)) is not None]
             live = old.live
@@ -151,6 +160,9 @@ class MemoryStore:
             if replaced or live is not None:
                 live = np.flatnonzero(alive[:stop])
             for row, passage in enumerate(passages, start):
+                before = old.row_of.get(passage.id)
+                if before is not None:  # first, for a reader in between
+                    old.earlier[row] = before
                 old.row_of[passage.id] = row
             state = replace(
                 old, rows=stop, mean=mean, scales=scales, passages=known, alive=alive, live=live
@@ -159,6 +171,7 @@ class MemoryStore:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
+        self._check_writable()
         with self._writing:
             old = self._state
             gone = {id_: row for id_ in ids if (row := old.row(id_)) is not None}
@@ -171,11 +184,8 @@ class MemoryStore:
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that are there, in the order asked."""
-        # Between a writer's new row and its new state an id has no row: wait for that instant.
-        with self._writing:
-            state = self._state
-            rows = [row for id_ in ids if (row := state.row(id_)) is not None]
-        return [state.passages[row] for row in rows]
+        state = self._state
+        return [state.passages[row] for id_ in ids if (row := state.row(id_)) is not None]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids.
@@ -185,9 +195,8 @@ class MemoryStore:
         KeyError
             If an id is not there.
         """
-        with self._writing:
-            state = self._state
-            rows = [state.row(id_) for id_ in ids]
+        state = self._state
+        rows = [state.row(id_) for id_ in ids]
         if None in rows:
             raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
         return state.gaussians(np.array(rows, dtype=np.int64))
@@ -200,6 +209,8 @@ class MemoryStore:
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each."""
         state = self._state
+        if not state.rows:  # of no dimension yet
+            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
         mean, live = state.mean[: state.rows], state.live
         if live is not None and len(live) < state.rows * _COPY_BELOW:
             mean, live = mean[live], None
@@ -228,7 +239,8 @@ class MemoryStore:
         Raises
         ------
         ValueError
-            If k < 1 or the query is of another dimension than the stored passages.
+            If k < 1, the query is of another dimension than the stored passages, or `mu` is not of
+            this store.
         TypeError, KeyError
             If the filter is of another type or names an unknown metadata key.
         """
@@ -242,6 +254,11 @@ class MemoryStore:
                 f"query: expected dimension {state.mean.shape[1]}, as stored, "
                 f"got {query.dimension}."
             )
+        if mu is not None and mu.shape != (len(query), state.count):
+            raise ValueError(
+                f"mu: expected shape {(len(query), state.count)}, a column per passage, "
+                f"got {mu.shape}."
+            )
         k = min(k, state.count)
         if not k:
             nothing = np.zeros((len(query), 0), dtype=np.float32)
@@ -249,6 +266,12 @@ class MemoryStore:
         return _ranked(
             state, query, self.similarities([query.mean])[0] if mu is None else mu, k, beta
         )
+
+    def _check_writable(self) -> None:
+        if self._is_snapshot:
+            raise RuntimeError(
+                "this store is a snapshot, which stays as it is; write to the store it is of."
+            )
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""
@@ -292,6 +315,12 @@ class MemoryStore:
             row_of={id_: row for row, id_ in enumerate(ids)},
         )
         return store
+
+
+def _without_leftovers(state: _State) -> _State:
+    """Forget the rows that an interrupted `add` left in what states share."""
+    row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
+    return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
 
 
 def _check_fits(state: _State, gaussians: Gaussian) -> None:
