@@ -8,11 +8,12 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from uec_rag.convolution import check_one_space
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.evidence import Evidence
 from uec_rag.fit_queries import FitQueries, choose_questions
 from uec_rag.gaussian import Gaussian
-from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.fit import fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -28,6 +29,10 @@ PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]
 def fitted_copy(uec: UEC, pairs: PairsLike, show_progress: bool) -> UEC:
     """Return a fitted copy of an ensemble; see `UEC.fit`."""
     given = _pairs_of_each(uec.names, pairs)
+    # Whatever else can go wrong must do so before hours of encoding, not after.
+    require_laplace()
+    if uec.space == "shared":
+        check_one_space([encoder.dimension for encoder in uec.encoders])
     start = time.perf_counter()
     fitted = fit_posteriors(
         uec.encoders,

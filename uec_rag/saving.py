@@ -30,7 +30,11 @@ def fingerprint(uec: UEC) -> str:
     state: dict[str, object] = {
         "space": uec.space,
         "last_layer": uec.last_layer,
-        "encoders": [[e.revision or e.name, e.dimension] for e in uec.encoders],
+        # By name only where nothing says more: a callable's own may differ when it is loaded.
+        "encoders": [
+            [encoder.revision or name, encoder.dimension]
+            for name, encoder in zip(uec.names, uec.encoders, strict=True)
+        ],
     }
     if uec.space == "shared":
         state["rule"] = uec.rule.metadata()
