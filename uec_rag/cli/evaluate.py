@@ -1,16 +1,21 @@
 """`uec-rag evaluate`: the paper's whole evaluation, on a folder of test sets."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.cli.console import note, out, print_json, progress, say
+from uec_rag.cli.console import err, note, out, print_json, progress, say
 from uec_rag.encoders import EMBEDDED
+from uec_rag.encoders.pypi import cache_folder
 
 if TYPE_CHECKING:
+    from mteb import AbsTask
+
     from uec_rag.evaluation.groups import Group
+    from uec_rag.evaluation.plan import Plan
 
 
 def evaluate(
@@ -62,20 +67,60 @@ def evaluate(
     """
     if quick == (data is not None):
         raise ValueError("--data, --quick: expected one of them: a folder of sets, or our own")
-    from uec_rag.cli.building import require_fitting_library
+    from uec_rag.evaluation.groups import LANGUAGES, MAIN, make_group
+    from uec_rag.evaluation.mteb import find_tasks
 
-    require_fitting_library()
-    models = list(model or EMBEDDED)
-    if mteb:
-        assert_mteb()
+    tasks = find_tasks(mteb or [])
     with TemporaryDirectory() as folder:
-        groups = _groups(
-            Path(folder) if data is None else data, models, specialist, sets, fit, quick=quick
-        )
-        report = _run(groups, to)
-    if mteb:
-        _run_mteb(groups[0], mteb, to)
+        plan, languages = _plans(data or Path(folder), sets, fit, quick, bool(specialist))
+        for line in plan.left_out:
+            note(line)
+        say("Loading the models ...")
+        cache = cache_folder() / "embeddings"
+        groups = [make_group(MAIN, plan, list(model or EMBEDDED), cache)]
+        if specialist and languages is not None:
+            groups.append(make_group(LANGUAGES, languages, specialist, cache))
+        report = _run_mteb(groups[0], tasks, to) if tasks else _run(groups, to)
     if json:
-        print_json({"report": str(report), "results": str(to / "results.json")})
+        print_json({"report": str(report)})
     else:
         out.print(f"Report: {report}", markup=False, soft_wrap=True)
+
+
+def _plans(
+    data: Path,
+    sets: Sequence[str] | None,
+    fit: Sequence[str] | None,
+    quick: bool,
+    specialists: bool,
+) -> "tuple[Plan, Plan | None]":
+    from uec_rag.evaluation import tiny
+    from uec_rag.evaluation.plan import LANGUAGES, make_language_plan, make_plan
+
+    if quick:
+        tiny.write_tiny(data)
+        return make_plan(data, sets=tiny.SETS, fit=[tiny.FIT], proxy=tiny.PROXY), None
+    if not data.is_dir():
+        raise FileNotFoundError(f"--data: no such folder: {str(data)!r}")
+    languages = make_language_plan(data) if specialists else None
+    if specialists and languages is None:
+        needed = [name for names in LANGUAGES.values() for name in names]
+        raise FileNotFoundError(f"--specialist: needs the sets {needed} in {str(data)!r}")
+    return make_plan(data, sets=sets or None, fit=fit or None), languages
+
+
+def _run(groups: "list[Group]", to: Path) -> Path:
+    from uec_rag.evaluation.run import run
+
+    with progress() as bar:
+        return run(groups, to, bar)
+
+
+def _run_mteb(group: "Group", tasks: "Sequence[AbsTask]", to: Path) -> Path:
+    from uec_rag.evaluation.mteb import run_mteb
+    from uec_rag.evaluation.report import write_mteb_report
+
+    say("Fitting ...")
+    ensembles = group.lineup.ensembles()
+    scores = run_mteb(ensembles, tasks, to / "mteb", progress=err.is_terminal)
+    return write_mteb_report(scores, list(ensembles), to)

@@ -62,9 +62,7 @@ def sensitivity(uec: UEC, collections: Sequence[Collection]) -> dict[str, list[O
     Parameters and errors as in `ablation`; the top score is the confidence.
     """
     return {
-        "beta": [
-            outcome(f"{beta:g}", variation(uec, beta=beta), collections) for beta in BETAS
-        ],
+        "beta": [outcome(f"{beta:g}", variation(uec, beta=beta), collections) for beta in BETAS],
         "temperature": [
             outcome(
                 f"{value:g}", variation(uec, coefficients="trace", temperature=value), collections

@@ -7,12 +7,13 @@ one divides the logit by sqrt(1 + pi/8 a^2 sigma_s^2). Both share a and b.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
 from uec_rag.evaluation.systems import pair_moments
 from uec_rag.gaussian import FloatArray
@@ -20,6 +21,7 @@ from uec_rag.laplace.likelihood import Likelihood, bernoulli_map
 from uec_rag.laplace.posterior import Structure
 from uec_rag.similarity import PROBIT
 
+_Floats = NDArray[np.float64]
 _BINS = 15
 FRACTIONS = (1.0, 0.5, 0.1, 0.01)
 
@@ -90,7 +92,7 @@ def pair_task(pairs: Sequence[tuple[str, str]], seed: int = 0) -> PairTask:
             drawn = passages[int(rng.integers(len(passages)))]
         negatives.append(drawn)
     queries = [query for query, _ in pairs]
-    labels = np.repeat(np.float32([1, 0]), len(queries))
+    labels = np.repeat(np.array([1, 0], dtype=np.float32), len(queries))
     return PairTask(2 * queries, [passage for _, passage in pairs] + negatives, labels)
 
 
@@ -124,14 +126,13 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
 
 
 def posterior_variants(
-    uec: UEC, pairs: Sequence[tuple[str, str]], fit: PairTask, test: PairTask, seed: int = 0
+    encoder: Encoder, pairs: Sequence[tuple[str, str]], fit: PairTask, test: PairTask, seed: int = 0
 ) -> list[Calibration]:
     """Diagonal and Kronecker posteriors, both likelihoods, and less and less data to fit on.
 
     Parameters
     ----------
-    uec : UEC
-        Whose first encoder is taken.
+    encoder : Encoder
     pairs : sequence of (query, passage)
         What posteriors are fitted on.
     fit, test : PairTask
@@ -146,12 +147,11 @@ def posterior_variants(
     """
     from uec_rag.laplace.pairs import MINIMUM
 
-    encoder = [uec.encoders[0]]
     structures: tuple[Structure, ...] = ("kron", "diag")
     likelihoods: tuple[Likelihood, ...] = ("pairs", "in_batch")
     rows = [
         calibrate(
-            UEC(encoder, structure=structure, likelihood=likelihood).fit(pairs),
+            UEC([encoder], structure=structure, likelihood=likelihood).fit(pairs),
             fit,
             test,
             f"{structure}, {likelihood}",
@@ -164,7 +164,7 @@ def posterior_variants(
         count = max(MINIMUM, round(fraction * len(pairs)))
         some = [pairs[index] for index in order[:count]]
         label = f"{fraction:.0%} of the data ({count} pairs)"
-        rows.append(calibrate(UEC(encoder).fit(some), fit, test, label))
+        rows.append(calibrate(UEC([encoder]).fit(some), fit, test, label))
     # Without variance the two classifiers are one.
     plain = rows[0]
     return [
@@ -184,16 +184,16 @@ def _moments(uec: UEC, task: PairTask) -> tuple[FloatArray, FloatArray]:
     return pair_moments(uec.embed(task.queries, "query"), uec.embed(task.passages, "passage"))
 
 
-def _sigmoid(x: FloatArray) -> FloatArray:
-    p: FloatArray = 0.5 * (1 + np.tanh(x / 2))
+def _sigmoid(x: _Floats) -> _Floats:
+    p: _Floats = 0.5 * (1 + np.tanh(x / 2))
     return p
 
 
-def _nll(logit: FloatArray, labels: FloatArray) -> float:
+def _nll(logit: _Floats, labels: FloatArray) -> float:
     return float((np.logaddexp(0, logit) - labels * logit).mean())
 
 
-def _ece(p: FloatArray, labels: FloatArray) -> float:
+def _ece(p: _Floats, labels: FloatArray) -> float:
     """Expected calibration error of the predicted class, by torchmetrics."""
     import torch
     from torchmetrics.functional.classification import multiclass_calibration_error
@@ -203,7 +203,7 @@ def _ece(p: FloatArray, labels: FloatArray) -> float:
     return float(multiclass_calibration_error(both, target, num_classes=2, n_bins=_BINS))
 
 
-def _reliability(p: FloatArray, labels: FloatArray) -> list[tuple[float, float, float]]:
+def _reliability(p: _Floats, labels: FloatArray) -> list[tuple[float, float, float]]:
     sure, right = np.maximum(p, 1 - p), (p > 0.5) == (labels > 0.5)
     bins = np.minimum((sure * _BINS).astype(int), _BINS - 1)
     return [

@@ -7,7 +7,7 @@ A pair set is a folder with ``pairs.jsonl.gz`` ({"split", "sentence1", "sentence
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,7 +147,7 @@ def load_labelled_texts(
     some = _sample(distinct, limit, seed)
     if per_label is not None:
         shuffled = _sample(distinct, len(distinct), seed)
-        taken: dict[str, list[Mapping[str, object]]] = {}
+        taken: dict[str, list[dict[str, object]]] = {}
         for row in shuffled:
             taken.setdefault(str(row["label"]), []).append(row)
         some = [row for rows_ in taken.values() for row in rows_[:per_label]]
@@ -204,9 +204,7 @@ def _of_split(
     return chosen
 
 
-def _sample(
-    rows: list[dict[str, object]], limit: int | None, seed: int
-) -> list[dict[str, object]]:
+def _sample(rows: list[dict[str, object]], limit: int | None, seed: int) -> list[dict[str, object]]:
     if limit is None or limit > len(rows):
         return rows
     chosen: NDArray[np.int64] = np.random.default_rng(seed).permutation(len(rows))[:limit]

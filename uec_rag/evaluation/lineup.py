@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.baselines.fusion import Fusion, best_fusion
+from uec_rag.baselines.merging import ALPHAS, embedding_arithmetic, merge, task_arithmetic
 from uec_rag.baselines.weighting import (
     Relevance,
     best_retrieval_weights,
@@ -18,17 +20,20 @@ from uec_rag.baselines.weighting import (
     shared_similarity,
     simplex_grid,
 )
-from uec_rag.encoders import Encoder
+from uec_rag.encoders import Encoder, load_encoder
 from uec_rag.ensemble import UEC
 from uec_rag.evaluation.ablation import variation
 from uec_rag.evaluation.systems import Ensemble, Entry, Fused, System, Vectors
 from uec_rag.gaussian import FloatArray
 from uec_rag.laplace.pairs import check_pairs
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 INDIVIDUAL, FUSION, MERGING = "Individual", "Rank fusion", "Model merging"
 ENSEMBLE, OURS = "Ensemble", "UEC"
 _TUNING_QUERIES = 500  # of the fitting queries; enough to choose one weight per encoder
-_ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0)  # the paper's grid
+_MERGE_ALPHA = 0.1  # of the paper's grid: trying all would embed every text five times over
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +59,7 @@ class _Recipe:
 
     def __call__(self, parts: list[FloatArray]) -> FloatArray:
         a, b, c = (parts[k] for k in self.order)
-        combined = a + np.float32(self.alpha) * (b - c)
-        unit: FloatArray = combined / np.linalg.norm(combined, axis=1, keepdims=True)
-        return unit
+        return embedding_arithmetic(a, b, c, self.alpha)
 
     def __str__(self) -> str:
         a, b, c = self.names
@@ -71,11 +74,19 @@ class Lineup:
     encoders : sequence of Encoder
     pairs : sequence of (query, passage)
         What everything is fitted and tuned on.
+    remember : callable(Encoder) -> Encoder
+        Puts a cache around a merged model.
     """
 
-    def __init__(self, encoders: Sequence[Encoder], pairs: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        encoders: Sequence[Encoder],
+        pairs: Sequence[tuple[str, str]],
+        remember: Callable[[Encoder], Encoder],
+    ) -> None:
         self.encoders = list(encoders)
         self.pairs = list(pairs)
+        self.remember = remember
         self.fitted = cache(self._fitted)
         self.paper = cache(self._paper)
         self._tuning = cache(self._tuning_data)
@@ -97,6 +108,9 @@ class Lineup:
             Entry("Borda", FUSION, lambda: self.fused("Borda", Fusion("Borda", depth=100))),
             Entry("RRF", FUSION, lambda: self.fused("RRF", Fusion("RRF", depth=100))),
             Entry("best fusion", FUSION, self.best_fused),
+            Entry("merged, uniform", MERGING, self.merged, costly=True),
+            Entry("merged, weighted", MERGING, self.merged_by_weights, costly=True),
+            Entry("merged, TA", MERGING, self.merged_by_arithmetic, costly=True),
             Entry("TA, vectors", MERGING, self.task_arithmetic),
             Entry("TA, vectors (test)", MERGING, self.task_arithmetic_on_test),
             Entry("uniform", ENSEMBLE, lambda: self.shared("uniform", "uniform")),
@@ -107,6 +121,20 @@ class Lineup:
             Entry("UEC.paper", OURS, lambda: Ensemble("UEC.paper", OURS, self.paper())),
             Entry("UEC", OURS, lambda: Ensemble("UEC", OURS, self.fitted(), calibrated=True)),
         ]
+
+    def ensembles(self) -> dict[str, UEC]:
+        """The systems that are a UEC of one kind or another: what mteb's protocol can hold."""
+        kinds: dict[str, Callable[[], System]] = {
+            **{encoder.name: partial(self.member, k) for k, encoder in enumerate(self.encoders)},
+            "direct sum, uniform": lambda: self.direct("uniform"),
+        }
+        if len({encoder.dimension for encoder in self.encoders}) == 1:
+            kinds["uniform"] = lambda: self.shared("uniform", "uniform")
+            kinds["weighted (fit)"] = self.weighted
+            kinds["UEC.paper"] = lambda: Ensemble("UEC.paper", OURS, self.paper())
+        kinds["UEC"] = lambda: Ensemble("UEC", OURS, self.fitted())
+        built = {name: build() for name, build in kinds.items()}
+        return {name: system.uec for name, system in built.items() if isinstance(system, Ensemble)}
 
     def member(self, k: int) -> System:
         """One encoder alone: cosine, and the variance of its own posterior."""
@@ -129,6 +157,10 @@ class Lineup:
 
     def weighted(self) -> System:
         """Shared-space weights that are best on the fitting queries."""
+        weights = self._shared_weights()
+        return self.shared(_named(weights), weights.tolist())
+
+    def _shared_weights(self) -> NDArray[np.float64]:
         data = self._tuning()
         found = best_weights(
             lambda w: float(
@@ -136,14 +168,13 @@ class Lineup:
             ),
             len(self.encoders),
         )
-        return self.shared(_named(found.weights), found.weights.tolist())
+        return found.weights
 
     def weighted_on_test(self) -> list[System]:
         """Shared-space ensembles over the paper's grid: every encoder counts at least a tenth."""
         grid = simplex_grid(len(self.encoders))
         return [
-            self.shared(_named(weights), weights.tolist())
-            for weights in grid[grid.min(axis=1) > 0]
+            self.shared(_named(weights), weights.tolist()) for weights in grid[grid.min(axis=1) > 0]
         ]
 
     def direct_weighted(self) -> System:
@@ -167,8 +198,39 @@ class Lineup:
         )
         return self.fused(" ".join(filter(None, (fusion.rule, fusion.normalisation))), fusion)
 
+    def merged(self) -> System:
+        """One model whose weights are the mean of the members'."""
+        return self._of_model("merged, uniform", merge(self._models()))
+
+    def merged_by_weights(self) -> System:
+        """One model whose weights are a mean weighted as the shared-space ensemble."""
+        weights = self._shared_weights().tolist()
+        return self._of_model("merged, weighted", merge(self._models(), weights))
+
+    def merged_by_arithmetic(self) -> System:
+        """Task arithmetic on weights; the first member stands in for the common base."""
+        first, *others = self._models()
+        return self._of_model("merged, TA", task_arithmetic(first, others, _MERGE_ALPHA))
+
+    def _models(self) -> list[SentenceTransformer]:
+        from sentence_transformers import SentenceTransformer
+
+        specs = [encoder.spec for encoder in self.encoders]
+        for encoder, spec in zip(self.encoders, specs, strict=True):
+            if spec is None or spec.startswith("pypi:"):
+                raise ValueError(
+                    f"merging needs models with their weights at hand; {encoder.name} is not"
+                )
+        return [
+            SentenceTransformer(spec.removeprefix("hf:"), device="cpu") for spec in specs if spec
+        ]
+
+    def _of_model(self, name: str, model: SentenceTransformer) -> System:
+        encoder = self.remember(load_encoder(model))
+        return Vectors(name, MERGING, [encoder], lambda parts: parts[0])
+
     def task_arithmetic(self) -> System:
-        """A + alpha (B - C) on vectors, the order and alpha that are best on the fitting queries."""
+        """A + alpha (B - C) on vectors, order and alpha tuned on the fitting queries."""
         data = self._tuning()
 
         def score(recipe: _Recipe) -> float:
@@ -182,7 +244,7 @@ class Lineup:
         return [self._arithmetic(recipe) for recipe in self._recipes()]
 
     def _arithmetic(self, recipe: _Recipe) -> System:
-        return Vectors(str(recipe), MERGING, self.fitted(), recipe)
+        return Vectors(str(recipe), MERGING, self.encoders, recipe)
 
     def _recipes(self) -> list[_Recipe]:
         if len(self.encoders) < 3:
@@ -194,7 +256,7 @@ class Lineup:
         return [
             _Recipe(order, alpha, tuple(names[k] for k in order))
             for order in permutations(range(len(names)), 3)
-            for alpha in _ALPHAS
+            for alpha in ALPHAS
         ]
 
     def _tuning_data(self) -> _Tuning:

@@ -61,7 +61,8 @@ def canonical_correlation(first: FloatArray, second: FloatArray, seed: int = 0) 
 
 
 def _whitening(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Matrix that gives centred rows orthonormal columns; directions without spread are left out."""
+    """Matrix that gives centred rows orthonormal columns; without directions of no spread."""
     _, values, right = np.linalg.svd(x, full_matrices=False)
     kept = values > values[0] * 1e-6
-    return right[kept].T / values[kept]
+    matrix: NDArray[np.float64] = right[kept].T / values[kept]
+    return matrix

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -62,26 +63,72 @@ def compare_similarities(uec: UEC, collections: Sequence[Collection]) -> list[Si
     measured = {name: _measure(name, uec.beta, embedded) for name in SIMILARITIES}
     unit = measured["uec"][1]
     return [
-        SimilarityRow(name, *np.mean(quality, axis=0).tolist(), seconds, seconds / unit)
+        SimilarityRow(name, *quality, seconds=seconds, relative=seconds / unit)
         for name, (quality, seconds) in measured.items()
     ]
 
 
 def _measure(
     name: str, beta: float, embedded: Sequence[tuple[Collection, Gaussian, Gaussian]]
-) -> tuple[list[tuple[float, float, float]], float]:
+) -> tuple[tuple[float, float, float], float]:
     quality, total = [], 0.0
     for collection, queries, passages in embedded:
-        best = np.inf
-        for _ in range(_REPEATS):
-            start = time.perf_counter()
-            if name == "uec":
-                scores = score(queries, passages, beta)
-            else:
-                scores = SIMILARITIES[name](queries, passages)
-            best = min(best, time.perf_counter() - start)
-        total += best
-        found = ranking(scores, list(collection.passages), 100)
+        compare = partial(score, beta=beta) if name == "uec" else SIMILARITIES[name]
+        total += _fastest(partial(compare, queries, passages))
+        found = ranking(compare(queries, passages), list(collection.passages), 100)
         result = score_retrieval(collection, found.ids, found.confidence)
         quality.append((result.ndcg10, result.recall10, result.auc10))
-    return quality, total
+    ndcg, recall, auc = np.mean(quality, axis=0).tolist()
+    return (ndcg, recall, auc), total
+
+
+def search_times(uec: UEC, collection: Collection) -> list[dict[str, str | float]]:
+    """Time of combining and comparing embeddings that are there, over a uniform ensemble's.
+
+    Parameters
+    ----------
+    uec : UEC
+        Fitted.
+    collection : Collection
+
+    Returns
+    -------
+    list of {"name", "seconds", "relative"}
+        Paper table 6; the passages are combined once and not counted.
+    """
+    from uec_rag.evaluation.ablation import variation
+
+    plain = variation(uec, coefficients="uniform", beta=0.0)
+    weights = np.arange(1, len(uec.encoders) + 1).tolist()
+    weighted = variation(uec, coefficients=weights, beta=0.0)
+    texts = list(collection.queries.values())
+    parts = uec.encode(texts, "query")
+    passages = uec.embed(list(collection.passages.values()), "passage")
+
+    def deterministic(ensemble: UEC) -> None:
+        query = ensemble.combine(parts, ensemble.coefficients(parts, "query"))
+        _ = query.mean @ passages.mean.T
+
+    def uncertain() -> None:
+        score(uec.combine(parts, uec.coefficients(parts, "query")), passages, uec.beta)
+
+    work = {
+        "uniform": lambda: deterministic(plain),
+        "weighted": lambda: deterministic(weighted),
+        "UEC": uncertain,
+    }
+    seconds = {name: _fastest(call) for name, call in work.items()}
+    return [
+        {"name": name, "seconds": value, "relative": value / seconds["uniform"]}
+        for name, value in seconds.items()
+    ]
+
+
+def _fastest(call: Callable[[], object]) -> float:
+    """Seconds of the best of a few calls."""
+    best = np.inf
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return float(best)

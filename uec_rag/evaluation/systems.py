@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from uec_rag import similarity
-from uec_rag.encoders import Role
+from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
 from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.results import SearchResult
 from uec_rag.retrieval import Retriever
 
 
@@ -134,40 +135,40 @@ class Ensemble(System):
         """Rank by s_hat."""
         if not self.calibrated:
             return super().search(queries, passages, k)
+        found = self.retrieve(queries, passages, k)
+        return Ranking(found.ids, found.scores, found.confidence)
+
+    def retrieve(self, queries: Sequence[str], passages: Mapping[str, str], k: int) -> SearchResult:
+        """Search with a `Retriever`, as a user does."""
         retriever = Retriever(self.uec)
         retriever.add(list(passages.values()), ids=list(passages))
-        found = retriever.search(list(queries), k=k)
-        return Ranking(found.ids, found.scores, found.confidence)
+        return retriever.search(list(queries), k=k)
 
 
 class Vectors(System):
-    """Deterministic vectors made of the members': task arithmetic, for one.
+    """Deterministic vectors made of some encoders': task arithmetic, for one.
 
     Parameters
     ----------
     name, family : str
-    members : UEC
-        Whose encoders' embeddings are combined.
-    combine : callable(list of (n, d) arrays) -> (n, d) array
+    encoders : sequence of Encoder
+    combine : callable(list of (n, d) arrays) -> (n, d) array of unit vectors
     """
 
     def __init__(
         self,
         name: str,
         family: str,
-        members: UEC,
+        encoders: Sequence[Encoder],
         combine: Callable[[list[FloatArray]], FloatArray],
     ) -> None:
-        self.name, self.family, self.members, self.combine = name, family, members, combine
+        self.name, self.family, self.encoders, self.combine = name, family, encoders, combine
 
     def embed(self, texts: Sequence[str], role: Role) -> Gaussian:
-        """Combine, bring to unit length; variance 0."""
-        parts = self.members.encode(texts, role)
-        mean = self.combine([part.mean for part in parts])
-        mean = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
-        return Gaussian.factored(
-            mean, np.zeros((len(mean), 1)), np.zeros((1, mean.shape[1])), None
-        )
+        """Combine the encoders' vectors; variance 0."""
+        mean = self.combine([e.encode(texts, role).embedding for e in self.encoders])
+        nothing = np.zeros((len(mean), 1), np.float32), np.zeros((1, mean.shape[1]), np.float32)
+        return Gaussian.factored(mean, *nothing)
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """Cosines."""

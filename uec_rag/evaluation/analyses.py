@@ -1,0 +1,138 @@
+"""What a run looks into beside its tables: parts, knobs, calibration, overlap, theory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from itertools import combinations
+
+from uec_rag.ensemble import UEC
+from uec_rag.evaluation.ablation import ablation, sensitivity
+from uec_rag.evaluation.calibration import PairTask, calibrate, pair_task, posterior_variants
+from uec_rag.evaluation.collections import Collection
+from uec_rag.evaluation.groups import LANGUAGES, Group
+from uec_rag.evaluation.overlap import canonical_correlation
+from uec_rag.evaluation.results import Json
+from uec_rag.evaluation.similarities import compare_similarities, search_times
+from uec_rag.evaluation.systems import Ensemble
+from uec_rag.evaluation.tasks import Retrieval
+
+_OVERLAP_TEXTS = 4000
+
+
+def analyses(groups: Sequence[Group]) -> dict[str, Callable[[], Json]]:
+    """Name the analyses of a run, each a function that makes it.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        The main one first. What the paper does on its MIRACL subset is done on the group of
+        language-specialised models where there is one, else on the main group's collections.
+    """
+    main = groups[0]
+    subset = next((group for group in groups if group.name == LANGUAGES), main)
+    found: dict[str, Callable[[], Json]] = {"fit": lambda: {g.name: _fit(g) for g in groups}}
+    if _collections(subset):
+        found |= {
+            "coefficients": lambda: _coefficients(subset),
+            "similarities": lambda: _similarities(subset),
+            "similarities of UEC.paper": lambda: _similarities(main, paper=True),
+            "ablation": lambda: _ablation(subset, calibrated=True),
+            "ablation of UEC.paper": lambda: _ablation(main, paper=True),
+            "sensitivity": lambda: _sensitivity(subset),
+            "sensitivity of UEC.paper": lambda: _sensitivity(main, paper=True),
+            "search times": lambda: _search_times(main),
+        }
+    if main.plan.proxy:
+        found |= {
+            "calibration": lambda: _calibration(main),
+            "posterior variants": lambda: _variants(main),
+        }
+    for group in groups:
+        found[f"overlap of {group.name}"] = lambda group=group: _overlap(group)  # type: ignore[misc]
+    return found
+
+
+def _fit(group: Group) -> Json:
+    report = group.lineup.fitted().report
+    assert report is not None
+    return asdict(report)
+
+
+def _collections(group: Group) -> list[Collection]:
+    return [task.collection for task in group.plan.tasks if isinstance(task, Retrieval)]
+
+
+def _chosen(group: Group, paper: bool) -> UEC:
+    return group.lineup.paper() if paper else group.lineup.fitted()
+
+
+def _coefficients(group: Group) -> Json:
+    """Mean coefficient of each encoder over each collection's queries (paper figure 3)."""
+    rows: Json = {}
+    for collection in _collections(group):
+        system = Ensemble("UEC", "UEC", group.lineup.fitted())
+        found = system.retrieve(list(collection.queries.values()), collection.passages, 10)
+        rows[collection.name] = found.coefficients.mean(axis=0).tolist()
+    return {"encoders": list(group.lineup.fitted().names), "rows": rows}
+
+
+def _similarities(group: Group, *, paper: bool = False) -> Json:
+    rows = compare_similarities(_chosen(group, paper), _collections(group))
+    return {"collections": _names(group), "rows": [asdict(row) for row in rows]}
+
+
+def _ablation(group: Group, *, paper: bool = False, calibrated: bool = False) -> Json:
+    rows = ablation(_chosen(group, paper), _collections(group), calibrated=calibrated)
+    return {"collections": _names(group), "rows": [asdict(row) for row in rows]}
+
+
+def _sensitivity(group: Group, *, paper: bool = False) -> Json:
+    curves = sensitivity(_chosen(group, paper), _collections(group))
+    return {
+        "collections": _names(group),
+        "curves": {knob: [asdict(row) for row in rows] for knob, rows in curves.items()},
+    }
+
+
+def _search_times(group: Group) -> Json:
+    return {"rows": search_times(group.lineup.fitted(), _collections(group)[0])}
+
+
+def _calibration(group: Group) -> Json:
+    lineup, fit, test = group.lineup, *_pair_tasks(group)
+    members = [
+        (encoder.name, UEC([encoder], structure="diag").fit(lineup.pairs))
+        for encoder in lineup.encoders
+    ]
+    ensembles = [("UEC", lineup.fitted())]
+    if len({encoder.dimension for encoder in lineup.encoders}) == 1:
+        ensembles.insert(0, ("UEC.paper", lineup.paper()))
+    rows = [calibrate(uec, fit, test, name) for name, uec in [*members, *ensembles]]
+    return {"rows": [asdict(row) for row in rows]}
+
+
+def _variants(group: Group) -> Json:
+    fit, test = _pair_tasks(group)
+    rows = posterior_variants(group.lineup.encoders[0], group.lineup.pairs, fit, test)
+    return {"encoder": group.lineup.encoders[0].name, "rows": [asdict(row) for row in rows]}
+
+
+def _pair_tasks(group: Group) -> tuple[PairTask, PairTask]:
+    return pair_task(group.lineup.pairs), pair_task(group.plan.proxy)
+
+
+def _overlap(group: Group) -> Json:
+    texts = group.plan.texts()["passage"][:_OVERLAP_TEXTS]
+    embedded = [(e.name, e.encode(texts, "passage").embedding) for e in group.lineup.encoders]
+    return {
+        "texts": len(texts),
+        "rows": [
+            {"pair": [first, second], **asdict(canonical_correlation(x, y))}
+            for (first, x), (second, y) in combinations(embedded, 2)
+        ],
+    }
+
+
+def _names(group: Group) -> list[str]:
+    return [collection.name for collection in _collections(group)]

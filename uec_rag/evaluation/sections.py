@@ -1,0 +1,285 @@
+"""The report's sections on the analyses, each a table and a figure with the paper's beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uec_rag.evaluation import figures
+from uec_rag.evaluation.paper_numbers import (
+    COVARIANCE,
+    ECE,
+    OVERLAP,
+    RELATIVE_TIME,
+    SPARSITY,
+    VAR_ECE,
+)
+from uec_rag.evaluation.tables import Cell, Grid, averages, markdown, paper_table
+
+Analysis = Mapping[str, Any]
+_METRICS = ("ndcg10", "recall10", "auc10")
+_LABELS = ("nDCG@10", "Recall@10", "AUC@10")
+
+
+def retrieval_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
+    """Draw mean nDCG@10 and AUC@10 of every system."""
+    return _bars(grid, systems, ("ndcg10", "auc10"), path, "Means over the collections")
+
+
+def language_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
+    """Draw nDCG@10 of every system in each language (paper figure 2)."""
+    kept = [s for s in systems if all(_ndcg(cells.get(s)) is not None for cells in grid.values())]
+    if not kept:
+        return ""
+    series = {
+        name: [_ndcg(cells[system]) or 0.0 for system in kept] for name, cells in grid.items()
+    }
+    figures.bars(path, kept, series, "nDCG@10")
+    return _image("nDCG@10 by language", path)
+
+
+def analysis_sections(analysis: Analysis, folder: Path) -> Iterator[str]:
+    """Write every analysis that a run has.
+
+    Parameters
+    ----------
+    analysis : mapping of name -> result
+    folder : path
+        Where the figures go.
+    """
+    makers = {
+        "coefficients": _coefficients,
+        "similarities": _similarities,
+        "similarities of UEC.paper": _similarities,
+        "search times": _search_times,
+        "ablation": _ablation,
+        "ablation of UEC.paper": _ablation,
+        "sensitivity": _sensitivity,
+        "sensitivity of UEC.paper": _sensitivity,
+        "calibration": _calibration,
+        "posterior variants": _variants,
+        "overlap of main": _overlap,
+        "overlap of languages": _overlap,
+        "fit": _fit,
+    }
+    for name, make in makers.items():
+        result = analysis.get(name)
+        if result is None:
+            continue
+        yield f"## {name[0].upper()}{name[1:]}"
+        if "error" in result:
+            yield f"Failed: {result['error']}"
+            continue
+        yield from make(result, folder / f"{name.replace(' ', '_').replace('.', '_')}.png")
+        if name in ("similarities", "ablation"):
+            yield folded(paper_table(name))
+
+
+def _coefficients(result: Analysis, path: Path) -> Iterator[str]:
+    yield "Mean coefficient of each encoder over a collection's queries, by UEC (paper figure 3)."
+    rows = result["rows"]
+    figures.heatmap(path, list(rows.values()), list(rows), result["encoders"])
+    yield markdown(
+        ["Queries of", *result["encoders"]],
+        [[name, *(f"{value:.3f}" for value in values)] for name, values in rows.items()],
+    )
+    yield _image("coefficients", path)
+
+
+def _similarities(result: Analysis, path: Path) -> Iterator[str]:
+    yield (
+        f"The same Gaussians, compared in other ways (paper table 10); means over "
+        f"{', '.join(result['collections'])}. Abstention by the top similarity. Times are of all "
+        "queries against all passages on this machine, relative to s_hat."
+    )
+    head = ["Similarity", "nDCG@10", "Recall@10", "AUC@10", "seconds", "relative time"]
+    yield markdown(
+        head,
+        [
+            [row["name"], *_quality(row), f"{row['seconds']:.3f}", f"{row['relative']:.2f}"]
+            for row in result["rows"]
+        ],
+    )
+
+
+def _search_times(result: Analysis, path: Path) -> Iterator[str]:
+    yield "Combining and comparing embeddings that are there, relative to uniform (paper table 6)."
+    yield markdown(
+        ["Method", "milliseconds", "relative time", "paper"],
+        [
+            [
+                row["name"],
+                f"{1000 * row['seconds']:.2f}",
+                f"{row['relative']:.3f}",
+                f"{RELATIVE_TIME[row['name']]:.3f}",
+            ]
+            for row in result["rows"]
+        ],
+    )
+
+
+def _ablation(result: Analysis, path: Path) -> Iterator[str]:
+    yield (
+        f"Parts taken away (paper table 7); means over {', '.join(result['collections'])}. "
+        '"- confidence" abstains by the top score, and so do the rows below it.'
+    )
+    yield markdown(
+        ["", "nDCG@10", "Recall@10", "AUC@10"],
+        [[row["name"], *_quality(row)] for row in result["rows"]],
+    )
+
+
+def _sensitivity(result: Analysis, path: Path) -> Iterator[str]:
+    yield (
+        f"Means over {', '.join(result['collections'])}; abstention by the top score. T is that of "
+        "the trace rule."
+    )
+    for knob, rows in result["curves"].items():
+        x = [float(row["name"]) for row in rows]
+        own = path.with_name(f"{path.stem}_{knob}.png")
+        series = {
+            label: [_number(row[metric]) for row in rows]
+            for label, metric in (
+                ("nDCG@10", "ndcg10"),
+                ("Recall@10", "recall10"),
+                ("AUC@10", "auc10"),
+            )
+        }
+        figures.curves(own, x, series, (knob, ""))
+        yield markdown(
+            [knob, "nDCG@10", "Recall@10", "AUC@10"],
+            [[row["name"], *_quality(row)] for row in rows],
+        )
+        yield _image(f"sensitivity to {knob}", own)
+
+
+def _calibration(result: Analysis, path: Path) -> Iterator[str]:
+    yield (
+        "Does this passage answer this query? One true, one random passage each (paper table 4). "
+        "Deterministic: sigmoid(a s + b); probabilistic: with the variance of s."
+    )
+    rows = result["rows"]
+    yield _calibration_table(rows, lambda name: _paper_pair(ECE, name))
+    figures.reliability(path, {row["name"]: row["reliability"] for row in rows})
+    yield _image("reliability", path)
+    paper = ", ".join(f"{name} {value:.3f}" for name, value in VAR_ECE.items())
+    yield (
+        "Var-ECE (paper table 5) is with the semantic textual similarity above; the paper's, on "
+        f"SemRel24: {paper}."
+    )
+
+
+def _variants(result: Analysis, path: Path) -> Iterator[str]:
+    yield (
+        f"Posteriors of {result['encoder']} on the same pair task: structure, likelihood, and less "
+        "and less data (paper tables 18 and 20). In the paper's form (accuracy, ECE): "
+        + "; ".join(f"{name} {acc} {ece}" for name, (acc, ece) in (COVARIANCE | SPARSITY).items())
+        + "."
+    )
+    yield _calibration_table(result["rows"], lambda name: "")
+
+
+def _calibration_table(rows: Sequence[Analysis], paper: Callable[[str], str]) -> str:
+    head = ["", "Accuracy", "ECE det.", "ECE prob.", "NLL det.", "NLL prob.", "fit, s", "paper ECE"]
+    return markdown(
+        head,
+        [
+            [
+                row["name"],
+                f"{100 * row['accuracy']:.2f}",
+                *(
+                    f"{row[key]:.4f}"
+                    for key in ("ece_deterministic", "ece", "nll_deterministic", "nll")
+                ),
+                f"{row['seconds']:.1f}",
+                paper(row["name"]),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _overlap(result: Analysis, path: Path) -> Iterator[str]:
+    paper = ", ".join(f"{a}/{b} {value}" for (a, b), value in OVERLAP.items())
+    yield (
+        f"Mean canonical correlation over {result['texts']:,} passages (paper table 9: {paper}). "
+        "Found and measured on the same texts it nears 100 % whenever there are few texts for the "
+        "dimensions, whatever the models; on held-out texts it says what two models share."
+    )
+    yield markdown(
+        ["Pair", "same texts", "held-out texts"],
+        [
+            [
+                " / ".join(row["pair"]),
+                f"{100 * row['fitted']:.1f}",
+                f"{100 * row['held_out']:.1f}",
+            ]
+            for row in result["rows"]
+        ],
+    )
+
+
+def _fit(result: Analysis, path: Path) -> Iterator[str]:
+    yield "What fitting found for UEC; NLL is that of the probit predictive on held-out pairs."
+    for group, report in result.items():
+        if not isinstance(report, dict):
+            continue
+        yield f"{group}: {report['structure']} posterior, {report['likelihood']} likelihood"
+        yield markdown(
+            ["Encoder", "pairs", "slope", "prior precision", "scale", "NLL", "without variance"],
+            [
+                [
+                    name,
+                    str(row["pairs"]),
+                    f"{row['slope']:.1f}",
+                    f"{row['prior_precision']:.2g}",
+                    f"{row['scale']:.2g}",
+                    f"{row['nll']:.4f}",
+                    f"{row['nll_deterministic']:.4f}",
+                ]
+                for name, row in report["encoders"].items()
+            ],
+        )
+
+
+def _bars(
+    grid: Grid, systems: Sequence[str], metrics: Sequence[str], path: Path, label: str
+) -> str:
+    means = {metric: averages(grid, systems, metric) for metric in metrics}
+    kept = [system for system in systems if all(system in found for found in means.values())]
+    if not kept:
+        return ""
+    names = {"ndcg10": "nDCG@10", "auc10": "AUC@10"}
+    series = {names[metric]: [means[metric][system] for system in kept] for metric in metrics}
+    figures.bars(path, kept, series, label)
+    return _image(label, path)
+
+
+def _ndcg(cell: Cell | None) -> float | None:
+    return None if cell is None else cell.metrics.get("ndcg10")
+
+
+def _quality(row: Analysis) -> list[str]:
+    return [f"{100 * _number(row[metric]):.2f}" for metric in _METRICS]
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _paper_pair(table: Mapping[str, tuple[float, float]], name: str) -> str:
+    key = next((k for k in table if name.lower().startswith(k.lower())), None)
+    key = "UEC" if name == "UEC.paper" else key
+    if key is None or name == "UEC":
+        return ""
+    return "{:.3f} → {:.3f}".format(*table[key])
+
+
+def folded(text: str) -> str:
+    """Hide the paper's table until it is clicked on."""
+    return f"<details><summary>The paper's table</summary>\n\n{text}\n</details>"
+
+
+def _image(text: str, path: Path) -> str:
+    return f"![{text}]({path.name})"

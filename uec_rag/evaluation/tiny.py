@@ -1,0 +1,129 @@
+"""A tiny data folder that the project writes itself: for a quick run that shows everything works.
+
+Sentences about a handful of subjects are put together from word lists, so that related texts share
+a subject and words, in one retrieval collection, fitting pairs, a classification, a clustering, a
+similarity set, a bitext of two wordings, and a reranking. Its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+_SUBJECTS = {
+    "garden": ("tomato seedlings", "rose bushes", "compost heap", "apple trees", "garden soil"),
+    "kitchen": ("bread dough", "vegetable soup", "roast chicken", "rice pudding", "pasta sauce"),
+    "bicycle": ("bicycle chain", "rear brake", "front wheel", "gear cable", "bicycle tyre"),
+    "computer": ("hard disk", "network cable", "graphics card", "keyboard driver", "backup file"),
+    "sea": ("fishing boat", "lighthouse tower", "harbour wall", "sailing ship", "tide table"),
+    "music": ("violin strings", "piano keys", "drum kit", "choir practice", "guitar tuning"),
+}
+_CARE = {
+    "in spring": ("needs water twice a day", "should be checked every morning"),
+    "in winter": ("must be kept dry and covered", "has to rest for some weeks"),
+    "after rain": ("ought to be cleaned with a soft cloth", "may be left alone for an hour"),
+    "before a journey": ("is to be tested with great care", "wants a second pair of hands"),
+}
+FIT, PROXY = "tiny_fit", "tiny_pairs:train"
+SETS = (
+    "tiny_search",
+    "tiny_rerank",
+    "tiny_subjects",
+    "tiny_clusters",
+    "tiny_similarity",
+    "tiny_bitext:old",
+)
+
+
+def write_tiny(folder: Path, seed: int = 0) -> None:
+    """Write the sets, in the layout that `make_plan` reads.
+
+    Parameters
+    ----------
+    folder : path
+        Made if missing.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    facts = [
+        (subject, thing, when, care)
+        for subject, things in _SUBJECTS.items()
+        for thing in things
+        for when, cares in _CARE.items()
+        for care in [str(rng.choice(cares))]
+    ]
+    passages = [f"The {thing} {care} {when}." for _, thing, when, care in facts]
+    queries = [f"What about the {thing} {when}?" for _, thing, when, _ in facts]
+    order = rng.permutation(len(facts))
+    fit, test = order[::2].tolist(), order[1::2].tolist()
+    _write_collection(folder / FIT, passages, {queries[i]: {i: 1} for i in fit})
+    _write_collection(folder / "tiny_search", passages, {queries[i]: {i: 1} for i in test})
+    judged = {
+        queries[i]: {i: 1} | {int(j): 0 for j in rng.choice(len(passages), 9) if j != i}
+        for i in test[:20]
+    }
+    _write_collection(folder / "tiny_rerank", passages, judged)
+    _write_lines(
+        folder / PROXY.partition(":")[0] / "pairs.jsonl.gz",
+        (
+            {"split": "train", "sentence1": queries[i], "sentence2": passages[i], "label": 1}
+            for i in test
+        ),
+    )
+    labelled = [{"text": passages[i], "label": facts[i][0]} for i in order.tolist()]
+    splits = ["train" if index % 2 else "test" for index in range(len(labelled))]
+    _write_lines(
+        folder / "tiny_subjects" / "data.jsonl.gz",
+        ({**row, "split": split} for row, split in zip(labelled, splits, strict=True)),
+    )
+    _write_lines(
+        folder / "tiny_clusters" / "data.jsonl.gz", ({**row, "split": "all"} for row in labelled)
+    )
+    second = rng.permutation(len(facts)).tolist()
+    _write_lines(
+        folder / "tiny_similarity" / "pairs.jsonl.gz",
+        (
+            {
+                "split": "test",
+                "sentence1": passages[i],
+                "sentence2": passages[j],
+                "score": sum(a == b for a, b in zip(facts[i], facts[j], strict=True)) / 4,
+            }
+            for i, j in zip(order.tolist(), second, strict=True)
+        ),
+    )
+    _write_lines(
+        folder / "tiny_bitext" / "pairs.jsonl.gz",
+        (
+            {"split": "test", "lang": "old", "sentence1": queries[i], "sentence2": passages[i]}
+            for i in test
+        ),
+    )
+
+
+def _write_collection(
+    folder: Path, passages: list[str], judged: Mapping[str, Mapping[int, int]]
+) -> None:
+    _write_lines(
+        folder / "corpus.jsonl.gz",
+        ({"_id": f"p{i}", "title": "", "text": text} for i, text in enumerate(passages)),
+    )
+    _write_lines(
+        folder / "queries.jsonl.gz",
+        ({"_id": f"q{i}", "text": text} for i, text in enumerate(judged)),
+    )
+    lines = ["query-id\tcorpus-id\tscore"]
+    for i, gains in enumerate(judged.values()):
+        lines += [f"q{i}\tp{passage}\t{gain}" for passage, gain in gains.items()]
+    (folder / "qrels.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write_lines(file: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(file, "wt", encoding="utf-8") as lines:
+        for row in rows:
+            lines.write(json.dumps(row) + "\n")
