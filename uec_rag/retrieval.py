@@ -320,7 +320,7 @@ def make_passages(
     """
     checked = check_texts(texts)
     names = [uuid.uuid4().hex for _ in checked] if ids is None else _listed(ids, "ids")
-    extra = [{}] * len(checked) if metadatas is None else [dict(m or {}) for m in metadatas]
+    extra = [{} for _ in checked] if metadatas is None else _mappings(metadatas)
     for name, given in (("ids", names), ("metadatas", extra)):
         if len(given) != len(checked):
             raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(given)}.")
@@ -349,6 +349,21 @@ def _listed(ids: Sequence[str], name: str) -> list[str]:
     if isinstance(ids, str):
         raise TypeError(f"{name}: expected a list of strings, got one string {ids!r}.")
     return list(ids)
+
+
+def _mappings(metadatas: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(metadatas, Mapping):
+        raise TypeError(
+            "metadatas: expected a list of mappings, one per text, got one mapping; "
+            "write [metadata] for a single text."
+        )
+    given = list(metadatas)
+    for index, metadata in enumerate(given):
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise TypeError(
+                f"metadatas[{index}]: expected a mapping, got {type(metadata).__name__}."
+            )
+    return [dict(metadata or {}) for metadata in given]
 
 
 def _own_similarities(uec: UEC, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:

@@ -53,12 +53,19 @@ def save_ensemble(uec: UEC, path: str | os.PathLike[str]) -> None:
 
 
 def write_ensemble(uec: UEC, folder: Path) -> None:
-    """Write the files of `uec` into an existing folder."""
+    """Write the files of `uec` into an existing folder.
+
+    Raises
+    ------
+    ValueError
+        If its rule for the coefficients is not one of this package's.
+    """
     from safetensors.numpy import save_file
 
     state: dict[str, object] = {option: getattr(uec, option) for option in _OPTIONS}
     state["fingerprint"] = uec.fingerprint
     state["coefficients"] = uec.rule.metadata()
+    restore_rule(uec.rule.metadata())  # a rule of the user's own would not come back: say so now
     state["encoders"] = [
         {
             "name": name,
