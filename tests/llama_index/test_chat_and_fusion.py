@@ -1,0 +1,102 @@
+"""With LlamaIndex's own engines and retrievers around ours."""
+
+import pytest
+from llama_index.core import QueryBundle
+from llama_index.core.base.llms.types import CompletionResponse
+from llama_index.core.chat_engine import (
+    CondensePlusContextChatEngine,
+    CondenseQuestionChatEngine,
+    ContextChatEngine,
+)
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
+
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
+
+LLM = MockLLM(max_tokens=3)
+ANSWER = "text text text"
+MODES = ["simple", "reciprocal_rerank", "relative_score", "dist_based_score"]
+
+
+def always(action):
+    return lambda confidence, decision: action
+
+
+@pytest.fixture
+def retriever(fitted, nodes):
+    return UECRetriever.from_nodes(nodes, fitted)
+
+
+@pytest.mark.parametrize("kind", [RetrieverQueryEngine.from_args, CitationQueryEngine])
+@pytest.mark.parametrize(
+    ("action", "said"), [("answer", ANSWER), ("clarify", ANSWER), ("abstain", "Empty Response")]
+)
+async def test_the_gate_works_inside_query_engines(retriever, question, kind, action, said):
+    gate = UECGatePostprocessor(gate=always(action))
+    engine = kind(retriever, llm=LLM, node_postprocessors=[gate])
+    assert str(engine.query(question)) == said
+    assert str(await engine.aquery(question)) == said
+
+
+@pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
+@pytest.mark.parametrize(("action", "said"), [("answer", ANSWER), ("abstain", "Empty Response")])
+async def test_the_gate_works_inside_chat_engines(retriever, question, kind, action, said):
+    gate = UECGatePostprocessor(gate=always(action))
+    chat = kind.from_defaults(retriever, llm=LLM, node_postprocessors=[gate])
+    for response in (chat.chat(question), await chat.achat(question)):
+        assert said in response.response
+        assert bool(response.source_nodes) == (action == "answer")
+    assert "".join(chat.stream_chat(question).response_gen).endswith(said)
+
+
+async def test_a_chat_engine_over_our_query_engine_asks_back(retriever, question):
+    engine = UECQueryEngine.from_args(retriever, LLM, gate=always("clarify"))
+    chat = CondenseQuestionChatEngine.from_defaults(engine, llm=LLM)
+    assert "Which one do you mean?" in chat.chat(question).response
+    assert "Which one do you mean?" in (await chat.achat(question)).response
+    assert [message.role.value for message in chat.chat_history] == ["user", "assistant"] * 2
+
+
+class Rephrasing(MockLLM):
+    """Answers every prompt with one more question."""
+
+    question: str = ""
+
+    def complete(self, prompt, **kwargs):
+        return CompletionResponse(text=self.question)
+
+
+@pytest.fixture(params=MODES)
+def fusion(request, retriever, texts):
+    llm = Rephrasing()
+    llm.question = " ".join(texts[3].split()[:6])  # that the same passage answers
+    return QueryFusionRetriever(
+        [retriever],
+        llm=llm,
+        mode=request.param,
+        num_queries=2,
+        similarity_top_k=4,
+        use_async=False,
+    )
+
+
+def test_fusion_joins_what_two_queries_found(fusion, question):
+    found = fusion.retrieve(question)
+    assert found[0].node_id == "n3"
+    assert len({hit.node_id for hit in found}) == len(found) == 4
+
+
+async def test_fused_nodes_pass_the_gate(fusion, question):
+    engine = UECQueryEngine.from_args(fusion, LLM)
+    for response in (engine.query(question), await engine.aquery(question)):
+        assert response.metadata["uec_decision"] == "answer"
+        assert str(response) == ANSWER
+
+
+def test_two_retrievers_are_fused(fitted, nodes, question):
+    halves = [UECRetriever.from_nodes(part, fitted, 2) for part in (nodes[:20], nodes[10:])]
+    fused = QueryFusionRetriever(halves, llm=LLM, num_queries=1, similarity_top_k=4)
+    found = fused.retrieve(QueryBundle(question))
+    assert found[0].node_id == "n3"
+    assert len({hit.node_id for hit in found}) == len(found)

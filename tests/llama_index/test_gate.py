@@ -1,0 +1,120 @@
+import pytest
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from uec_rag.confidence import Decision
+from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
+from uec_rag.llama_index.gate import Verdict, judge
+
+
+def found(decision, confidence, *names, candidates=()):
+    """Nodes as a retriever delivers them."""
+    metadata = {
+        "uec_decision": decision,
+        "uec_confidence": confidence,
+        "uec_reason": f"because of {confidence}",
+        "uec_candidates": list(candidates),
+    }
+    return [
+        NodeWithScore(node=TextNode(id_=name, text=name, metadata=dict(metadata)), score=0.5)
+        for name in names
+    ]
+
+
+def test_nodes_come_through_where_the_decision_is_to_answer():
+    nodes = found("answer", 0.9, "a", "b")
+    assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
+
+
+def test_nothing_comes_through_where_it_is_to_abstain():
+    assert UECGatePostprocessor().postprocess_nodes(found("abstain", 0.1, "a", "b")) == []
+
+
+def test_the_competing_nodes_come_through_where_it_is_to_clarify():
+    nodes = found("clarify", 0.4, "a", "b", "c", candidates=("a", "c"))
+    assert UECGatePostprocessor().postprocess_nodes(nodes) == [nodes[0], nodes[2]]
+
+
+def test_all_come_through_where_none_of_the_competing_is_left():
+    nodes = found("clarify", 0.4, "b", candidates=("a", "c"))
+    assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
+
+
+async def test_asynchronously_it_is_the_same():
+    gate = UECGatePostprocessor()
+    assert await gate.apostprocess_nodes(found("abstain", 0.1, "a"), QueryBundle("q")) == []
+
+
+def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word():
+    heard = []
+
+    def strict(confidence, decision):
+        heard.append((confidence, decision))
+        return "answer" if confidence > 0.95 else "abstain"
+
+    nodes = found("answer", 0.9, "a", candidates=("a",))
+    assert UECGatePostprocessor(gate=strict).postprocess_nodes(nodes) == []
+    assert heard == [(0.9, Decision("answer", "because of 0.9", ("a",)))]
+    sure = found("clarify", 0.99, "a", "b")
+    assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
+
+
+def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
+    nodes = found("clarify", 0.4, "a", "b", candidates=("a", "b"))
+    verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
+    assert verdict == Verdict("clarify", "because of 0.4", 0.4, ("a", "b"))
+
+
+def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
+    verdict = judge(found("answer", 0.4, "a", "b"), gate=lambda *_: "clarify")
+    assert verdict.reason == "the gate's choice at confidence 0.40"
+    assert verdict.candidates == ("a", "b")
+
+
+def test_a_gate_that_says_something_else_is_refused():
+    with pytest.raises(ValueError, match=r"gate: expected it to return one of .*got True"):
+        judge(found("answer", 0.4, "a"), gate=lambda *_: True)
+
+
+def test_of_several_queries_the_surest_counts():
+    nodes = [*found("abstain", 0.1, "a"), *found("answer", 0.8, "b"), *found("clarify", 0.4, "c")]
+    assert judge(nodes) == Verdict("answer", "because of 0.8", 0.8, ())
+
+
+def test_nodes_of_other_retrievers_come_along_but_have_no_say():
+    other = NodeWithScore(node=TextNode(text="found by words"), score=9.0)
+    nodes = [other, *found("answer", 0.8, "a")]
+    assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
+    assert UECGatePostprocessor().postprocess_nodes([other, *found("abstain", 0.1, "a")]) == []
+
+
+def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
+    with pytest.raises(ValueError, match=r"none has uec_decision.*UECRetriever"):
+        UECGatePostprocessor().postprocess_nodes([NodeWithScore(node=TextNode(text="a"))])
+
+
+def test_no_nodes_are_nothing_to_answer_from():
+    assert UECGatePostprocessor().postprocess_nodes([]) == []
+    assert judge([]) == Verdict("abstain", "nothing was found", 0.0)
+
+
+def test_it_decides_as_the_search_did(fitted, nodes, texts, question):
+    retriever = UECRetriever.from_nodes(nodes, fitted)
+    questions = [question, "fooba rabaz", texts[5].split()[0], *texts[:10]]
+    for text in questions:
+        decision = retriever.retriever.search([text], 4).decisions[0]
+        verdict = judge(retriever.retrieve(text))
+        assert (verdict.decision, verdict.reason) == (decision.action, decision.reason)
+        assert verdict.candidates == decision.candidates
+
+
+def test_the_question_of_a_passage_is_answered_and_a_foreign_one_is_not(fitted, nodes, question):
+    retriever = UECRetriever.from_nodes(nodes, fitted)
+    assert judge(retriever.retrieve(question)).decision == "answer"
+    assert judge(retriever.retrieve("fooba rabaz")).decision != "answer"
+
+
+def test_it_is_a_llama_index_component_whose_gate_stays_out_of_its_serialised_form():
+    gate = UECGatePostprocessor(gate=lambda *_: "answer")
+    assert isinstance(gate, BaseNodePostprocessor)
+    assert gate.to_dict() == {"class_name": "UECGatePostprocessor"}

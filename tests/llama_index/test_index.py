@@ -1,0 +1,137 @@
+"""Inside LlamaIndex's own `VectorStoreIndex`."""
+
+import numpy as np
+import pytest
+from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.retrievers import VectorIndexRetriever
+from llama_index.core.schema import IndexNode, QueryBundle
+
+from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
+
+
+def build(uec, nodes, **options):
+    storage = StorageContext.from_defaults(vector_store=UECVectorStore(uec))
+    embedding = UECEmbedding(uec=uec)
+    return VectorStoreIndex(nodes, storage_context=storage, embed_model=embedding, **options)
+
+
+@pytest.fixture
+def index(fitted, nodes):
+    return build(fitted, nodes)
+
+
+@pytest.mark.parametrize("use_async", [False, True])
+def test_building_encodes_every_text_once(counting, nodes, texts, use_async):
+    uec, encoders = counting
+    index = build(uec, nodes, use_async=use_async, insert_batch_size=16)
+    for encoder in encoders:
+        assert sorted(encoder.texts) == sorted(texts)
+    assert index.vector_store.get_nodes() == nodes
+
+
+def test_a_pipeline_that_ends_in_the_store_encodes_every_text_once(counting, nodes, texts):
+    uec, encoders = counting
+    store = UECVectorStore(uec)
+    IngestionPipeline(transformations=[UECEmbedding(uec=uec)], vector_store=store).run(nodes=nodes)
+    assert sorted(encoders[0].texts) == sorted(texts)
+    assert len(store.get_nodes()) == 40
+
+
+async def test_a_question_is_encoded_once(counting, nodes, question):
+    uec, encoders = counting
+    index = build(uec, nodes)
+    retriever = index.as_retriever()
+    for encoder in encoders:
+        encoder.texts.clear()
+    retriever.retrieve(question)
+    await retriever.aretrieve(question)
+    assert encoders[0].texts == [question, question]
+
+
+def test_the_index_finds_what_the_ensemble_finds_with_its_numbers(index, question):
+    result = index.vector_store.client.search([question], 3)
+    found = index.as_retriever(similarity_top_k=3).retrieve(question)
+    assert [hit.node_id for hit in found] == result.ids[0]
+    np.testing.assert_allclose([hit.score for hit in found], result.scores[0], rtol=1e-6)
+    assert found[0].metadata["uec_sigma2"] == pytest.approx(float(result.sigma2[0, 0]), rel=1e-5)
+    assert found[0].metadata["uec_sigma2"] > 0.01
+
+
+def test_documents_are_split_embedded_and_found(fitted, texts, question):
+    documents = [Document(text=f"{text}.", id_=f"d{i}") for i, text in enumerate(texts)]
+    index = VectorStoreIndex.from_documents(
+        documents,
+        storage_context=StorageContext.from_defaults(vector_store=UECVectorStore(fitted)),
+        embed_model=UECEmbedding(uec=fitted),
+        transformations=[SentenceSplitter(chunk_size=64, chunk_overlap=0)],
+    )
+    found = index.as_retriever(similarity_top_k=1).retrieve(question)
+    assert found[0].node.ref_doc_id == "d3"
+
+
+def test_documents_can_be_added_replaced_and_removed(fitted, texts):
+    parser = SentenceSplitter()
+    index = build(fitted, parser.get_nodes_from_documents([Document(text=texts[0], id_="a")]))
+    index.insert(Document(text=texts[1], id_="b"))
+    index.update_ref_doc(Document(text=texts[2], id_="b"))
+    held = {node.ref_doc_id: node.text for node in index.vector_store.get_nodes()}
+    assert held == {"a": texts[0], "b": texts[2]}
+    index.delete_ref_doc("a")
+    index.delete_nodes([node.node_id for node in index.vector_store.get_nodes()])
+    assert index.vector_store.get_nodes() == []
+
+
+def test_an_index_persisted_with_its_storage_context_comes_back(index, fitted, tmp_path, question):
+    index.storage_context.persist(str(tmp_path))
+    store = UECVectorStore.from_persist_dir(str(tmp_path), uec=fitted)
+    storage = StorageContext.from_defaults(persist_dir=str(tmp_path), vector_store=store)
+    embedding = UECEmbedding(uec=fitted)
+    before = index.as_retriever().retrieve(question)
+    for back in (
+        load_index_from_storage(storage, embed_model=embedding),
+        VectorStoreIndex.from_vector_store(store, embed_model=embedding),
+    ):
+        after = back.as_retriever().retrieve(question)
+        assert [hit.node_id for hit in after] == [hit.node_id for hit in before]
+        assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before])
+
+
+def test_a_hypothetical_answer_is_searched_with_in_place_of_the_question(index, texts):
+    bundle = QueryBundle("lumane", custom_embedding_strs=[texts[7]])
+    assert index.as_retriever().retrieve(bundle)[0].node_id == "n7"
+    assert UECRetriever.from_index(index).retrieve(bundle)[0].node_id == "n7"
+
+
+def test_hyde_keeps_the_confidence_through_our_retriever(index, texts):
+    hyde = HyDEQueryTransform(llm=MockLLM(), include_original=True)
+    found = UECRetriever.from_index(index).retrieve(hyde.run(QueryBundle(texts[7])))
+    assert found[0].node_id == "n7"
+    assert 0 < found[0].metadata["uec_confidence"] <= 1
+
+
+def test_a_foreign_retriever_of_the_same_question_does_not_disturb(index, question):
+    bundle = QueryBundle(question, embedding=[0.1] * 7)  # as LlamaIndex leaves it on the question
+    assert index.as_retriever().retrieve(bundle)[0].node_id == "n3"
+    assert UECRetriever.from_index(index).retrieve(bundle)[0].node_id == "n3"
+
+
+def test_an_index_node_leads_to_what_it_stands_for(fitted, nodes, texts):
+    inner = UECRetriever.from_nodes(nodes[20:], fitted, 1)
+    outer = IndexNode(text=texts[3], index_id="inner", obj=inner)
+    index = build(fitted, nodes[:3], objects=[outer], store_nodes_override=True)
+    for retriever in (index.as_retriever(), UECRetriever.from_index(index, 1)):
+        found = retriever.retrieve(texts[3])
+        assert found[0].node_id in {node.node_id for node in nodes[20:]}
+
+
+def test_restrictions_of_llama_index_reach_the_store(index, question):
+    retriever = VectorIndexRetriever(index, similarity_top_k=9, doc_ids=["doc2"])
+    assert {hit.node_id for hit in retriever.retrieve(question)} == {"n8", "n9", "n10", "n11"}
+    diverse = index.as_retriever(
+        vector_store_query_mode="mmr", vector_store_kwargs={"mmr_threshold": 1.0}
+    )
+    assert diverse.retrieve(question)[0].node_id == "n3"

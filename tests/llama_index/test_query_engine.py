@@ -1,0 +1,205 @@
+import pytest
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.response.schema import (
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import (
+    CitationQueryEngine,
+    RetrieverQueryEngine,
+    TransformQueryEngine,
+)
+from llama_index.core.schema import QueryBundle
+
+from uec_rag.llama_index import UECQueryEngine, UECRetriever
+from uec_rag.llama_index.gate import Verdict
+from uec_rag.llama_index.query_engine import plain_reply
+
+ANSWER = "text text text"
+
+
+class CountingLLM(MockLLM):
+    """Says "text text text" and counts how often it was asked."""
+
+    calls: int = 0
+
+    def __init__(self, **kwargs):
+        super().__init__(max_tokens=3, **kwargs)
+
+    def complete(self, *args, **kwargs):
+        self.calls += 1
+        return super().complete(*args, **kwargs)
+
+    def stream_complete(self, *args, **kwargs):
+        self.calls += 1
+        return super().stream_complete(*args, **kwargs)
+
+
+def always(action):
+    return lambda confidence, decision: action
+
+
+@pytest.fixture
+def retriever(fitted, nodes):
+    return UECRetriever.from_nodes(nodes, fitted)
+
+
+@pytest.fixture
+def llm():
+    return CountingLLM()
+
+
+def test_where_the_search_is_sure_the_engine_answers(retriever, llm, question):
+    response = UECQueryEngine.from_args(retriever, llm).query(question)
+    assert str(response) == ANSWER
+    assert response.source_nodes[0].node_id == "n3"
+    decision = retriever.retriever.search([question], 4).decisions[0]
+    assert response.metadata["uec_decision"] == "answer"
+    assert response.metadata["uec_reason"] == decision.reason
+    assert response.metadata["uec_confidence"] > 0.5
+    assert response.metadata["n3"]["lang"] == "de"  # as without us
+
+
+def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retriever, llm):
+    response = UECQueryEngine.from_args(retriever, llm, gate=always("abstain")).query("fooba")
+    assert response.metadata["uec_decision"] == "abstain"
+    assert response.metadata["uec_reason"] in str(response)
+    assert str(response).startswith("I cannot answer this from the documents: ")
+    assert response.source_nodes == []
+    assert llm.calls == 0
+
+
+def test_where_passages_compete_it_asks_which_one_is_meant_without_the_llm(retriever, llm, texts):
+    response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
+    found = retriever.retrieve(texts[3])
+    assert str(response).splitlines()[0].endswith("Which one do you mean?")
+    assert [line[3:33] for line in str(response).splitlines()[1:]] == [h.text[:30] for h in found]
+    assert response.metadata["uec_candidates"] == [hit.node_id for hit in found]
+    assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
+    assert llm.calls == 0
+
+
+def test_without_hits_it_abstains(fitted, llm):
+    response = UECQueryEngine.from_args(UECRetriever.from_texts([], fitted), llm).query("lumane")
+    assert response.metadata["uec_reason"] == "nothing was found"
+    assert llm.calls == 0
+
+
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_asynchronously_it_is_the_same(retriever, question, action):
+    engine = UECQueryEngine.from_args(retriever, CountingLLM(), gate=always(action))
+    ours, theirs = await engine.aquery(question), engine.query(question)
+    assert isinstance(ours, Response)
+    assert (str(ours), ours.metadata) == (str(theirs), theirs.metadata)
+    assert ours.metadata["uec_decision"] == action
+
+
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
+    retriever, llm, question, action
+):
+    plain = UECQueryEngine.from_args(retriever, llm, gate=always(action)).query(question)
+    engine = UECQueryEngine.from_args(retriever, llm, gate=always(action), streaming=True)
+    stream = engine.query(question)
+    assert isinstance(stream, StreamingResponse)
+    assert stream.metadata["uec_decision"] == action
+    assert "".join(stream.response_gen) == str(plain)
+    stream = await engine.aquery(question)
+    assert isinstance(stream, AsyncStreamingResponse)
+    assert stream.metadata["uec_reason"] == plain.metadata["uec_reason"]
+    assert "".join([token async for token in stream.async_response_gen()]) == str(plain)
+
+
+def test_a_stream_can_be_printed(retriever, llm, capsys):
+    engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"), streaming=True)
+    engine.query("fooba").print_response_stream()
+    assert capsys.readouterr().out.startswith("I cannot answer")
+
+
+def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):
+    def reply(query, verdict, nodes):
+        return f"{query}/{verdict.decision}/{len(nodes)}"
+
+    for action, count in (("clarify", 4), ("abstain", 0)):
+        engine = UECQueryEngine.from_args(retriever, llm, gate=always(action), reply=reply)
+        assert str(engine.query(question)) == f"{question}/{action}/{count}"
+
+
+def test_a_long_passage_is_cut_short_in_a_clarifying_question(fitted, texts):
+    retriever = UECRetriever.from_texts([" ".join(texts)], fitted)
+    engine = UECQueryEngine.from_args(retriever, CountingLLM(), gate=always("clarify"))
+    line = str(engine.query(texts[0])).splitlines()[1]
+    assert line.endswith(" ...")
+    assert len(line) <= 103
+
+
+@pytest.mark.parametrize("action", ["answer", "abstain"])
+async def test_citations_are_gated(retriever, llm, question, action):
+    citing = CitationQueryEngine(retriever, llm, citation_chunk_size=64)
+    engine = UECQueryEngine(citing, gate=always(action))
+    for response in (engine.query(question), await engine.aquery(question)):
+        assert response.metadata["uec_decision"] == action
+        if action == "answer":
+            assert response.source_nodes[0].text.startswith("Source 1:\n")
+            assert response.source_nodes[0].metadata["uec_sigma2"] > 0
+
+
+async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, question):
+    inner = RetrieverQueryEngine.from_args(retriever, llm=llm)
+    hyde = HyDEQueryTransform(llm=MockLLM(), include_original=True)
+    engine = UECQueryEngine(TransformQueryEngine(inner, hyde))
+    for response in (engine.query(question), await engine.aquery(question)):
+        assert response.metadata["uec_decision"] in {"answer", "clarify", "abstain"}
+        assert 0 < response.metadata["uec_confidence"] <= 1
+
+
+def test_retrieving_and_synthesizing_by_hand_is_gated_too(retriever, llm, question):
+    engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"))
+    nodes = engine.retrieve(QueryBundle(question))
+    assert nodes[0].node_id == "n3"
+    assert engine.synthesize(QueryBundle(question), nodes).metadata["uec_decision"] == "abstain"
+
+
+def test_prompts_of_the_engine_inside_can_be_seen(retriever, llm):
+    prompts = UECQueryEngine.from_args(retriever, llm).get_prompts()
+    assert "query_engine:response_synthesizer:text_qa_template" in prompts
+
+
+@pytest.mark.parametrize("action", ["answer", "abstain"])
+def test_callbacks_see_one_query_with_its_response(retriever, question, action):
+    debug = LlamaDebugHandler(print_trace_on_end=False)
+    engine = UECQueryEngine.from_args(retriever, MockLLM(max_tokens=3), gate=always(action))
+    engine.callback_manager = CallbackManager([debug])
+    response = engine.query(question)
+    ((_, end),) = debug.get_event_pairs(CBEventType.QUERY)
+    assert end.payload["response"] is response
+
+
+def test_a_retriever_in_place_of_an_engine_is_refused_with_a_hint(retriever):
+    with pytest.raises(TypeError, match=r"got UECRetriever; for a retriever: UECQueryEngine.from_"):
+        UECQueryEngine(retriever)
+
+
+def test_an_engine_that_does_not_retrieve_is_refused():
+    class Talker(BaseQueryEngine):
+        def _get_prompt_modules(self):
+            return {}
+
+        def _query(self, query_bundle):
+            return Response("hello")
+
+        async def _aquery(self, query_bundle):
+            return Response("hello")
+
+    with pytest.raises(TypeError, match="Talker has no retrieve of its own"):
+        UECQueryEngine(Talker(None))
+
+
+def test_the_plain_reply_names_the_competing_passages(retriever, question):
+    nodes = retriever.retrieve(question)[:2]
+    lines = plain_reply("q", Verdict("clarify", "two compete", 0.4), nodes).splitlines()
+    assert [line[:3] for line in lines[1:]] == ["1. ", "2. "]
