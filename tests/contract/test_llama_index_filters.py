@@ -1,0 +1,168 @@
+"""Metadata filters mean what they mean in LlamaIndex's own `SimpleVectorStore`."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    SimpleVectorStore,
+)
+from llama_index.core.vector_stores.types import VectorStoreQuery
+
+from tests.helpers import bag_of_words, passages
+from uec_rag import UEC
+from uec_rag.llama_index import UECEmbedding, UECVectorStore
+
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+
+METADATA = [
+    {"title": "Cats", "year": 1999, "score": 0.5, "tags": ["pets", "fur"]},
+    {"title": "cats and dogs", "year": 2005, "score": -1.5, "tags": ["pets"]},
+    {"title": "", "year": 2005, "score": 2.0, "tags": []},
+    {"title": None, "year": 2010, "tags": None},
+    {"year": 2011, "score": 0.5},
+    {},
+    {"title": "Birds", "year": 1999, "score": 3.25, "tags": ["wings", "pets"], "flag": True},
+    {"title": "birds", "year": 0, "score": 0.0, "tags": ["fur", "wings"], "flag": False},
+]
+VALUES = {
+    FilterOperator.EQ: [("title", "Cats"), ("year", 2005), ("score", 0.5), ("title", None)],
+    FilterOperator.NE: [("title", "Cats"), ("year", 2005), ("score", 0.5), ("absent", "x")],
+    FilterOperator.GT: [("year", 2005), ("score", 0.0), ("title", "Cats")],
+    FilterOperator.GTE: [("year", 2005), ("score", 0.5), ("title", "Cats")],
+    FilterOperator.LT: [("year", 2005), ("score", 0.0), ("title", "Cats")],
+    FilterOperator.LTE: [("year", 2005), ("score", 0.5), ("absent", 3)],
+    FilterOperator.IN: [("title", ["Cats", "Birds"]), ("year", [1999, 0]), ("title", "Cats!")],
+    FilterOperator.NIN: [("title", ["Cats", "Birds"]), ("year", [1999]), ("absent", ["x"])],
+    FilterOperator.ANY: [("tags", ["fur", "wings"]), ("tags", [])],
+    FilterOperator.ALL: [("tags", ["pets", "fur"]), ("tags", [])],
+    FilterOperator.CONTAINS: [("tags", "pets"), ("title", "at")],
+    FilterOperator.TEXT_MATCH: [("title", "ats"), ("title", "Bird"), ("title", "")],
+    FilterOperator.TEXT_MATCH_INSENSITIVE: [("title", "CATS"), ("title", "bird")],
+    FilterOperator.IS_EMPTY: [("title", None), ("tags", None), ("absent", None), ("year", None)],
+}
+FILTERS = [
+    MetadataFilter(key=key, value=value, operator=operator)
+    for operator, cases in VALUES.items()
+    for key, value in cases
+]
+FAILING = [
+    MetadataFilter(key="year", value="2", operator=FilterOperator.TEXT_MATCH),
+    MetadataFilter(key="year", value="2", operator=FilterOperator.GT),
+    MetadataFilter(key="year", value=2, operator=FilterOperator.CONTAINS),
+    MetadataFilter(key="year", value=2005, operator=FilterOperator.IN),
+]
+
+
+def build():
+    uec = UEC([bag_of_words(16, "words")])
+    texts = list(dict.fromkeys(passages(20)))[: len(METADATA)]
+    vectors = UECEmbedding(uec=uec).get_text_embedding_batch(texts)
+    nodes = [
+        TextNode(
+            id_=f"n{i}",
+            text=text,
+            embedding=vector,
+            metadata=metadata,
+            excluded_embed_metadata_keys=list(metadata),
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"doc{i // 3}")},
+        )
+        for i, (text, vector, metadata) in enumerate(zip(texts, vectors, METADATA, strict=True))
+    ]
+    theirs, ours = SimpleVectorStore(), UECVectorStore(uec)
+    theirs.add(nodes)
+    ours.add(nodes)
+    question = UECEmbedding(uec=uec).get_query_embedding(" ".join(t.split()[0] for t in texts))
+    return theirs, ours, question
+
+
+@pytest.fixture(scope="module")
+def stores():
+    return build()
+
+
+def same(stores, filters, **options):
+    """The stores find the same nodes with the same scores; these are the ids."""
+    theirs, ours, question = stores
+    query = VectorStoreQuery(
+        query_embedding=question, similarity_top_k=len(METADATA), filters=filters, **options
+    )
+    expected, found = theirs.query(query), ours.query(query)
+    assert found.ids == expected.ids
+    assert found.similarities == pytest.approx(expected.similarities, abs=1e-6)
+    return found.ids
+
+
+def test_every_operator_and_condition_is_among_the_cases():
+    assert set(VALUES) == set(FilterOperator)
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=lambda f: f"{f.key} {f.operator.value} {f.value}")
+def test_one_filter_finds_the_same(stores, filter_):
+    same(stores, MetadataFilters(filters=[filter_]))
+
+
+def test_the_cases_tell_something_apart(stores):
+    found = [tuple(same(stores, MetadataFilters(filters=[filter_]))) for filter_ in FILTERS]
+    assert len(set(found)) > 15
+    assert sum(0 < len(ids) < len(METADATA) for ids in found) > len(FILTERS) / 2
+
+
+@pytest.mark.parametrize("condition", [*FilterCondition, None])
+@given(chosen=st.lists(st.sampled_from(FILTERS), max_size=4))
+def test_any_combination_finds_the_same(stores, condition, chosen):
+    same(stores, MetadataFilters(filters=chosen, condition=condition))
+
+
+@pytest.mark.parametrize("filter_", FAILING, ids=lambda f: f"{f.key} {f.operator.value} {f.value}")
+def test_a_filter_that_does_not_fit_the_values_fails_in_the_same_way(stores, filter_):
+    theirs, ours, question = stores
+    query = VectorStoreQuery(query_embedding=question, filters=MetadataFilters(filters=[filter_]))
+    with pytest.raises(TypeError) as expected:
+        theirs.query(query)
+    with pytest.raises(TypeError) as found:
+        ours.query(query)
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("key", ["doc_id", "ref_doc_id", "document_id"])
+def test_the_document_of_a_node_can_be_filtered_by(stores, key):
+    filter_ = MetadataFilter(key=key, value="doc1")
+    assert sorted(same(stores, MetadataFilters(filters=[filter_]))) == ["n3", "n4", "n5"]
+
+
+def test_filters_and_node_ids_hold_together(stores):
+    filters = MetadataFilters(filters=[MetadataFilter(key="year", value=2005)])
+    assert same(stores, filters, node_ids=["n0", "n2"]) == ["n2"]
+
+
+@pytest.mark.parametrize("filter_", FILTERS[::5], ids=lambda f: f"{f.key} {f.operator.value}")
+def test_deleting_by_filter_leaves_the_same(filter_):
+    stores = build()
+    filters = MetadataFilters(filters=[filter_])
+    for store in stores[:2]:
+        store.delete_nodes(filters=filters)
+    same(stores, None)
+
+
+def test_deleting_by_document_leaves_the_same():
+    stores = build()
+    for store in stores[:2]:
+        store.delete("doc1")
+    assert sorted(same(stores, None)) == ["n0", "n1", "n2", "n6", "n7"]
+
+
+def test_groups_may_be_nested_which_theirs_refuses(stores):
+    theirs, ours, question = stores
+    early = MetadataFilter(key="year", value=2000, operator=FilterOperator.LT)
+    pets = MetadataFilter(key="tags", value="pets", operator=FilterOperator.CONTAINS)
+    not_pets = MetadataFilters(filters=[pets], condition=FilterCondition.NOT)
+    filters = MetadataFilters(filters=[early, not_pets], condition=FilterCondition.AND)
+    query = VectorStoreQuery(query_embedding=question, similarity_top_k=9, filters=filters)
+    with pytest.raises(ValueError, match="Nested"):
+        theirs.query(query)
+    assert ours.query(query).ids == ["n7"]
