@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from uec_rag.coefficients import softmax
+from uec_rag.asking import Asked
 from uec_rag.confidence import ConfidenceModel, Decision, Signals, decide, summarise
-from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.stores.base import Found, Passage, Store
+from uec_rag.gaussian import FloatArray
+from uec_rag.stores.base import Found, Store
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
@@ -37,9 +36,7 @@ def judge(
     uec: UEC,
     model: ConfidenceModel | None,
     store: Store,
-    parts: Sequence[Gaussian],
-    coefficients: FloatArray,
-    similarities: FloatArray,
+    asked: Asked,
     found: Found,
 ) -> Judgement:
     """Turn similarities into probabilities and a decision.
@@ -50,12 +47,8 @@ def judge(
     model : ConfidenceModel or None
         None where nothing was learned: relevance is then the similarity itself, from 0.
     store : Store
-        What was searched, N passages.
-    parts : sequence of Gaussian
-        Each encoder's Gaussians of the n queries.
-    coefficients : array, shape (n, K)
-    similarities : array, shape (n, N)
-        The ensemble's, to everything that was searched.
+        What was searched.
+    asked : Asked
     found : Found
     """
     if not found.scores.shape[1]:
@@ -63,13 +56,14 @@ def judge(
     if model is None:
         reason = "nothing is known of how far to trust it: fit the ensemble or calibrate"
         return _unjudged(found, Decision("answer", reason))
-    summary = summarise(uec.logits(similarities, coefficients), model.temperature)
-    logits, variance = uec.logits(found.mu, coefficients), uec.logit_variance(found.sigma2)
+    pi = asked.coefficients
+    summary = summarise(uec.logits(asked.similarities, pi), model.temperature)
+    logits, variance = uec.logits(found.mu, pi), uec.logit_variance(found.sigma2)
     signals = Signals(
-        logits=logits,
-        logit_variance=variance,
+        logits=logits / np.float32(model.temperature),
+        logit_variance=variance / np.float32(model.temperature**2),
         log_normaliser=summary.log_normaliser,
-        member_posterior=_member_shares(uec, store, parts, found.passages),
+        member_posterior=_member_posterior(uec, store, asked, found),
         size=len(store),
     )
     confidence = model.query_confidence(summary)
@@ -87,20 +81,23 @@ def _unjudged(found: Found, decision: Decision) -> Judgement:
     return Judgement(relevance, best, [decision] * len(found.passages))
 
 
-def _member_shares(
-    uec: UEC, store: Store, parts: Sequence[Gaussian], hits: list[list[Passage]]
-) -> FloatArray:
-    """Each encoder's softmax over the hits of a query, shape (n, K, k)."""
-    count, k = len(hits), len(hits[0]) if hits else 0
-    if uec.space == "shared" or not k:
-        return np.full((count, len(parts), k), 1 / max(k, 1), dtype=np.float32)
-    means = store.vectors([passage.id for row in hits for passage in row]).mean
-    means = means.reshape(count, k, -1)
-    out = np.empty((count, len(parts), k), dtype=np.float32)
+def _member_posterior(uec: UEC, store: Store, asked: Asked, found: Found) -> FloatArray:
+    """Each encoder's softmax over the corpus, at the hits, shape (n, K, k); 0 where unknown."""
+    count, k = found.mu.shape
+    out = np.zeros((count, len(asked.parts), k), dtype=np.float32)
+    if asked.own is None:
+        return out
+    ids = [passage.id for row in found.passages for passage in row]
+    means = store.vectors(ids).mean.reshape(count, k, -1)
     start = 0
-    for i, (part, slope) in enumerate(zip(parts, uec.slopes, strict=True)):
+    for i, (part, similarities, scale) in enumerate(
+        zip(asked.parts, asked.own, uec.block_scales, strict=True)
+    ):
         stop = start + part.dimension
-        own = np.einsum("nd,nkd->nk", part.mean, means[:, :, start:stop])
-        out[:, i] = softmax(np.float32(slope / np.sqrt(uec.weights[i] / len(parts))) * own)
+        slope = np.float32(uec.slopes[i])
+        cosine = np.einsum("nd,nkd->nk", part.mean, means[:, :, start:stop]) / scale
+        top = similarities.max(axis=1, keepdims=True)
+        mass = np.exp(slope * (similarities - top)).sum(axis=1, keepdims=True)
+        out[:, i] = np.minimum(np.exp(slope * (cosine - top)) / mass, 1)
         start = stop
     return out
