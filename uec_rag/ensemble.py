@@ -16,7 +16,7 @@ from uec_rag.confidence import ConfidenceModel
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, Role, load_encoder
 from uec_rag.encoders.base import check_role, check_texts
-from uec_rag.evidence import Evidence, corpus_evidence
+from uec_rag.evidence import Evidence, EvidenceGate, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -294,40 +294,44 @@ class UEC:
             for posterior, e in zip(self.posteriors, encoded, strict=True)
         ]
 
-    def coefficients(
-        self,
-        parts: Sequence[Gaussian],
-        role: Role,
-        similarities: Sequence[FloatArray] | None = None,
-    ) -> FloatArray:
-        """Coefficients of texts of a role, shape (n, K).
+    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
+        """Coefficients of texts of a role from the encoders' Gaussians alone, shape (n, K).
 
         In the direct sum passages are stored with uniform ones: coefficients of their own, which
-        differ from the query's, were measured to hurt.
-
-        Parameters
-        ----------
-        parts : sequence of Gaussian
-            Each encoder's Gaussians of the texts.
-        role : {"query", "passage"}
-        similarities : sequence of K arrays, shape (n, N), optional
-            Each encoder's similarities to the corpus that is searched, for "evidence".
+        differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
         """
         if role == "passage" and self.space == "direct":
             return Uniform()(parts)
-        if not self.asks_the_corpus or similarities is None:
-            return self.rule(parts)
-        assert isinstance(self.rule, Evidence)
-        assert self.rule.gate is not None
+        return self.rule(parts)
+
+    @property
+    def gate(self) -> EvidenceGate | None:
+        """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
+        return self.rule.gate if isinstance(self.rule, Evidence) else None
+
+    def weigh(
+        self, gate: EvidenceGate, parts: Sequence[Gaussian], similarities: Sequence[FloatArray]
+    ) -> FloatArray:
+        """Coefficients of queries by a gate, shape (n, K).
+
+        Parameters
+        ----------
+        gate : EvidenceGate
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of the queries.
+        similarities : sequence of K arrays, shape (n, N)
+            Each encoder's cosines to the corpus that is searched.
+        """
         traces = self.standardised_traces(parts)
-        return self.rule.gate.coefficients(
+        return gate.coefficients(
             corpus_evidence(similarities, self.slopes, self.intercepts, traces)
         )
 
     @property
-    def asks_the_corpus(self) -> bool:
-        """Whether coefficients rest on the encoders' own similarities to the corpus."""
-        return isinstance(self.rule, Evidence) and self.rule.gate is not None
+    def block_scales(self) -> FloatArray:
+        """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,)."""
+        scales: FloatArray = np.sqrt(self.weights / np.float32(len(self.encoders)))
+        return scales
 
     def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
         """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""

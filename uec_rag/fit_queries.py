@@ -4,41 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.confidence_fit import FitView, fit_confidence
-from uec_rag.encoders import Role
 from uec_rag.evidence import EvidenceGate
 from uec_rag.evidence_fit import CorpusView, corpus_views, fit_gate
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.pairs import Pairs
 from uec_rag.similarity import moments
 
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
+
 _MOST_QUERIES = 600  # more were not measured to change what is learned
 _OTHER_PASSAGES = 3000
+_CORPUS_SIZES = (150, 600, 2400)  # confidence is learned over these, to hold for any
 _UNANSWERABLE = 0.2
-
-
-class Ensemble(Protocol):
-    """What is asked of the ensemble whose gate and confidence are learned."""
-
-    @property
-    def slopes(self) -> list[float]: ...  # noqa: D102
-    @property
-    def intercepts(self) -> list[float]: ...  # noqa: D102
-    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray: ...  # noqa: D102
-    def coefficients(  # noqa: D102
-        self,
-        parts: Sequence[Gaussian],
-        role: Role,
-        similarities: Sequence[FloatArray] | None = None,
-    ) -> FloatArray: ...
-    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian: ...  # noqa: D102
-    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray: ...  # noqa: D102
-    def logit_variance(self, sigma2: FloatArray) -> FloatArray: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -94,7 +78,7 @@ class FitQueries:
     relevant: list[list[int]]
     seed: int
 
-    def fit_gate(self, ensemble: Ensemble) -> EvidenceGate:
+    def fit_gate(self, ensemble: UEC) -> EvidenceGate:
         """Learn which evidence makes an encoder worth trusting."""
         return fit_gate(
             cosines(self.queries, self.corpus),
@@ -105,17 +89,24 @@ class FitQueries:
             seed=self.seed,
         )
 
-    def fit_confidence(self, ensemble: Ensemble) -> ConfidenceModel:
+    def fit_confidence(self, ensemble: UEC) -> ConfidenceModel:
         """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
         views = corpus_views(
-            self.relevant, len(self.corpus[0]), unanswerable=_UNANSWERABLE, seed=self.seed + 1
+            self.relevant,
+            len(self.corpus[0]),
+            sizes=_CORPUS_SIZES,
+            unanswerable=_UNANSWERABLE,
+            seed=self.seed + 1,
         )
         return fit_confidence([self._asked(view, ensemble) for view in views])
 
-    def _asked(self, view: CorpusView, ensemble: Ensemble) -> FitView:
+    def _asked(self, view: CorpusView, ensemble: UEC) -> FitView:
         queries = [part[view.queries] for part in self.queries]
         corpus = [part[view.passages] for part in self.corpus]
-        pi = ensemble.coefficients(queries, "query", cosines(queries, corpus))
+        if ensemble.gate is None:
+            pi = ensemble.coefficients(queries, "query")
+        else:
+            pi = ensemble.weigh(ensemble.gate, queries, cosines(queries, corpus))
         passages = ensemble.combine(corpus, ensemble.coefficients(corpus, "passage"))
         mu, sigma2 = moments(ensemble.combine(queries, pi), passages)
         return FitView(ensemble.logits(mu, pi), ensemble.logit_variance(sigma2), view.relevant)

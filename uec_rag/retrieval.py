@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from uec_rag.asking import ask
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.encoders.base import check_texts
-from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.evidence import EvidenceGate
+from uec_rag.gaussian import Gaussian
 from uec_rag.judging import judge
 from uec_rag.results import SearchResult, joined
 from uec_rag.stores.base import Filter, Passage, Store
@@ -63,6 +65,11 @@ class Retriever:
 
     def __repr__(self) -> str:
         return f"Retriever({len(self)} passages, {self.uec!r})"
+
+    @property
+    def gate(self) -> EvidenceGate | None:
+        """What turns the corpus's evidence into coefficients: the fitted ensemble's."""
+        return self.uec.gate
 
     @property
     def confidence_model(self) -> ConfidenceModel | None:
@@ -221,15 +228,9 @@ class Retriever:
         self, store: Store, queries: list[str], parts: list[Gaussian], k: int
     ) -> SearchResult:
         uec = self.uec
-        own = _own_similarities(uec, store, parts) if uec.asks_the_corpus and len(store) else None
-        pi = uec.coefficients(parts, "query", own)
-        query = uec.combine(parts, pi)
-        if own is None:
-            similarities = store.similarities([query.mean])[0]
-        else:
-            similarities = np.einsum("knm,nk->nm", np.stack(own), pi * uec.weights)
-        found = store.search(query, k, beta=uec.beta, mu=similarities)
-        judged = judge(uec, self.confidence_model, store, parts, pi, similarities, found)
+        asked = ask(uec, self.gate, store, parts)
+        found = store.search(asked.query, k, beta=uec.beta, mu=asked.similarities)
+        judged = judge(uec, self.confidence_model, store, asked, found)
         return SearchResult(
             queries=queries,
             passages=found.passages,
@@ -237,7 +238,7 @@ class Retriever:
             mu=found.mu,
             sigma2=found.sigma2,
             relevance=judged.relevance,
-            coefficients=pi,
+            coefficients=asked.coefficients,
             confidence=judged.confidence,
             decisions=judged.decisions,
             exact=found.exact,
@@ -364,11 +365,3 @@ def _mappings(metadatas: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 f"metadatas[{index}]: expected a mapping, got {type(metadata).__name__}."
             )
     return [dict(metadata or {}) for metadata in given]
-
-
-def _own_similarities(uec: UEC, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:
-    """Each encoder's cosines of the queries to the corpus, shape (n, N)."""
-    # The store keeps sqrt(w_k / K) z_k of a passage, see `convolution.direct_sum`.
-    scales = np.sqrt(uec.weights / len(parts))
-    products = store.similarities([part.mean for part in parts])
-    return [product / scale for product, scale in zip(products, scales, strict=True)]

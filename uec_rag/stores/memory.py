@@ -211,6 +211,8 @@ class MemoryStore:
         state = self._state
         if not state.rows:  # of no dimension yet
             return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
+        if not state.count:
+            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
         mean, live = state.mean[: state.rows], state.live
         if live is not None and len(live) < state.rows * _COPY_BELOW:
             mean, live = mean[live], None
