@@ -91,7 +91,7 @@ def list_candidates(found):
     return "(no chat model, so the candidates) Which one do you mean: " + ", ".join(sources) + "?"
 
 
-def build_retriever(encoders=EMBEDDED, passages: int = 1000, pairs: int = 200) -> UECRetriever:
+def build_retriever(encoders=EMBEDDED, passages: int = 600, pairs: int = 200) -> UECRetriever:
     """Index the documentation, under an ensemble fitted on pairs taken from it."""
     documents = gather_corpus(passages)
     corpus = passages_of(documents)

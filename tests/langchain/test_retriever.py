@@ -94,10 +94,12 @@ class TestHowMany:
     def test_all_there_are_where_k_is_more(self, retriever):
         assert len(retriever.invoke(QUERY, k=1000)) == len(TEXTS)
 
-    def test_k_documents_even_where_the_decision_is_to_abstain(self, store):
-        found = UECRetriever.from_store(store, k=5).invoke("zzz yyy xxx")
-        assert len(found) == 5
-        assert {document.metadata["uec_decision"] for document in found} == {"abstain"}
+    def test_k_documents_even_where_the_decision_is_to_abstain(self, fitted):
+        retriever = UECRetriever.from_texts(list(dict.fromkeys(passages(300))), fitted, k=5)
+        answers = [retriever.invoke(f"unknown{i} words{i}") for i in range(20)]
+        decisions = {document.metadata["uec_decision"] for found in answers for document in found}
+        assert "abstain" in decisions
+        assert {len(found) for found in answers} == {5}
 
     def test_a_bad_k_at_call_is_refused(self, retriever):
         with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
