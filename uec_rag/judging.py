@@ -51,7 +51,7 @@ def judge(
     asked : Asked
     found : Found
     """
-    if not found.scores.shape[1]:
+    if not found.scores.size:
         return _unjudged(found, Decision("abstain", "nothing was found"))
     if model is None:
         reason = "nothing is known of how far to trust it: fit the ensemble or calibrate"
