@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
@@ -6,7 +8,9 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from pydantic import ValidationError
 
 from tests.helpers import passages
+from uec_rag.confidence import Decision
 from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
+from uec_rag.retrieval import Retriever
 
 TEXTS = list(dict.fromkeys(passages(30)))
 QUERY = "bafima degopi lumane"
@@ -21,6 +25,14 @@ def store(fitted):
 @pytest.fixture
 def retriever(store):
     return UECRetriever.from_store(store)
+
+
+class Abstaining(Retriever):
+    """Never sure enough."""
+
+    def search(self, queries, k=10, *, filter=None):
+        result = super().search(queries, k, filter=filter)
+        return replace(result, decisions=[Decision("abstain", "never sure")] * len(queries))
 
 
 class TestMaking:
@@ -95,11 +107,10 @@ class TestHowMany:
         assert len(retriever.invoke(QUERY, k=1000)) == len(TEXTS)
 
     def test_k_documents_even_where_the_decision_is_to_abstain(self, fitted):
-        retriever = UECRetriever.from_texts(list(dict.fromkeys(passages(300))), fitted, k=5)
-        answers = [retriever.invoke(f"unknown{i} words{i}") for i in range(20)]
-        decisions = {document.metadata["uec_decision"] for found in answers for document in found}
-        assert "abstain" in decisions
-        assert {len(found) for found in answers} == {5}
+        store = UECVectorStore(Abstaining(fitted))
+        store.add_texts(TEXTS)
+        found = UECRetriever.from_store(store, k=5).invoke(QUERY)
+        assert [document.metadata["uec_decision"] for document in found] == ["abstain"] * 5
 
     def test_a_bad_k_at_call_is_refused(self, retriever):
         with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
