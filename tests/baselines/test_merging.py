@@ -1,5 +1,3 @@
-import string
-
 import numpy as np
 import pytest
 import torch
@@ -8,37 +6,6 @@ from uec_rag import UEC
 from uec_rag.baselines.merging import EmbeddingArithmetic, merge, task_arithmetic
 
 TEXTS = ["a cat", "the dog sat on the mat", "what is a cat?"]
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    """Factory: a SentenceTransformer around a random BERT of one tokenizer, per seed and width."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "dog"]
-    letters = [*string.ascii_lowercase, "?", *(f"##{letter}" for letter in string.ascii_lowercase)]
-
-    def build(seed, width=8, layers=2):
-        folder = tmp_path_factory.mktemp("bert")
-        (folder / "vocab.txt").write_text("\n".join([*words, *letters]))
-        torch.manual_seed(seed)
-        config = BertConfig(
-            vocab_size=len(words) + len(letters),
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=2,
-            intermediate_size=12,
-            max_position_embeddings=32,
-            initializer_range=0.5,
-        )
-        BertModel(config).save_pretrained(folder)
-        BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
-        modules = [Transformer(str(folder)), Pooling(width, "mean")]
-        return SentenceTransformer(modules=modules, device="cpu")
-
-    return build
 
 
 def weight_of(model):

@@ -1,0 +1,291 @@
+"""How many layers, and how much data, a Laplace posterior needs (the paper's ablations of both).
+
+Laplace posteriors with a diagonal GGN over the last 1, 2, 4 and 6 linear layers of a transformer,
+fitted by laplace-torch on all, a half, a tenth, a hundredth or none of the pairs, and what their
+predictive says of other pairs. The GGN of a layer does not depend on which others are included, nor
+that of the first pairs on the later ones: one pass over the pairs serves every combination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.encoders import SentenceTransformerEncoder
+from uec_rag.environment import missing_extra, shield_from_broken_torchvision
+from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll, variance_scale
+
+if TYPE_CHECKING:
+    from laplace import DiagLaplace
+    from torch import Tensor
+    from torch.utils.data import DataLoader
+
+    from uec_rag.baselines.pair_gradients import PairLogits
+
+LabelledTexts = Sequence[tuple[str, str, int]]
+Floats = NDArray[np.float64]
+
+COUNTS = (1, 2, 4, 6)
+FRACTIONS = (1.0, 0.5, 0.1, 0.01, 0.0)
+_PROBIT = np.pi / 8
+_DAMPING = np.logspace(-3, 3, 7)  # prior precision over the mean of the whole GGN
+
+
+@dataclass(frozen=True, eq=False)
+class LayerResult:
+    """Predictions of one posterior on the test pairs.
+
+    Attributes
+    ----------
+    layers : int
+        Linear layers with a posterior, counted from the output.
+    fraction : float
+        Of the fitting pairs; at 0 the posterior is the prior.
+    pairs : int
+        How many pairs that is.
+    prior_precision, scale : float
+        As chosen on the tuning pairs.
+    labels : array, shape (n,)
+    probability : array, shape (n,)
+        P(answer) with the variance, by the probit approximation.
+    deterministic : array, shape (n,)
+        P(answer) without it, at the same slope and an intercept of its own.
+    variance : array, shape (n,)
+        Of the similarity.
+    """
+
+    layers: int
+    fraction: float
+    pairs: int
+    prior_precision: float
+    scale: float
+    labels: Floats
+    probability: Floats
+    deterministic: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Cosines, labels and unit-scale variances (fractions, layers, dampings, n) of some pairs."""
+
+    similarity: Floats
+    labels: Floats
+    variance: Floats
+
+
+def layer_ablation(
+    encoder: SentenceTransformerEncoder,
+    fit: LabelledTexts,
+    tune: LabelledTexts,
+    test: LabelledTexts,
+    *,
+    counts: Sequence[int] = COUNTS,
+    fractions: Sequence[float] = FRACTIONS,
+    batch_size: int = 16,
+) -> list[LayerResult]:
+    """Fit posteriors over the last layers on parts of the data, and predict other pairs.
+
+    Prior precision and scale of each are chosen on the tuning pairs as `fit_posterior` chooses
+    them.
+
+    Parameters
+    ----------
+    encoder : SentenceTransformerEncoder
+        Its weights stay as they are.
+    fit, tune, test : sequences of (query, passage, label)
+        The smaller fractions are the first of the fitting pairs: shuffle them.
+    counts : sequence of int
+        Numbers of layers.
+    fractions : sequence of float
+        Parts of the fitting pairs, from 0 to 1.
+    batch_size : int
+
+    Returns
+    -------
+    list of LayerResult
+        One per count and fraction, in that order.
+
+    Raises
+    ------
+    ValueError
+        If a part of the data lacks one of the labels, a fraction is out of range, or the model has
+        too few layers.
+    ImportError
+        If laplace-torch is not installed.
+    """
+    for name, pairs in (("fit", fit), ("tune", tune), ("test", test)):
+        if {label for _, _, label in pairs} != {0, 1}:
+            raise ValueError(f"{name}: expected pairs of both labels, 0 and 1.")
+    if not all(0 <= fraction <= 1 for fraction in fractions):
+        raise ValueError(f"fractions: expected numbers from 0 to 1, got {list(fractions)}.")
+    shield_from_broken_torchvision()
+    try:
+        import laplace  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ImportError(missing_extra("laplace-torch", "fit")) from error
+    from uec_rag.baselines.pair_gradients import PairLogits, last_linear_layers, only_trainable
+
+    similarity = _similarity(encoder, fit)
+    slope, intercept = bernoulli_map(similarity, _labels(fit))
+    layers = last_linear_layers(encoder.model, max(counts))
+    sizes = [round(fraction * len(fit)) for fraction in fractions]
+    with only_trainable(encoder.model, layers):
+        model = PairLogits(encoder, layers, slope, intercept)
+        curvatures = _curvatures(model, fit, sizes, batch_size)
+        unit = max(1e-12, *(float(curvature.mean()) for curvature in curvatures))
+        precisions = unit * _DAMPING
+        tuning, testing = (
+            _Pairs(
+                _similarity(encoder, pairs),
+                _labels(pairs),
+                _variances(model, pairs, curvatures, precisions, batch_size) / slope**2,
+            )
+            for pairs in (tune, test)
+        )
+    return [
+        _predict(tuning, testing, count, index, fraction, sizes[index], precisions, slope)
+        for count in counts
+        for index, fraction in enumerate(fractions)
+    ]
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """What laplace-torch asks of a data loader: batches, and a data set with a length."""
+
+    labels: Floats
+    start: int
+    stop: int
+    size: int
+
+    @property
+    def dataset(self) -> range:
+        return range(self.start, self.stop)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        import torch
+
+        for start in range(self.start, self.stop, self.size):
+            rows = torch.arange(start, min(start + self.size, self.stop))
+            yield rows[:, None].expand(-1, 2), torch.from_numpy(self.labels)[rows]
+
+
+def _curvatures(
+    model: PairLogits, fit: LabelledTexts, sizes: Sequence[int], batch_size: int
+) -> list[Tensor]:
+    """Diagonal GGN of all layers over the first pairs, for each number of pairs."""
+    from laplace import Laplace
+
+    from uec_rag.baselines.pair_gradients import PairGradientGGN
+
+    model.queries, model.passages = [pair[0] for pair in fit], [pair[1] for pair in fit]
+    posterior = cast(
+        "DiagLaplace",
+        Laplace(
+            model,
+            "classification",
+            subset_of_weights="all",
+            hessian_structure="diag",
+            backend=PairGradientGGN,
+        ),
+    )
+    labels, done = _labels(fit), 0
+    found: dict[int, Tensor] = {0: posterior.H.clone()}
+    for size in sorted(set(sizes) - {0}):
+        part = _Batches(labels, done, size, batch_size)
+        posterior.fit(cast("DataLoader[Any]", part), override=done == 0)
+        found[size], done = posterior.H.clone(), size
+    return [found[size] for size in sizes]
+
+
+def _variances(
+    model: PairLogits,
+    pairs: LabelledTexts,
+    curvatures: Sequence[Tensor],
+    precisions: Floats,
+    batch_size: int,
+) -> Floats:
+    """Linearised variance of each logit, ``sum_j g_j^2 / (H_j + delta)``, layer by layer.
+
+    Returns
+    -------
+    array, shape (curvatures, layers, precisions, n)
+    """
+    import torch
+
+    model.queries, model.passages = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    sizes = [layer.weight.numel() for layer in model.layers]
+    parts = [torch.split(curvature, sizes) for curvature in curvatures]
+    posteriors = [
+        torch.stack([1 / (h[index] + float(delta)) for h in parts for delta in precisions])
+        for index in range(len(sizes))
+    ]
+    blocks = []
+    for rows, _ in _Batches(_labels(pairs), 0, len(pairs), batch_size):
+        _, gradients = model.gradients(rows)
+        layers = [s @ g.square().T for s, g in zip(posteriors, gradients, strict=True)]
+        blocks.append(torch.stack(layers))
+    variances: Floats = torch.cat(blocks, dim=-1).double().numpy()
+    shape = (len(sizes), len(curvatures), len(precisions), len(pairs))
+    return variances.reshape(shape).transpose(1, 0, 2, 3)
+
+
+def _predict(
+    tune: _Pairs,
+    test: _Pairs,
+    layers: int,
+    index: int,
+    fraction: float,
+    pairs: int,
+    precisions: Floats,
+    slope: float,
+) -> LayerResult:
+    """Choose prior precision and scale on the tuning pairs, predict the test pairs.
+
+    Of the precisions within one standard error of the best the smallest, as `fit_posterior` has it:
+    the posterior that owes the most to the data, among those the data do not contradict.
+    """
+    single = tune.variance[index, :layers].sum(axis=0)
+    trials = []
+    for number, variance in enumerate(single):
+        scale, intercept = variance_scale(
+            tune.similarity, variance, np.zeros_like(variance), tune.labels, slope
+        )
+        nll = predictive_nll(tune.similarity, scale * variance, tune.labels, slope, intercept)
+        trials.append((nll, number, scale, intercept))
+    best = min((nll for nll, *_ in trials), key=lambda nll: float(nll.mean()))
+    limit = best.mean() + best.std() / np.sqrt(len(best))
+    _, number, scale, intercept = next(trial for trial in trials if trial[0].mean() <= limit)
+    variance = scale * test.variance[index, :layers, number].sum(axis=0)
+    _, free = bernoulli_map(tune.similarity, tune.labels, slope)
+    return LayerResult(
+        layers,
+        fraction,
+        pairs,
+        float(precisions[number]),
+        scale,
+        test.labels,
+        _probability(slope * test.similarity + intercept, slope**2 * variance),
+        _probability(slope * test.similarity + free, np.zeros_like(variance)),
+        variance,
+    )
+
+
+def _probability(logit: Floats, variance: Floats) -> Floats:
+    return 0.5 * (1 + np.tanh(logit / np.sqrt(1 + _PROBIT * variance) / 2))
+
+
+def _labels(pairs: LabelledTexts) -> Floats:
+    return np.array([label for _, _, label in pairs], dtype=np.float64)
+
+
+def _similarity(encoder: SentenceTransformerEncoder, pairs: LabelledTexts) -> Floats:
+    queries = encoder.encode([query for query, _, _ in pairs], "query").embedding
+    passages = encoder.encode([passage for _, passage, _ in pairs], "passage").embedding
+    cosine: Floats = np.einsum("nd,nd->n", queries, passages).astype(np.float64)
+    return cosine
