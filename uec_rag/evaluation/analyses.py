@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import combinations
 
+import numpy as np
+
+from uec_rag.baselines.subspace import subspace_overlap
+from uec_rag.baselines.theory import Scaling, theorem_1, theorem_2
+from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
 from uec_rag.ensemble import UEC
 from uec_rag.evaluation.ablation import ablation, sensitivity
-from uec_rag.evaluation.calibration import PairTask, calibrate, pair_task, posterior_variants
+from uec_rag.evaluation.calibration import (
+    PairTask,
+    calibrate,
+    measure_probabilities,
+    pair_task,
+    posterior_variants,
+)
 from uec_rag.evaluation.collections import Collection
 from uec_rag.evaluation.groups import LANGUAGES, Group
-from uec_rag.evaluation.overlap import canonical_correlation
 from uec_rag.evaluation.results import Json
 from uec_rag.evaluation.similarities import compare_similarities, search_times
-from uec_rag.evaluation.systems import Ensemble
+from uec_rag.evaluation.systems import Ensemble, NotApplicable
 from uec_rag.evaluation.tasks import Retrieval
 
 _OVERLAP_TEXTS = 4000
+_LAYER_PAIRS = 80  # each costs a backward pass through the model
 
 
 def analyses(groups: Sequence[Group]) -> dict[str, Callable[[], Json]]:
@@ -47,9 +59,11 @@ def analyses(groups: Sequence[Group]) -> dict[str, Callable[[], Json]]:
         found |= {
             "calibration": lambda: _calibration(main),
             "posterior variants": lambda: _variants(main),
+            "layers": lambda: _layers(main),
         }
     for group in groups:
-        found[f"overlap of {group.name}"] = lambda group=group: _overlap(group)  # type: ignore[misc]
+        found[f"overlap of {group.name}"] = partial(_overlap, group)
+    found["theory"] = _theory
     return found
 
 
@@ -118,8 +132,49 @@ def _variants(group: Group) -> Json:
     return {"encoder": group.lineup.encoders[0].name, "rows": [asdict(row) for row in rows]}
 
 
-def _pair_tasks(group: Group) -> tuple[PairTask, PairTask]:
-    return pair_task(group.lineup.pairs), pair_task(group.plan.proxy)
+def _pair_tasks(group: Group, limit: int | None = None) -> tuple[PairTask, PairTask]:
+    order = np.random.default_rng(0).permutation(len(group.lineup.pairs))
+    fit = [group.lineup.pairs[index] for index in order]
+    return pair_task(fit[:limit]), pair_task(group.plan.proxy[:limit])
+
+
+def _layers(group: Group) -> Json:
+    """Posteriors over the last 1, 2, 4 and 6 layers of the first encoder with weights at hand."""
+    from uec_rag.baselines.layers import layer_ablation
+
+    specs = [encoder.spec for encoder in group.lineup.encoders]
+    loaded = (load_encoder(spec) for spec in specs if spec is not None)
+    encoder = next((e for e in loaded if isinstance(e, SentenceTransformerEncoder)), None)
+    if encoder is None:
+        raise NotApplicable("needs a transformer with its weights at hand, which no encoder is")
+    fit, test = _pair_tasks(group, _LAYER_PAIRS)
+    fitting, tuning = fit.split()
+    found = layer_ablation(encoder, fitting.triples(), tuning.triples(), test.triples())
+    return {
+        "encoder": encoder.name,
+        "rows": [
+            {
+                "layers": row.layers,
+                "pairs": row.pairs,
+                "fraction": row.fraction,
+                **measure_probabilities(row.probability, row.labels),
+                "ece_deterministic": measure_probabilities(row.deterministic, row.labels)["ece"],
+            }
+            for row in found
+        ],
+    }
+
+
+def _theory() -> Json:
+    return {
+        name: [_scaling(regime) for regime in theorem()]
+        for name, theorem in (("theorem 1", theorem_1), ("theorem 2", theorem_2))
+    }
+
+
+def _scaling(found: Scaling) -> Json:
+    row = asdict(found)
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in row.items()}
 
 
 def _overlap(group: Group) -> Json:
@@ -128,7 +183,7 @@ def _overlap(group: Group) -> Json:
     return {
         "texts": len(texts),
         "rows": [
-            {"pair": [first, second], **asdict(canonical_correlation(x, y))}
+            {"pair": [first, second], **asdict(subspace_overlap(x, y))}
             for (first, x), (second, y) in combinations(embedded, 2)
         ],
     }

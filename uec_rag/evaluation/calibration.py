@@ -69,6 +69,22 @@ class PairTask:
     passages: list[str]
     labels: FloatArray
 
+    def triples(self) -> list[tuple[str, str, int]]:
+        """(query, passage, label) of every pair, shuffled."""
+        order = np.random.default_rng(0).permutation(len(self.labels))
+        return [(self.queries[i], self.passages[i], int(self.labels[i])) for i in order]
+
+    def split(self) -> tuple[PairTask, PairTask]:
+        """Two thirds of the pairs and the rest, positives and negatives alike."""
+        third = np.arange(len(self.labels)) % 3 == 0
+        return self._some(~third), self._some(third)
+
+    def _some(self, rows: NDArray[np.bool_]) -> PairTask:
+        chosen = np.flatnonzero(rows)
+        return PairTask(
+            [self.queries[i] for i in chosen], [self.passages[i] for i in chosen], self.labels[rows]
+        )
+
 
 def pair_task(pairs: Sequence[tuple[str, str]], seed: int = 0) -> PairTask:
     """Add a random other passage to each query of some positive pairs.
@@ -115,14 +131,21 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
     p, p_plain = _sigmoid(probabilistic), _sigmoid(plain)
     return Calibration(
         name,
-        accuracy=float(((p > 0.5) == (test.labels > 0.5)).mean()),
-        ece=_ece(p, test.labels),
+        **measure_probabilities(p, test.labels),
         nll=_nll(probabilistic, test.labels),
         ece_deterministic=_ece(p_plain, test.labels),
         nll_deterministic=_nll(plain, test.labels),
         reliability=_reliability(p, test.labels),
         seconds=0.0 if uec.report is None else uec.report.fitting_seconds,
     )
+
+
+def measure_probabilities(p: NDArray[np.float64], labels: NDArray[np.floating]) -> dict[str, float]:
+    """Accuracy and expected calibration error of P(answer) against labels, shape (n,) each."""
+    return {
+        "accuracy": float(((p > 0.5) == (labels > 0.5)).mean()),
+        "ece": _ece(p, labels),
+    }
 
 
 def posterior_variants(
@@ -193,7 +216,7 @@ def _nll(logit: _Floats, labels: FloatArray) -> float:
     return float((np.logaddexp(0, logit) - labels * logit).mean())
 
 
-def _ece(p: _Floats, labels: FloatArray) -> float:
+def _ece(p: _Floats, labels: NDArray[np.floating]) -> float:
     """Expected calibration error of the predicted class, by torchmetrics."""
     import torch
     from torchmetrics.functional.classification import multiclass_calibration_error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import permutations
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.baselines.fusion import Fusion, best_fusion
+from uec_rag.baselines.grove import Grove, Means
 from uec_rag.baselines.merging import ALPHAS, embedding_arithmetic, merge, task_arithmetic
 from uec_rag.baselines.weighting import (
     Relevance,
@@ -23,7 +24,15 @@ from uec_rag.baselines.weighting import (
 from uec_rag.encoders import Encoder, load_encoder
 from uec_rag.ensemble import UEC
 from uec_rag.evaluation.ablation import variation
-from uec_rag.evaluation.systems import Ensemble, Entry, Fused, System, Vectors
+from uec_rag.evaluation.systems import (
+    Ensemble,
+    Entry,
+    Fused,
+    NotApplicable,
+    Probabilistic,
+    System,
+    Vectors,
+)
 from uec_rag.gaussian import FloatArray
 from uec_rag.laplace.pairs import check_pairs
 
@@ -103,8 +112,10 @@ class Lineup:
             Entry(encoder.name, INDIVIDUAL, partial(self.member, k))
             for k, encoder in enumerate(self.encoders)
         ]
-        return [
+        entries = [
             *members,
+            Entry("GroVE", INDIVIDUAL, partial(self.grove, "process")),
+            Entry("GroVE, frozen means", INDIVIDUAL, partial(self.grove, "frozen")),
             Entry("Borda", FUSION, lambda: self.fused("Borda", Fusion("Borda", depth=100))),
             Entry("RRF", FUSION, lambda: self.fused("RRF", Fusion("RRF", depth=100))),
             Entry("best fusion", FUSION, self.best_fused),
@@ -121,6 +132,8 @@ class Lineup:
             Entry("UEC.paper", OURS, lambda: Ensemble("UEC.paper", OURS, self.paper())),
             Entry("UEC", OURS, lambda: Ensemble("UEC", OURS, self.fitted(), calibrated=True)),
         ]
+        # A task asks for the system anew; what is fitted or loaded once serves all of them.
+        return [replace(entry, build=cache(entry.build)) for entry in entries]
 
     def ensembles(self) -> dict[str, UEC]:
         """The systems that are a UEC of one kind or another: what mteb's protocol can hold."""
@@ -140,6 +153,13 @@ class Lineup:
         """One encoder alone: cosine, and the variance of its own posterior."""
         alone = variation(self.fitted(), encoders=[k], beta=0.0)
         return Ensemble(self.encoders[k].name, INDIVIDUAL, alone)
+
+    def grove(self, means: Means) -> System:
+        """GroVE on the encoder that is best on the fitting queries."""
+        data = self._tuning()
+        quality = [float(data.relevance.ndcg(s).mean()) for s in data.similarities]
+        best = self.encoders[int(np.argmax(quality))]
+        return Probabilistic("GroVE", INDIVIDUAL, Grove(best, means=means).fit(self.pairs).embed)
 
     def members(self) -> list[System]:
         """All encoders, each alone."""
@@ -218,7 +238,7 @@ class Lineup:
         specs = [encoder.spec for encoder in self.encoders]
         for encoder, spec in zip(self.encoders, specs, strict=True):
             if spec is None or spec.startswith("pypi:"):
-                raise ValueError(
+                raise NotApplicable(
                     f"merging needs models with their weights at hand; {encoder.name} is not"
                 )
         return [
@@ -248,7 +268,7 @@ class Lineup:
 
     def _recipes(self) -> list[_Recipe]:
         if len(self.encoders) < 3:
-            raise ValueError(
+            raise NotApplicable(
                 f"task arithmetic combines three encoders, A + alpha (B - C); got "
                 f"{len(self.encoders)}"
             )

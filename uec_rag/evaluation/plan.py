@@ -99,7 +99,7 @@ class Limits:
     language_pairs: int = 170
     proxy_pairs: int = 400
     language_queries: int = 100
-    language_fit: int = 200
+    language_fit: int = 120
 
 
 @dataclass(frozen=True)

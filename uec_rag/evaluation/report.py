@@ -64,7 +64,7 @@ larger models and its full data: compare differences between systems, not levels
   T 1.5), "UEC" has ours; neither is tuned on anything that is reported.
 - "merged" systems are models of their own, which embed every text anew: they are measured on a few
   small sets. "merged, TA" takes the first member for the common base, which is not published.
-- A dash means not measured; a failure is listed below its table.
+- A dash means not measured; failures, and systems that do not apply, are listed below a table.
 """
 
 
@@ -199,4 +199,4 @@ def _grid(
 
 
 def _failed(grid: dict[str, dict[str, Cell]]) -> str:
-    return "\n".join(f"- failed: {line}" for line in failures(grid))
+    return "\n".join(failures(grid))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.progress import Progress
@@ -13,7 +14,7 @@ from uec_rag.evaluation.analyses import analyses
 from uec_rag.evaluation.groups import Group
 from uec_rag.evaluation.report import write_report
 from uec_rag.evaluation.results import Json, Results
-from uec_rag.evaluation.systems import Entry
+from uec_rag.evaluation.systems import Entry, NotApplicable
 from uec_rag.evaluation.tasks import Task, evaluate
 
 _AT_ONCE = 128  # texts between two steps of the progress bar
@@ -98,16 +99,17 @@ def _embed_ahead(group: Group, progress: Progress) -> None:
 
 def _jobs(groups: Sequence[Group]) -> Iterator[_Job]:
     for group in groups:
+        entries = group.lineup.entries()
         for task in group.plan.tasks:
-            for entry in group.lineup.entries():
+            for entry in entries:
                 if task.small or not entry.costly:
                     yield _Job(
                         (group.name, task.kind, task.name, entry.name),
                         f"{entry.name} on {task.name}",
-                        lambda task=task, entry=entry: _measure(task, entry),  # type: ignore[misc]  # mypy cannot type defaults
+                        partial(_measure, task, entry),
                     )
     for name, work in analyses(groups).items():
-        yield _Job(("analysis", name), name, lambda work=work: _guarded(work))  # type: ignore[misc]
+        yield _Job(("analysis", name), name, partial(_guarded, work))
 
 
 def _measure(task: Task, entry: Entry) -> Json:
@@ -123,6 +125,8 @@ def _guarded(work: Callable[[], Json]) -> Json:
     start = time.perf_counter()
     try:
         value = work()
+    except NotApplicable as error:
+        value = {"not_applicable": str(error)}
     except Exception as error:
         text = " ".join(str(error).split())
         value = {"error": f"{type(error).__name__}: {text}"}

@@ -16,6 +16,10 @@ from uec_rag.results import SearchResult
 from uec_rag.retrieval import Retriever
 
 
+class NotApplicable(TypeError):
+    """What is asked of a system is not what it does; not a failure."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """What a system found for n queries.
@@ -53,7 +57,7 @@ class System(ABC):
 
     @abstractmethod
     def embed(self, texts: Sequence[str], role: Role) -> Gaussian:
-        """Embed texts; TypeError where a system has no embeddings, as rank fusion."""
+        """Embed texts; `NotApplicable` where a system has no embeddings, as rank fusion."""
 
     def pair_moments(
         self, first: Sequence[str], second: Sequence[str]
@@ -178,6 +182,33 @@ class Vectors(System):
         return cosines
 
 
+class Probabilistic(System):
+    """Gaussians out of any function, compared by s_hat.
+
+    Parameters
+    ----------
+    name, family : str
+    gaussians : callable(texts, role) -> Gaussian
+    """
+
+    def __init__(
+        self, name: str, family: str, gaussians: Callable[[Sequence[str], Role], Gaussian]
+    ) -> None:
+        self.name, self.family, self.gaussians = name, family, gaussians
+
+    def embed(self, texts: Sequence[str], role: Role) -> Gaussian:
+        """Gaussians of the function."""
+        return self.gaussians(texts, role)
+
+    def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
+        """s_hat with beta 1."""
+        return similarity.score(self.embed(queries, "query"), self.embed(passages, "passage"))
+
+    def pair_scores(self, first: Sequence[str], second: Sequence[str]) -> FloatArray:
+        """s_hat of each pair."""
+        return similarity.probit(*self.pair_moments(first, second))
+
+
 class Fused(System):
     """Rank fusion of the members' score matrices; there are no embeddings to speak of.
 
@@ -199,7 +230,7 @@ class Fused(System):
 
     def embed(self, texts: Sequence[str], role: Role) -> Gaussian:
         """Refuse."""
-        raise TypeError("rank fusion has no embeddings; it ranks passages for a query")
+        raise NotApplicable("rank fusion has no embeddings; it only ranks")
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """Fused scores."""
@@ -209,7 +240,7 @@ class Fused(System):
         self, first: Sequence[str], second: Sequence[str]
     ) -> tuple[FloatArray, FloatArray]:
         """Refuse."""
-        raise TypeError("rank fusion scores no single pair; it ranks passages for a query")
+        raise NotApplicable("rank fusion has no score of a single pair; it only ranks")
 
 
 @dataclass(frozen=True)

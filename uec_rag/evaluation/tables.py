@@ -53,12 +53,15 @@ class Cell:
     metrics : dict
         Metric -> value, None where it is not a number. Empty where measuring failed.
     error : str
+    not_applicable : str
+        Why the system has no part in this task.
     chosen : str
         Which candidate the task chose.
     """
 
     metrics: Mapping[str, float | None]
     error: str = ""
+    not_applicable: str = ""
     chosen: str = ""
 
     @classmethod
@@ -68,6 +71,7 @@ class Cell:
         return cls(
             metrics if isinstance(metrics, dict) else {},
             str(result.get("error") or ""),
+            str(result.get("not_applicable") or ""),
             str(result.get("chosen") or ""),
         )
 
@@ -131,15 +135,19 @@ def averages(grid: Grid, systems: Sequence[str], metric: str) -> dict[str, float
 
 
 def failures(grid: Grid) -> list[str]:
-    """What failed, each error once, with the sets it failed on."""
+    """What failed or does not apply, each reason once, with the sets it concerns."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, cells in grid.items():
         for system, cell in cells.items():
             if cell.error:
-                found.setdefault((system, cell.error), []).append(name)
+                found.setdefault((system, f"failed: {cell.error}"), []).append(name)
+            if cell.not_applicable:
+                found.setdefault((system, f"not applicable: {cell.not_applicable}"), []).append(
+                    name
+                )
     return [
-        f"{system} ({'all sets' if len(names) == len(grid) else ', '.join(names)}): {error}"
-        for (system, error), names in found.items()
+        f"- {system} ({'all sets' if len(names) == len(grid) else ', '.join(names)}) {reason}"
+        for (system, reason), names in found.items()
     ]
 
 

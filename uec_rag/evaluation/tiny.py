@@ -57,7 +57,11 @@ def write_tiny(folder: Path, seed: int = 0) -> None:
         for care in [str(rng.choice(cares))]
     ]
     passages = [f"The {thing} {care} {when}." for _, thing, when, care in facts]
-    queries = [f"What about the {thing} {when}?" for _, thing, when, _ in facts]
+    # Half of the questions do not name the thing: some have to fail.
+    queries = [
+        f"What about the {thing} {when}?" if index % 2 else f"In the {subject}, what {care} {when}?"
+        for index, (subject, thing, when, care) in enumerate(facts)
+    ]
     order = rng.permutation(len(facts))
     fit, test = order[::2].tolist(), order[1::2].tolist()
     _write_collection(folder / FIT, passages, {queries[i]: {i: 1} for i in fit})
