@@ -53,7 +53,7 @@ async def test_a_question_is_encoded_once(counting, nodes, question):
 
 
 def test_the_index_finds_what_the_ensemble_finds_with_its_numbers(index, question):
-    result = index.vector_store.client.search([question], 3)
+    result = index.vector_store.retriever.search([question], 3)
     found = index.as_retriever(similarity_top_k=3).retrieve(question)
     assert [hit.node_id for hit in found] == result.ids[0]
     np.testing.assert_allclose([hit.score for hit in found], result.scores[0], rtol=1e-6)

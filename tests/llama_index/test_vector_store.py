@@ -57,7 +57,7 @@ def test_the_store_knows_the_variance_of_what_it_is_given_as_vectors(store, fitt
     other = UECVectorStore(fitted)
     vectors = UECEmbedding(uec=fitted).get_text_embedding_batch(texts)
     other.add([n.model_copy(update={"embedding": v}) for n, v in zip(nodes, vectors, strict=True)])
-    for index in (store.client, other.client):
+    for index in (store.retriever, other.retriever):
         gaussian = index.vectors(ids(nodes))
         expected = fitted.embed(texts, "passage")
         np.testing.assert_allclose(gaussian.mean, expected.mean, atol=1e-6)
@@ -115,7 +115,7 @@ def test_get_nodes_by_metadata(store, nodes):
 
 
 def test_a_question_finds_what_the_retriever_finds_with_the_same_numbers(store, question):
-    result = store.client.search([question], 3)
+    result = store.retriever.search([question], 3)
     found = ask(store, question)
     assert found.ids == result.ids[0] == ids(found.nodes)
     np.testing.assert_allclose(found.similarities, result.scores[0], rtol=1e-6)
@@ -135,7 +135,7 @@ def test_another_vector_is_searched_with_instead_of_the_question(store, fitted, 
     found = ask(store, question, query_embedding=vector)
     assert found.ids[0] == "n9"
     mean, zero = np.float32([vector]), np.zeros((1, 56), np.float32)
-    stored = store.client.vectors(found.ids)
+    stored = store.retriever.vectors(found.ids)
     np.testing.assert_allclose(
         [node.metadata["uec_sigma2"] for node in found.nodes],
         (stored.variance @ (mean**2 + zero).T)[:, 0],
@@ -160,7 +160,7 @@ def test_a_vector_of_another_model_alone_is_refused(store):
 
 
 def test_a_query_without_text_and_vector_is_refused(store):
-    with pytest.raises(ValueError, match="expected query_str or query_embedding, got neither"):
+    with pytest.raises(ValueError, match="query_str is empty and query_embedding None"):
         store.query(VectorStoreQuery())
 
 
@@ -296,7 +296,7 @@ def test_a_path_without_a_store_is_named(tmp_path, fitted):
 def test_a_store_over_an_index_shares_it(fitted, texts, question):
     retriever = Retriever(fitted)
     retriever.add(texts, [f"n{i}" for i in range(40)])
-    store = UECVectorStore.from_retriever(retriever)
-    assert store.client is retriever
+    store = UECVectorStore(retriever)
+    assert store.retriever is store.client is retriever
     assert store.uec is fitted
     assert ask(store, question).nodes[0].text == texts[3]

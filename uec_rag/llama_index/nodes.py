@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -44,7 +45,7 @@ def node_of(passage: Passage) -> BaseNode:
     """Return the node that a passage holds, or a text node of a passage that came without one."""
     if "_node_content" in passage.metadata:
         return metadata_dict_to_node(passage.metadata)
-    return TextNode(id_=passage.id, text=passage.text, metadata=dict(passage.metadata))
+    return TextNode(id_=passage.id, text=passage.text, metadata=copy.deepcopy(passage.metadata))
 
 
 def hits(found: SearchResult | Found, ranks: Sequence[int] | None = None) -> list[NodeWithScore]:

@@ -27,7 +27,7 @@ def check_query(uec: UEC, query: VectorStoreQuery) -> tuple[str, FloatArray | No
     text = query.query_str or ""
     if query.query_embedding is None:
         if not text:
-            raise ValueError("query: expected query_str or query_embedding, got neither.")
+            raise ValueError("query: query_str is empty and query_embedding None; give one.")
         return text, None
     vector = as_matrix([query.query_embedding], "query_embedding")
     if vector.shape[1] == uec.dimension:

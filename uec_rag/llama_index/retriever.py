@@ -201,7 +201,7 @@ class UECRetriever(BaseRetriever):
                 "StorageContext.from_defaults(vector_store=UECVectorStore(uec))."
             )
         kwargs.setdefault("object_map", index.as_retriever().object_map)
-        return cls(store.client, similarity_top_k, **kwargs)
+        return cls(store.retriever, similarity_top_k, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         texts = _texts(query_bundle)

@@ -56,8 +56,9 @@ class UECVectorStore(BasePydanticVectorStore):
 
     Parameters
     ----------
-    uec : UEC or LlamaIndex embedding
-        An embedding other than a `UECEmbedding` gives a plain vector search, variance 0.
+    uec : UEC, LlamaIndex embedding or Retriever
+        An embedding other than a `UECEmbedding` gives a plain vector search, variance 0. A
+        `uec_rag.retrieval.Retriever` is taken as it is, with the passages it holds.
 
     Raises
     ------
@@ -68,16 +69,9 @@ class UECVectorStore(BasePydanticVectorStore):
     stores_text: bool = True
     _retriever: Retriever = PrivateAttr()
 
-    def __init__(self, uec: UEC | BaseEmbedding) -> None:
+    def __init__(self, uec: UEC | BaseEmbedding | Retriever) -> None:
         super().__init__(stores_text=True)
-        self._retriever = Retriever(as_ensemble(uec))
-
-    @classmethod
-    def from_retriever(cls, retriever: Retriever) -> Self:
-        """Return a store over an index, which goes on to be shared with it."""
-        store = cls(retriever.uec)
-        store._retriever = retriever
-        return store
+        self._retriever = uec if isinstance(uec, Retriever) else Retriever(as_ensemble(uec))
 
     @classmethod
     def class_name(cls) -> str:
@@ -85,8 +79,13 @@ class UECVectorStore(BasePydanticVectorStore):
         return "UECVectorStore"
 
     @property
+    def retriever(self) -> Retriever:
+        """The index behind the store, which does the work."""
+        return self._retriever
+
+    @property
     def client(self) -> Retriever:
-        """The index behind the store."""
+        """The same, by the name it has in every LlamaIndex store."""
         return self._retriever
 
     @property
@@ -343,11 +342,11 @@ class UECVectorStore(BasePydanticVectorStore):
             If the folder is not a whole saved index, or `uec` is not the ensemble it was made with.
         """
         if fs is None or isinstance(fs, LocalFileSystem):
-            return cls.from_retriever(Retriever.load(persist_path, uec, encoders=encoders))
+            return cls(Retriever.load(persist_path, uec, encoders=encoders))
         with tempfile.TemporaryDirectory() as folder:
             fs.get(persist_path, str(Path(folder) / "index"), recursive=True)
             retriever = Retriever.load(Path(folder) / "index", uec, encoders=encoders)
-        return cls.from_retriever(retriever)
+        return cls(retriever)
 
     @classmethod
     def from_persist_dir(

@@ -1,0 +1,262 @@
+"""LangChain, LlamaIndex and no framework at all: one index, the same hits with the same numbers."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+
+from tests.helpers import LinearHead, bag_of_words, noise, pairs, passages
+from uec_rag import UEC, Retriever, langchain, llama_index
+
+TEXTS = list(dict.fromkeys(passages(40)))[:30]
+IDS = [f"p{i}" for i in range(len(TEXTS))]
+METADATAS = [{"lang": "de" if i % 3 else "en", "place": i} for i in range(len(TEXTS))]
+QUESTIONS = [
+    TEXTS[4],
+    " ".join(TEXTS[7].split()[:3]),
+    f"{TEXTS[1].split()[0]} {TEXTS[20].split()[1]}",
+    "fooba rabaz",
+]
+
+
+@dataclass
+class Hit:
+    id: str
+    text: str
+    score: float
+    metadata: dict[str, Any] = field(repr=False)
+
+
+class Plain:
+    """No framework."""
+
+    def __init__(self, uec, texts, ids, metadatas):
+        self.index = Retriever(uec)
+        self.index.add(texts, ids, metadatas)
+
+    def search(self, question, k=4, lang=None):
+        return self._hits(self.index.search([question], k, filter=lang and {"lang": lang}))
+
+    async def asearch(self, question, k=4):
+        return self._hits(await self.index.asearch([question], k))
+
+    @staticmethod
+    def _hits(result):
+        return [
+            Hit(p.id, p.text, float(score), p.metadata | result.metadata(0, rank))
+            for rank, (p, score) in enumerate(
+                zip(result.passages[0], result.scores[0], strict=True)
+            )
+        ]
+
+    def put(self, text, id_, metadata):
+        self.index.add([text], [id_], [metadata])
+
+    def remove(self, id_):
+        self.index.delete([id_])
+
+
+class LangChain:
+    def __init__(self, uec, texts, ids, metadatas):
+        self.retriever = langchain.UECRetriever.from_texts(texts, uec, metadatas, ids)
+
+    def search(self, question, k=4, lang=None):
+        where = lang and {"lang": lang}
+        return self._hits(self.retriever.invoke(question, k=k, filter=where))
+
+    async def asearch(self, question, k=4):
+        return self._hits(await self.retriever.ainvoke(question, k=k))
+
+    @staticmethod
+    def _hits(documents):
+        return [Hit(d.id, d.page_content, d.metadata["uec_score"], d.metadata) for d in documents]
+
+    def put(self, text, id_, metadata):
+        self.retriever.vectorstore.add_texts([text], [metadata], ids=[id_])
+
+    def remove(self, id_):
+        self.retriever.vectorstore.delete([id_])
+
+
+class LangChainStore(LangChain):
+    """The scores that the vector store itself gives."""
+
+    def search(self, question, k=4, lang=None):
+        store, where = self.retriever.vectorstore, lang and {"lang": lang}
+        found = store.similarity_search_with_score(question, k, where)
+        told = store.similarity_search_with_uncertainty(question, k, where)
+        return [
+            Hit(d.id, d.page_content, score, about.metadata)
+            for (d, score), about in zip(found, told, strict=True)
+        ]
+
+
+class LlamaIndex:
+    def __init__(self, uec, texts, ids, metadatas):
+        self.retriever = llama_index.UECRetriever.from_texts(texts, uec, metadatas, ids)
+
+    def search(self, question, k=4, lang=None):
+        self.retriever.similarity_top_k = k
+        self.retriever.filters = lang and self._filters(lang)
+        return self._hits(self.retriever.retrieve(question))
+
+    async def asearch(self, question, k=4):
+        self.retriever.similarity_top_k, self.retriever.filters = k, None
+        return self._hits(await self.retriever.aretrieve(question))
+
+    @staticmethod
+    def _filters(lang):
+        return MetadataFilters(filters=[MetadataFilter(key="lang", value=lang)])
+
+    @staticmethod
+    def _hits(nodes):
+        return [Hit(n.node_id, n.text, n.score, n.metadata) for n in nodes]
+
+    def put(self, text, id_, metadata):
+        self.retriever.retriever.add([text], [id_], [metadata])
+
+    def remove(self, id_):
+        self.retriever.retriever.delete([id_])
+
+
+class LlamaIndexIndex(LlamaIndex):
+    """Through LlamaIndex's own index, which embeds first and stores afterwards."""
+
+    def __init__(self, uec, texts, ids, metadatas):
+        self.index = VectorStoreIndex(
+            [self._node(*given) for given in zip(texts, ids, metadatas, strict=True)],
+            storage_context=StorageContext.from_defaults(
+                vector_store=llama_index.UECVectorStore(uec)
+            ),
+            embed_model=llama_index.UECEmbedding(uec=uec),
+        )
+
+    @staticmethod
+    def _node(text, id_, metadata):
+        return TextNode(
+            text=text, id_=id_, metadata=metadata, excluded_embed_metadata_keys=list(metadata)
+        )
+
+    def search(self, question, k=4, lang=None):
+        filters = lang and self._filters(lang)
+        found = self.index.as_retriever(similarity_top_k=k, filters=filters)
+        return self._hits(found.retrieve(question))
+
+    async def asearch(self, question, k=4):
+        return self._hits(await self.index.as_retriever(similarity_top_k=k).aretrieve(question))
+
+    def put(self, text, id_, metadata):
+        self.index.insert_nodes([self._node(text, id_, metadata)])
+
+    def remove(self, id_):
+        self.index.delete_nodes([id_])
+
+
+ADAPTERS = [LangChain, LangChainStore, LlamaIndex, LlamaIndexIndex]
+
+
+def make_ensemble(kind):
+    encoders = [bag_of_words(24, "small"), LinearHead(), noise]
+    if kind == "unfitted":
+        return UEC(encoders)
+    if kind == "paper":
+        return UEC.paper([bag_of_words(24, "a"), bag_of_words(24, "b", seed=1)]).fit(pairs(80))
+    return UEC(encoders).fit(pairs(80))
+
+
+@pytest.fixture(scope="module", params=["fitted", "paper", "unfitted"])
+def uec(request):
+    return make_ensemble(request.param)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make_ensemble("fitted")
+
+
+@pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.__name__)
+def adapter(request):
+    return request.param
+
+
+def agree(found, expected):
+    assert [hit.id for hit in found] == [hit.id for hit in expected]
+    assert [hit.text for hit in found] == [hit.text for hit in expected]
+    assert [hit.score for hit in found] == pytest.approx([h.score for h in expected], abs=1e-6)
+    for ours, theirs in zip(found, expected, strict=True):
+        for key, value in theirs.metadata.items():
+            if isinstance(value, float | dict):
+                value = pytest.approx(value, rel=1e-4, abs=1e-6)
+            assert ours.metadata[key] == value, key
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_same_is_found_with_the_same_numbers(uec, adapter, question):
+    expected = Plain(uec, TEXTS, IDS, METADATAS).search(question)
+    agree(adapter(uec, TEXTS, IDS, METADATAS).search(question), expected)
+    assert len(expected) == 4
+
+
+async def test_asynchronously_too_and_for_many_questions_at_once(uec, adapter):
+    plain, ours = (kind(uec, TEXTS, IDS, METADATAS) for kind in (Plain, adapter))
+    found = await asyncio.gather(*(ours.asearch(question) for question in QUESTIONS))
+    for question, hits in zip(QUESTIONS, found, strict=True):
+        agree(hits, plain.search(question))
+        agree(await plain.asearch(question), plain.search(question))
+
+
+def test_filters_leave_the_same(uec, adapter):
+    plain, ours = (kind(uec, TEXTS, IDS, METADATAS) for kind in (Plain, adapter))
+    for lang in ("de", "en"):
+        expected = plain.search(QUESTIONS[1], 6, lang)
+        assert {hit.metadata["lang"] for hit in expected} == {lang}
+        agree(ours.search(QUESTIONS[1], 6, lang), expected)
+
+
+@pytest.mark.parametrize("k", [1, 30, 100])
+def test_as_many_come_as_there_are_and_are_asked_for(fitted, adapter, k):
+    expected = Plain(fitted, TEXTS, IDS, METADATAS).search(QUESTIONS[0], k)
+    assert len(expected) == min(k, 30)
+    agree(adapter(fitted, TEXTS, IDS, METADATAS).search(QUESTIONS[0], k), expected)
+
+
+def test_what_was_replaced_and_removed_is_so_for_all(fitted, adapter):
+    indexes = [kind(fitted, TEXTS, IDS, METADATAS) for kind in (Plain, adapter)]
+    for index in indexes:
+        index.put("lumane bafima degopi", "p4", {"lang": "fr", "place": 4})
+        index.remove("p7")
+    for question in (*QUESTIONS, "lumane bafima degopi"):
+        expected, found = (index.search(question, 30) for index in indexes)
+        agree(found, expected)
+        assert "p7" not in {hit.id for hit in found}
+        assert {hit.text for hit in found if hit.id == "p4"} == {"lumane bafima degopi"}
+
+
+def test_in_an_empty_index_nothing_is_found(fitted, adapter):
+    assert adapter(fitted, [], [], []).search("lumane") == []
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_an_empty_question_is_refused_by_all(fitted, adapter, question):
+    for kind in (Plain, adapter):
+        with pytest.raises(ValueError, match="empty"):
+            kind(fitted, TEXTS, IDS, METADATAS).search(question)
+
+
+def test_an_id_that_comes_twice_is_refused_by_all(fitted, adapter):
+    for kind in (Plain, adapter):
+        with pytest.raises(ValueError, match=r"'p0' is given twice"):
+            kind(fitted, TEXTS[:2], ["p0", "p0"], METADATAS[:2])
+
+
+def test_no_hits_asked_for_is_refused_by_all(fitted, adapter):
+    for kind in (Plain, adapter):
+        with pytest.raises(ValueError, match=r"k: expected an integer >= 1, got 0"):
+            kind(fitted, TEXTS, IDS, METADATAS).search(QUESTIONS[0], 0)
