@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from llama_index.core.vector_stores.types import (
     FilterCondition,
@@ -74,9 +74,11 @@ def _group(filters: MetadataFilters) -> Predicate:
 
 
 def _leaf(filter_: MetadataFilter) -> Predicate:
-    alone = MetadataFilters(filters=[filter_])
+    # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
+    # so a passage may take its place: one predicate is made for all of them.
+    lookup = cast(Callable[[str], Mapping[str, Any]], _metadata)
+    return cast(Predicate, build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_])))
 
-    def matches(passage: Passage) -> bool:
-        return build_metadata_filter_fn(lambda _: passage.metadata, alone)(passage.id)
 
-    return matches
+def _metadata(passage: Passage) -> Mapping[str, Any]:
+    return passage.metadata
