@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from uec_rag.encoders import Role
-from uec_rag.evaluation.collections import load_collection, sample_collection
+from uec_rag.evaluation.collections import load_collection, read_rows, sample_collection
 from uec_rag.evaluation.labelled import (
     load_bitext,
     load_labelled_texts,
@@ -226,11 +224,7 @@ def read_tasks(data: Path, name: str, limits: Limits) -> list[Task]:
         sampled = sample_collection(collection, limits.queries, limits.passages)
         return [Retrieval(sampled, small)]
     if (folder / "pairs.jsonl.gz").is_file():
-        if language:
-            return [BitextMining(load_bitext(folder, language, limit=limits.language_pairs), small)]
-        family = "_" in base and base.rpartition("_")[0] == "semrel24"
-        limit = limits.language_pairs if family else limits.scored_pairs
-        return [SemanticSimilarity(load_scored_pairs(folder, limit=limit), small)]
+        return _of_pairs(folder, language, limits, small)
     if (folder / "data.jsonl.gz").is_file():
         return _of_labelled(folder, limits, small)
     raise FileNotFoundError(
@@ -239,9 +233,23 @@ def read_tasks(data: Path, name: str, limits: Limits) -> list[Task]:
     )
 
 
+def _of_pairs(folder: Path, language: str, limits: Limits, small: bool) -> list[Task]:
+    """Scored pairs are a similarity task, pairs of a language a bitext; others are for fitting."""
+    rows = read_rows(folder / "pairs.jsonl.gz")
+    if any("score" in row for row in rows):
+        family = folder.name.startswith("semrel24_")
+        limit = limits.language_pairs if family else limits.scored_pairs
+        return [SemanticSimilarity(load_scored_pairs(folder, limit=limit), small)]
+    languages = [language] if language else sorted({row["lang"] for row in rows if "lang" in row})
+    return [
+        BitextMining(load_bitext(folder, name, limit=limits.language_pairs), small)
+        for name in languages
+    ]
+
+
 def _of_labelled(folder: Path, limits: Limits, small: bool) -> list[Task]:
     """A set with a training split is a classification; one without a clustering."""
-    splits = _splits(folder / "data.jsonl.gz")
+    splits = {str(row["split"]) for row in read_rows(folder / "data.jsonl.gz")}
     if not {"train", "test"} <= splits:
         split = min(splits)
         return [Clustering(load_labelled_texts(folder, split, limit=limits.test_texts), small)]
@@ -290,8 +298,3 @@ def _judged(folder: Path) -> dict[str, list[str]] | None:
             judged.setdefault(query, []).append(passage)
             zeros |= float(gain) == 0
     return judged if zeros else None
-
-
-def _splits(file: Path) -> set[str]:
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return {str(json.loads(line)["split"]) for line in lines if line.strip()}

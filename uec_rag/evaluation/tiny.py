@@ -62,22 +62,30 @@ def write_tiny(folder: Path, seed: int = 0) -> None:
         f"What about the {thing} {when}?" if index % 2 else f"In the {subject}, what {care} {when}?"
         for index, (subject, thing, when, care) in enumerate(facts)
     ]
-    order = rng.permutation(len(facts))
-    fit, test = order[::2].tolist(), order[1::2].tolist()
-    _write_collection(folder / FIT, passages, {queries[i]: {i: 1} for i in fit})
-    _write_collection(folder / "tiny_search", passages, {queries[i]: {i: 1} for i in test})
+    answers: dict[str, list[int]] = {}
+    for index, query in enumerate(queries):
+        answers.setdefault(query, []).append(index)
+    asked = rng.permutation(list(answers)).tolist()
+    fit, test = (
+        {query: dict.fromkeys(answers[query], 1) for query in part}
+        for part in (asked[::2], asked[1::2])
+    )
+    _write_collection(folder / FIT, passages, fit)
+    _write_collection(folder / "tiny_search", passages, test)
     judged = {
-        queries[i]: {i: 1} | {int(j): 0 for j in rng.choice(len(passages), 9) if j != i}
-        for i in test[:20]
+        query: dict.fromkeys(rng.choice(len(passages), 9).tolist(), 0) | gains
+        for query, gains in list(test.items())[:20]
     }
     _write_collection(folder / "tiny_rerank", passages, judged)
     _write_lines(
         folder / PROXY.partition(":")[0] / "pairs.jsonl.gz",
         (
-            {"split": "train", "sentence1": queries[i], "sentence2": passages[i], "label": 1}
-            for i in test
+            {"split": "train", "sentence1": query, "sentence2": passages[i], "label": 1}
+            for query, gains in test.items()
+            for i in gains
         ),
     )
+    order = rng.permutation(len(facts))
     labelled = [{"text": passages[i], "label": facts[i][0]} for i in order.tolist()]
     splits = ["train" if index % 2 else "test" for index in range(len(labelled))]
     _write_lines(
@@ -103,8 +111,8 @@ def write_tiny(folder: Path, seed: int = 0) -> None:
     _write_lines(
         folder / "tiny_bitext" / "pairs.jsonl.gz",
         (
-            {"split": "test", "lang": "old", "sentence1": queries[i], "sentence2": passages[i]}
-            for i in test
+            {"split": "test", "lang": "old", "sentence1": query, "sentence2": passages[min(gains)]}
+            for query, gains in test.items()
         ),
     )
 

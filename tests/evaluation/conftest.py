@@ -1,0 +1,16 @@
+import pytest
+
+from tests.evaluation.bags import BAGS, Bag
+from uec_rag.evaluation import tiny
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    tiny.write_tiny(folder)
+    return folder
+
+
+@pytest.fixture
+def bags():
+    return [Bag(name, noise) for name, noise in BAGS.items()]
