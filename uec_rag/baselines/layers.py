@@ -140,12 +140,7 @@ def layer_ablation(
         unit = max(1e-12, *(float(curvature.mean()) for curvature in curvatures))
         precisions = unit * _DAMPING
         tuning, testing = (
-            _Pairs(
-                _similarity(encoder, pairs),
-                _labels(pairs),
-                _variances(model, pairs, curvatures, precisions, batch_size) / slope**2,
-            )
-            for pairs in (tune, test)
+            _measure(model, pairs, curvatures, precisions, batch_size) for pairs in (tune, test)
         )
     return [
         _predict(tuning, testing, count, index, fraction, sizes[index], precisions, slope)
@@ -203,18 +198,16 @@ def _curvatures(
     return [found[size] for size in sizes]
 
 
-def _variances(
+def _measure(
     model: PairLogits,
     pairs: LabelledTexts,
     curvatures: Sequence[Tensor],
     precisions: Floats,
     batch_size: int,
-) -> Floats:
-    """Linearised variance of each logit, ``sum_j g_j^2 / (H_j + delta)``, layer by layer.
+) -> _Pairs:
+    """Cosine of each pair and its linearised variance, layer by layer.
 
-    Returns
-    -------
-    array, shape (curvatures, layers, precisions, n)
+    The variance of a logit is ``sum_j g_j^2 / (H_j + delta)``, that of the cosine slope^2 less.
     """
     import torch
 
@@ -225,14 +218,19 @@ def _variances(
         torch.stack([1 / (h[index] + float(delta)) for h in parts for delta in precisions])
         for index in range(len(sizes))
     ]
-    blocks = []
+    logits, blocks = [], []
     for rows, _ in _Batches(_labels(pairs), 0, len(pairs), batch_size):
-        _, gradients = model.gradients(rows)
+        logit, gradients = model.gradients(rows)
         layers = [s @ g.square().T for s, g in zip(posteriors, gradients, strict=True)]
+        logits.append(logit)
         blocks.append(torch.stack(layers))
-    variances: Floats = torch.cat(blocks, dim=-1).double().numpy()
     shape = (len(sizes), len(curvatures), len(precisions), len(pairs))
-    return variances.reshape(shape).transpose(1, 0, 2, 3)
+    variances = torch.cat(blocks, dim=-1).double().numpy().reshape(shape)
+    return _Pairs(
+        (torch.cat(logits).double().numpy() - model.intercept) / model.slope,
+        _labels(pairs),
+        variances.transpose(1, 0, 2, 3) / model.slope**2,
+    )
 
 
 def _predict(
