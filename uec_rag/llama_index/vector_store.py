@@ -267,8 +267,10 @@ class UECVectorStore(BasePydanticVectorStore):
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * options.get("mmr_prefetch_factor", _PREFETCH))) if diverse else k
         text = query.query_str or ""
-        index = copy.copy(self._retriever)
-        index.store = index.store.snapshot()  # so that what it finds still has its vectors later
+        index = self._retriever
+        if diverse:  # what it finds must still have its vectors afterwards
+            index = copy.copy(index)
+            index.store = index.store.snapshot()
         found: SearchResult | Found
         if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
             found = index.search_encoded([text], parts, fetched, filter=where)
