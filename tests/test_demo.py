@@ -28,6 +28,7 @@ def test_the_corpus_is_the_same_on_every_call(corpus):
 def test_it_holds_docstrings_and_the_language_reference(corpus):
     texts = {document.source: document.sections[0].text for document in corpus}
     assert "common leading whitespace" in texts["textwrap.dedent"]
+    assert "keep it sorted" in texts["bisect.insort_right"]
     assert "context manager" in texts["topics/with"]
 
 

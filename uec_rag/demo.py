@@ -16,7 +16,7 @@ QUESTIONS = (
     "How do I remove the common indentation from all lines of a text?",
     "How can I run another program and capture what it prints?",
     "How do I insert an item into a list and keep it sorted?",
-    "What happens when the block of a with statement raises an exception?",
+    "What does the global statement do?",
     "How do I open a file?",
     "What is the capital of France?",
 )
@@ -127,10 +127,11 @@ def _public_objects() -> Iterator[tuple[str, object]]:
 
 def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object]]:
     yield module_name, module
+    own = (module_name, f"_{module_name}")  # where a fast version in C is kept
     public = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module_name
+        if not name.startswith("_") and getattr(value, "__module__", None) in own
     ]
     for name in public:
         value = getattr(module, name, None)

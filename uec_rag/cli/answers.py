@@ -1,5 +1,6 @@
 """A search result as people and as machines read it."""
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
 _WIDTH = 80
-_SNIPPET = 98  # characters of a passage: two lines of its column
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
 LEGEND = (
@@ -48,18 +48,19 @@ def answer_record(result: "SearchResult", row: int) -> dict[str, object]:
     }
 
 
-def print_answer(result: "SearchResult", row: int) -> None:
-    """Print one question's answer: decision, confidence, weights, a table of passages."""
+def print_answer(result: "SearchResult", row: int, *, snippet: int) -> None:
+    """Print one question's answer: decision, weights, a table with the beginning of each passage.
+
+    The snippet is a number of characters; some 50 fill a line.
+    """
     decision = result.decisions[row]
     width = min(out.width, _WIDTH)
     colour = _COLOURS[decision.action]
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
     out.print(f"[bold]{escape(result.queries[row])}[/]", width=width)
     out.print(f"=> [bold {colour}]{decision.action}[/]: {escape(decision.reason)}", width=width)
-    out.print(
-        f"[dim]confidence {result.confidence[row]:.2f}; weights {escape(weights)}[/]", width=width
-    )
-    out.print(_table(result, row), width=width)
+    out.print(f"[dim]weights: {escape(weights)}[/]", width=width)
+    out.print(_table(result, row, snippet), width=width)
     out.print()
 
 
@@ -67,7 +68,7 @@ def _weights(result: "SearchResult", row: int) -> dict[str, float]:
     return dict(zip(result.names, result.coefficients[row].tolist(), strict=True))
 
 
-def _table(result: "SearchResult", row: int) -> Table:
+def _table(result: "SearchResult", row: int, snippet: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("s_hat", "sigma_s^2", "relevant"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -77,18 +78,18 @@ def _table(result: "SearchResult", row: int) -> Table:
             f"{result.scores[row, rank]:.3f}",
             f"{result.sigma2[row, rank]:.2g}",
             f"{result.relevance[row, rank]:.0%}",
-            _snippet(passage),
+            _beginning(passage, snippet),
         )
     return table
 
 
-def _snippet(passage: "Passage") -> Text:
+def _beginning(passage: "Passage", characters: int) -> Text:
     """Where it comes from, and how it begins."""
     source = str(passage.metadata.get("source", passage.id))
     title = str(passage.metadata.get("title", source))
     body = passage.text.removeprefix(title)
-    text = Text(source, style="bold")
+    body = re.sub(r"(\W)\1{2,}", " ", body)  # underlines and borders of tables
+    text = Text().append(source, style="bold")
     if title != source:
-        text.append(f" - {title}", style="not bold")
-    text.append("\n" + textwrap.shorten(body, _SNIPPET, placeholder=" ..."), style="not bold")
-    return text
+        text.append(f" - {title}")
+    return text.append("\n" + textwrap.shorten(body, characters, placeholder=" ..."))

@@ -35,5 +35,5 @@ def ask(
     if json:
         print_json(answer_record(result, 0))
     else:
-        print_answer(result, 0)
+        print_answer(result, 0, snippet=240)
         say(LEGEND)

@@ -57,7 +57,7 @@ def demo(
         return
     out.print()
     for row in range(len(QUESTIONS)):
-        print_answer(result, row)
+        print_answer(result, row, snippet=98)
     say(LEGEND)
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')
 
