@@ -32,7 +32,8 @@ def signals(logits, members=None, rest=-50.0):
 
 def model(slope=1.0):
     plain = Calibrator((1.0, 1.0), (0.0, 0.0), (1.0, 1.0), bias=0.0, slope=slope)
-    return ConfidenceModel(2.0, relevance=plain, confidence=plain)
+    of_query = Calibrator((1.0, 1.0, 0.1), (0.0,) * 3, (1.0,) * 3, bias=0.0, slope=slope)
+    return ConfidenceModel(2.0, relevance=plain, confidence=of_query)
 
 
 IDS = [["a", "b", "c"]]
@@ -84,9 +85,13 @@ def test_better_hits_are_more_relevant():
 
 def test_the_model_recalibrates_both_parts():
     rng = np.random.default_rng(0)
-    hits, queries = rng.normal(0, 1, (40, 5, 2)), rng.normal(0, 1, (40, 2))
+    hits, queries = rng.normal(0, 1, (40, 5, 2)), rng.normal(0, 1, (40, 3))
     fresh = model().recalibrated(
-        hits.astype("f4"), hits[..., 0] > 0, queries.astype("f4"), queries[:, 0] > 1
+        hits.astype("f4"),
+        hits[..., 0] > 0,
+        queries.astype("f4"),
+        queries[:, 0] > 1,
+        np.ones(40, "f4"),
     )
     assert fresh.temperature == 2.0
     assert fresh.relevance != model().relevance

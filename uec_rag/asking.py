@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from uec_rag.convolution import block_scales
 from uec_rag.evidence import EvidenceGate
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.stores.base import Store
@@ -66,7 +67,7 @@ def ask(uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gauss
 def own_similarities(uec: UEC, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:
     """Each encoder's cosines of the queries to the corpus of a direct sum, shape (n, N)."""
     products = store.similarities([part.mean for part in parts])
-    return [p / scale for p, scale in zip(products, uec.block_scales, strict=True)]
+    return [p / scale for p, scale in zip(products, block_scales(uec.weights), strict=True)]
 
 
 def fused(own: Sequence[FloatArray], weights: FloatArray) -> FloatArray:

@@ -45,7 +45,9 @@ class Calibrator:
         """Probabilities, shape (...), of features (..., F)."""
         return sigmoid(np.float32(self.slope) * self.score(features) + np.float32(self.offset))
 
-    def recalibrated(self, features: FloatArray, labels: ArrayLike) -> Self:
+    def recalibrated(
+        self, features: FloatArray, labels: ArrayLike, weights: ArrayLike | None = None
+    ) -> Self:
         """Return the same order with probabilities that fit the labels (Platt scaling).
 
         A prior keeps slope and offset near those of the fit pairs where labels are few.
@@ -54,6 +56,8 @@ class Calibrator:
         ----------
         features : array, shape (..., F)
         labels : array_like of bool, shape (...)
+        weights : array_like, shape (...), optional
+            How much each example counts; 1 by default.
 
         Raises
         ------
@@ -67,7 +71,8 @@ class Calibrator:
                 "relevant ids are those of the index."
             )
         score = self.score(features).astype(np.float64).ravel()[:, None]
-        slope, offset = _logistic(score, right, start=(1.0,), strength=1.0, offset_strength=0.5)
+        counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
+        slope, offset = _logistic(score, right, counts, (1.0,), strength=1.0, offset_strength=0.5)
         return replace(self, slope=float(slope[0]), offset=offset)
 
     def metadata(self) -> dict[str, object]:
@@ -125,7 +130,9 @@ def fit_calibrator(features: FloatArray, labels: ArrayLike, penalty: float = 0.0
     location, spread = flat.mean(axis=0), np.maximum(flat.std(axis=0), 1e-3)
     standard = np.clip((flat - location) / spread, -_RANGE, _RANGE)
     strength = 2 * penalty * len(right)
-    weights, bias = _logistic(standard, right, (0.0,) * flat.shape[1], strength, 0.0)
+    weights, bias = _logistic(
+        standard, right, np.ones(len(right)), (0.0,) * flat.shape[1], strength, 0.0
+    )
     return Calibrator(
         tuple(weights.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias
     )
@@ -149,6 +156,7 @@ def _labels(labels: ArrayLike) -> NDArray[np.bool_]:
 def _logistic(
     features: NDArray[np.float64],
     labels: NDArray[np.bool_],
+    counts: NDArray[np.float64],
     start: tuple[float, ...],
     strength: float,
     offset_strength: float,
@@ -163,8 +171,8 @@ def _logistic(
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = features @ parameters[:-1] + parameters[-1]
         moved = parameters - origin
-        error = expit(logits) - labels
-        value = np.logaddexp(0, logits).sum() - logits[labels].sum() + stiffness @ moved**2 / 2
+        error = counts * (expit(logits) - labels)
+        value = counts @ (np.logaddexp(0, logits) - logits * labels) + stiffness @ moved**2 / 2
         gradient = np.append(features.T @ error, error.sum()) + stiffness * moved
         return float(value) / len(labels), gradient / len(labels)
 

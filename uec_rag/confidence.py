@@ -101,12 +101,15 @@ class CorpusSummary:
     entropy: FloatArray
 
     def features(self) -> FloatArray:
-        """What confidence rests on, shape (n, 2).
+        """What confidence rests on, shape (n, 3).
 
-        Minus the entropy, and the log of the top's share at twice the temperature. These two added
-        to each other on collections nothing was fitted on; more features added nothing.
+        Minus the entropy and the log of the top's share at twice the temperature say whether one
+        passage stands out; the top itself, whether it is near enough to be the answer at all. On
+        collections nothing was fitted on the first two order queries best by how well they are
+        answered, and the third is what tells a query that the corpus does not answer; more
+        features added nothing.
         """
-        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser], axis=1)
+        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, self.top], axis=1)
 
 
 def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
@@ -203,6 +206,7 @@ class ConfidenceModel:
         relevant: ArrayLike,
         confidence_features: FloatArray,
         answered: ArrayLike,
+        weights: FloatArray,
     ) -> Self:
         """Return this model fitted to a user's own corpus.
 
@@ -212,11 +216,14 @@ class ConfidenceModel:
         relevant : array_like of bool, shape (n, k)
         confidence_features : array, shape (n, 2)
         answered : array_like of bool, shape (n,)
+        weights : array, shape (n,)
+            How much each query counts.
         """
+        hits = np.broadcast_to(weights[:, None], np.shape(relevant))
         return replace(
             self,
-            relevance=self.relevance.recalibrated(relevance_features, relevant),
-            confidence=self.confidence.recalibrated(confidence_features, answered),
+            relevance=self.relevance.recalibrated(relevance_features, relevant, hits),
+            confidence=self.confidence.recalibrated(confidence_features, answered, weights),
         )
 
     def metadata(self) -> dict[str, object]:

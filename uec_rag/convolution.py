@@ -68,6 +68,21 @@ def direct_sum(
     return Gaussian.factored(mean, scales, block_diagonal(parts), pi)
 
 
+def block_scales(weights: FloatArray) -> FloatArray:
+    """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,)."""
+    scales: FloatArray = np.sqrt(weights / np.float32(len(weights)))
+    return scales
+
+
+def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
+    """Each encoder's unit vectors out of passages' means in a direct sum, shapes (..., d_k)."""
+    ends = np.cumsum(dimensions)[:-1]
+    return [
+        block / scale
+        for block, scale in zip(np.split(mean, ends, axis=-1), block_scales(weights), strict=True)
+    ]
+
+
 def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
     """Gaussian convolution in one shared space, then unit-norm means (paper eq. 2).
 

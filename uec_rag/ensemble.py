@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from uec_rag.coefficients import CoefficientRule, Uniform
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, Role, load_encoder
-from uec_rag.encoders.base import check_role, check_texts
+from uec_rag.encoders.base import check_role, check_texts, unique_names
 from uec_rag.evidence import Evidence, EvidenceGate, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
@@ -125,7 +124,7 @@ class UEC:
             )
             for encoder in encoders
         ]
-        self.names = _unique([encoder.name for encoder in self.encoders])
+        self.names = unique_names([encoder.name for encoder in self.encoders])
         self.space: Space = space
         self.structure: Structure = structure
         self.likelihood: Likelihood = likelihood
@@ -327,12 +326,6 @@ class UEC:
             corpus_evidence(similarities, self.slopes, self.intercepts, traces)
         )
 
-    @property
-    def block_scales(self) -> FloatArray:
-        """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,)."""
-        scales: FloatArray = np.sqrt(self.weights / np.float32(len(self.encoders)))
-        return scales
-
     def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
         """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
         offset = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
@@ -417,12 +410,3 @@ class UEC:
         from uec_rag.saving import load_ensemble
 
         return load_ensemble(path, encoders or {}, device)
-
-
-def _unique(names: list[str]) -> list[str]:
-    """Number the repeats: ["a", "b", "a"] -> ["a", "b", "a-2"]."""
-    out: list[str] = []
-    for name in names:
-        numbered = (f"{name}-{i}" for i in itertools.count(2))
-        out.append(name if name not in out else next(n for n in numbered if n not in out))
-    return out

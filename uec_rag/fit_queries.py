@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _MOST_QUERIES = 600  # more were not measured to change what is learned
 _OTHER_PASSAGES = 3000
-_CORPUS_SIZES = (150, 600, 2400)  # confidence is learned over these, to hold for any
+CORPUS_SIZES = (150, 600, 2400)
+"""Confidence is learned over corpora of these sizes, to hold for any."""
+
 _UNANSWERABLE = 0.2
 
 
@@ -61,12 +63,16 @@ def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
 
 @dataclass(frozen=True, eq=False)
 class FitQueries:
-    """Every encoder's Gaussians of the questions and of their corpus.
+    """Questions, each encoder's Gaussians of them, and a corpus that they are asked of.
 
     Attributes
     ----------
-    queries, corpus : list of Gaussian
-        One batch per encoder.
+    queries : list of Gaussian
+        One batch of n per encoder.
+    corpus : Gaussian
+        The ensemble's, of N passages.
+    own : list of K arrays, shape (n, N), or None
+        Each encoder's cosines; None where no gate needs them.
     relevant : list of list of int
         Places in the corpus of each query's answers.
     seed : int
@@ -74,44 +80,46 @@ class FitQueries:
     """
 
     queries: list[Gaussian]
-    corpus: list[Gaussian]
+    corpus: Gaussian
+    own: list[FloatArray] | None
     relevant: list[list[int]]
     seed: int
 
-    def fit_gate(self, ensemble: UEC) -> EvidenceGate:
-        """Learn which evidence makes an encoder worth trusting."""
+    def fit_gate(self, uec: UEC, *, learn_prior: bool = False) -> EvidenceGate:
+        """Learn which evidence makes an encoder worth trusting; see `evidence_fit.fit_gate`."""
+        assert self.own is not None
         return fit_gate(
-            cosines(self.queries, self.corpus),
+            self.own,
             self.relevant,
-            ensemble.slopes,
-            ensemble.intercepts,
-            ensemble.standardised_traces(self.queries),
+            uec.slopes,
+            uec.intercepts,
+            uec.standardised_traces(self.queries),
+            learn_prior=learn_prior,
             seed=self.seed,
         )
 
-    def fit_confidence(self, ensemble: UEC) -> ConfidenceModel:
+    def fit_confidence(
+        self,
+        uec: UEC,
+        gate: EvidenceGate | None,
+        sizes: Sequence[int] = CORPUS_SIZES,
+        k: int = 10,
+    ) -> ConfidenceModel:
         """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
         views = corpus_views(
             self.relevant,
-            len(self.corpus[0]),
-            sizes=_CORPUS_SIZES,
+            len(self.corpus),
+            sizes=sizes,
             unanswerable=_UNANSWERABLE,
             seed=self.seed + 1,
         )
-        return fit_confidence([self._asked(view, ensemble) for view in views])
+        return fit_confidence([self._asked(view, uec, gate) for view in views], k)
 
-    def _asked(self, view: CorpusView, ensemble: UEC) -> FitView:
+    def _asked(self, view: CorpusView, uec: UEC, gate: EvidenceGate | None) -> FitView:
         queries = [part[view.queries] for part in self.queries]
-        corpus = [part[view.passages] for part in self.corpus]
-        if ensemble.gate is None:
-            pi = ensemble.coefficients(queries, "query")
+        if gate is None or self.own is None:
+            pi = uec.coefficients(queries, "query")
         else:
-            pi = ensemble.weigh(ensemble.gate, queries, cosines(queries, corpus))
-        passages = ensemble.combine(corpus, ensemble.coefficients(corpus, "passage"))
-        mu, sigma2 = moments(ensemble.combine(queries, pi), passages)
-        return FitView(ensemble.logits(mu, pi), ensemble.logit_variance(sigma2), view.relevant)
-
-
-def cosines(queries: Sequence[Gaussian], corpus: Sequence[Gaussian]) -> list[FloatArray]:
-    """Each encoder's similarities of all queries to all passages, shape (n, N)."""
-    return [q.mean @ c.mean.T for q, c in zip(queries, corpus, strict=True)]
+            pi = uec.weigh(gate, queries, [view.cut(own) for own in self.own])
+        mu, sigma2 = moments(uec.combine(queries, pi), self.corpus[view.passages])
+        return FitView(uec.logits(mu, pi), uec.logit_variance(sigma2), view.relevant)

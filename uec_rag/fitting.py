@@ -44,9 +44,19 @@ def fitted_copy(uec: UEC, pairs: PairsLike, show_progress: bool) -> UEC:
     )
     fresh = copy(uec)
     fresh.posteriors = fitted.posteriors
-    if isinstance(uec.rule, Evidence) and len(uec.encoders) > 1:
-        fresh.rule = Evidence(fitted.questions.fit_gate(fresh))
-    fresh.confidence_model = fitted.questions.fit_confidence(fresh)
+    gated = isinstance(uec.rule, Evidence) and len(uec.encoders) > 1
+    questions = FitQueries(
+        fitted.queries,
+        fresh.combine(fitted.corpus, fresh.coefficients(fitted.corpus, "passage")),
+        [q.mean @ c.mean.T for q, c in zip(fitted.queries, fitted.corpus, strict=True)]
+        if gated
+        else None,
+        fitted.relevant,
+        uec.seed,
+    )
+    if gated:
+        fresh.rule = Evidence(questions.fit_gate(fresh))
+    fresh.confidence_model = questions.fit_confidence(fresh, fresh.gate)
     fresh.report = FitReport(
         {name: post.summary for name, post in zip(uec.names, fitted.posteriors, strict=True)},
         uec.structure,
@@ -75,14 +85,19 @@ class Fitted:
     ----------
     posteriors : list of Posterior
         One per encoder.
-    questions : FitQueries
-        For what is learned on top of them.
+    queries, corpus : list of Gaussian
+        Each encoder's, of some questions and a corpus that holds their answers: for what is
+        learned on top of the posteriors.
+    relevant : list of list of int
+        Places in the corpus of each query's answers.
     encoding_seconds : float
         Time in the encoders.
     """
 
     posteriors: list[Posterior]
-    questions: FitQueries
+    queries: list[Gaussian]
+    corpus: list[Gaussian]
+    relevant: list[list[int]]
     encoding_seconds: float
 
 
@@ -149,10 +164,10 @@ def fit_posteriors(
         )
         for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
     ]
-    asked_of_all = FitQueries(
+    return Fitted(
+        posteriors,
         [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
         [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],
         questions.relevant,
-        seed,
+        encoding_seconds,
     )
-    return Fitted(posteriors, asked_of_all, encoding_seconds)

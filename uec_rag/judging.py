@@ -9,6 +9,7 @@ import numpy as np
 
 from uec_rag.asking import Asked
 from uec_rag.confidence import ConfidenceModel, Decision, Signals, decide, summarise
+from uec_rag.convolution import blocks
 from uec_rag.gaussian import FloatArray
 from uec_rag.stores.base import Found, Store
 
@@ -89,15 +90,11 @@ def _member_posterior(uec: UEC, store: Store, asked: Asked, found: Found) -> Flo
         return out
     ids = [passage.id for row in found.passages for passage in row]
     means = store.vectors(ids).mean.reshape(count, k, -1)
-    start = 0
-    for i, (part, similarities, scale) in enumerate(
-        zip(asked.parts, asked.own, uec.block_scales, strict=True)
-    ):
-        stop = start + part.dimension
+    members = blocks(means, [part.dimension for part in asked.parts], uec.weights)
+    for i, (part, own, hits) in enumerate(zip(asked.parts, asked.own, members, strict=True)):
         slope = np.float32(uec.slopes[i])
-        cosine = np.einsum("nd,nkd->nk", part.mean, means[:, :, start:stop]) / scale
-        top = similarities.max(axis=1, keepdims=True)
-        mass = np.exp(slope * (similarities - top)).sum(axis=1, keepdims=True)
+        cosine = np.einsum("nd,nkd->nk", part.mean, hits)
+        top = own.max(axis=1, keepdims=True)
+        mass = np.exp(slope * (own - top)).sum(axis=1, keepdims=True)
         out[:, i] = np.minimum(np.exp(slope * (cosine - top)) / mass, 1)
-        start = stop
     return out

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.asking import ask
 from uec_rag.confidence import ConfidenceModel
+from uec_rag.corpus_calibration import (
+    CorpusCalibration,
+    QuestionGenerator,
+    calibrate_with_labels,
+    check_labels,
+    corpus_fingerprint,
+    self_calibrate,
+)
 from uec_rag.encoders.base import check_texts
 from uec_rag.evidence import EvidenceGate
 from uec_rag.gaussian import Gaussian
+from uec_rag.inputs import check_k, listed, make_passages
 from uec_rag.judging import judge
 from uec_rag.results import SearchResult, joined
 from uec_rag.stores.base import Filter, Passage, Store
@@ -24,9 +31,7 @@ if TYPE_CHECKING:
     from uec_rag.encoders import EncoderLike
     from uec_rag.ensemble import UEC
 
-__all__ = ["KIND", "Passage", "Retriever", "SearchResult", "check_k", "make_passages"]
-
-KIND = "UEC index"
+__all__ = ["Passage", "Retriever", "SearchResult", "check_k", "make_passages"]
 
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 
@@ -58,7 +63,9 @@ class Retriever:
     def __init__(self, uec: UEC, store: Store | None = None) -> None:
         self.uec = uec
         self.store: Store = MemoryStore() if store is None else store
-        self._calibrated: ConfidenceModel | None = None
+        self.calibration: CorpusCalibration | None = None
+        self._changes = 0
+        self._changes_at_calibration = 0
 
     def __len__(self) -> int:
         return len(self.store)
@@ -68,13 +75,15 @@ class Retriever:
 
     @property
     def gate(self) -> EvidenceGate | None:
-        """What turns the corpus's evidence into coefficients: the fitted ensemble's."""
-        return self.uec.gate
+        """What turns evidence into coefficients: `self_calibrate`'s, else the ensemble's."""
+        own = None if self.calibration is None else self.calibration.gate
+        return own or self.uec.gate
 
     @property
     def confidence_model(self) -> ConfidenceModel | None:
         """What turns logits into probabilities: `calibrate`'s, else the fitted ensemble's."""
-        return self._calibrated or self.uec.confidence_model
+        own = None if self.calibration is None else self.calibration.model
+        return own or self.uec.confidence_model
 
     def add(
         self,
@@ -110,6 +119,7 @@ class Retriever:
             [passage.text for passage in passages], "passage", show_progress=show_progress
         )
         self.store.add(passages, gaussians)
+        self._changes += 1
         return [passage.id for passage in passages]
 
     async def aadd(
@@ -122,19 +132,22 @@ class Retriever:
         passages = make_passages(texts, ids, metadatas)
         gaussians = await self.uec.aembed([passage.text for passage in passages], "passage")
         await asyncio.to_thread(self.store.add, passages, gaussians)
+        self._changes += 1
         return [passage.id for passage in passages]
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
-        return self.store.delete(_listed(ids, "ids"))
+        gone = self.store.delete(listed(ids, "ids"))
+        self._changes += bool(gone)
+        return gone
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that are there, in the order asked."""
-        return self.store.get(_listed(ids, "ids"))
+        return self.store.get(listed(ids, "ids"))
 
     def clear(self) -> None:
         """Remove every passage."""
-        self.store.delete([passage.id for passage in self.store.passages()])
+        self.delete([passage.id for passage in self.store.passages()])
 
     def passages(self) -> Iterator[Passage]:
         """Iterate over all passages in the order they came."""
@@ -142,7 +155,7 @@ class Retriever:
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if one is not there."""
-        return self.store.vectors(_listed(ids, "ids"))
+        return self.store.vectors(listed(ids, "ids"))
 
     def search(
         self,
@@ -209,6 +222,7 @@ class Retriever:
         filter : mapping or callable, optional
         """
         check_k(k)
+        self._warn_changed()
         store = self.store.snapshot(filter)
         rows = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
         starts = range(0, max(1, len(queries)), rows)
@@ -245,6 +259,128 @@ class Retriever:
             names=uec.names,
         )
 
+    def calibrate(
+        self,
+        queries: Sequence[str],
+        relevant_ids: Sequence[Collection[str]],
+        *,
+        unanswerable: float = 0.1,
+        k: int = 10,
+    ) -> Self:
+        """Fit relevance and confidence to labelled queries of this corpus.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            As users ask them; a few hundred are good. Those that the corpus does not answer are
+            welcome: they show what that looks like.
+        relevant_ids : sequence of collection of str
+            Ids of the passages that answer each query; empty where none does.
+        unanswerable : float
+            Share of your users' queries that the corpus does not answer. Where no labelled query
+            is of that kind they are made by hiding answers; else the labels speak for themselves.
+        k : int
+            A query counts as answered where one of these is among the first k hits.
+
+        Returns
+        -------
+        self
+            With `calibration` and `report` set.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not one collection of ids per query, an id is not in the index, no query
+            has any, or there are too few queries.
+        """
+        check_k(k)
+        if not 0 <= unanswerable < 1:
+            raise ValueError(f"unanswerable: expected a share in [0, 1), got {unanswerable}.")
+        store = self.store.snapshot()
+        wanted = check_labels(queries, relevant_ids, store)
+        changes = self._changes
+        calibration = calibrate_with_labels(
+            self.uec,
+            self.gate,
+            store,
+            queries,
+            wanted,
+            unanswerable=unanswerable,
+            k=k,
+            fingerprint=corpus_fingerprint(store),
+        )
+        self.set_calibration(calibration, current=changes == self._changes)
+        return self
+
+    def self_calibrate(
+        self,
+        generate: QuestionGenerator | None = None,
+        *,
+        k: int = 10,
+        seed: int = 0,
+    ) -> Self:
+        """Learn from the corpus alone which encoders to trust, and relevance and confidence.
+
+        Questions are made from the passages: a title asks for its passage, or a first sentence for
+        the rest. They are easier than what users ask; prefer `calibrate` where there are labels.
+
+        Parameters
+        ----------
+        generate : callable, optional
+            Makes the question of a passage instead, from its text: a language model, say.
+        k : int
+            As in `calibrate`.
+        seed : int
+            Of the samples.
+
+        Returns
+        -------
+        self
+            With `calibration` and `report` set; the report says that there were no labels.
+
+        Raises
+        ------
+        ValueError
+            If the ensemble is not fitted, or the passages give too few questions.
+        """
+        check_k(k)
+        if not self.uec.is_fitted:
+            raise ValueError(
+                "self_calibrate: the ensemble is not fitted; call UEC.fit(pairs) first, or "
+                "calibrate with labelled queries."
+            )
+        store, changes = self.store.snapshot(), self._changes
+        calibration = self_calibrate(self.uec, store, generate, k, corpus_fingerprint(store), seed)
+        self.set_calibration(calibration, current=changes == self._changes)
+        return self
+
+    def set_calibration(self, calibration: CorpusCalibration, *, current: bool) -> None:
+        """Use a calibration; `current` says whether the corpus is still the calibrated one."""
+        self.calibration = calibration
+        self._changes_at_calibration = self._changes if current else -1
+
+    @property
+    def report(self) -> str:
+        """What relevance and confidence rest on, in plain words."""
+        if self.calibration is not None:
+            return str(self.calibration)
+        if self.uec.confidence_model is not None:
+            return (
+                "Relevance and confidence are those of the pairs the ensemble was fitted on; "
+                "calibrate or self_calibrate fits them to this corpus."
+            )
+        return "Nothing is known of relevance and confidence: fit the ensemble, or calibrate."
+
+    def _warn_changed(self) -> None:
+        if self.calibration is not None and self._changes != self._changes_at_calibration:
+            self._changes_at_calibration = self._changes
+            warnings.warn(
+                "The index has changed since it was calibrated: relevance and confidence are those "
+                "of the old corpus. Call calibrate or self_calibrate again.",
+                UserWarning,
+                stacklevel=4,
+            )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save index and ensemble to a folder, atomically.
 
@@ -255,15 +391,9 @@ class Retriever:
         TypeError
             If metadata cannot be written as JSON.
         """
-        from uec_rag.files import write_json, writing
-        from uec_rag.saving import write_ensemble
+        from uec_rag.saving import save_index
 
-        with writing(path, KIND) as folder:
-            (folder / "store").mkdir()
-            self.store.snapshot().save(folder / "store")
-            (folder / "ensemble").mkdir()
-            write_ensemble(self.uec, folder / "ensemble")
-            write_json(folder / "index.json", {"fingerprint": self.uec.fingerprint})
+        save_index(self, path)
 
     @classmethod
     def load(
@@ -291,77 +421,6 @@ class Retriever:
         FileNotFoundError, ValueError
             If the folder is not a whole saved index, or `uec` is not the ensemble it was made with.
         """
-        from uec_rag.files import read_json, reading
-        from uec_rag.saving import read_ensemble
+        from uec_rag.saving import load_index
 
-        folder = reading(path, KIND)
-        expected = read_json(folder / "index.json")["fingerprint"]
-        if uec is None:
-            uec = read_ensemble(folder / "ensemble", encoders or {}, device)
-        if uec.fingerprint != expected:
-            raise ValueError(
-                f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
-                f"{expected[:12]!r}: other models, revisions or posterior. Load the index with "
-                "its own ensemble (uec=None), or build it again with this one."
-            )
-        return cls(uec, MemoryStore.load(folder / "store"))
-
-
-def make_passages(
-    texts: Sequence[str],
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
-) -> list[Passage]:
-    """Check texts, ids and metadata before anything is embedded, and join them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a text is empty or not a string, an id comes twice, or the lengths differ.
-    """
-    checked = check_texts(texts)
-    names = [uuid.uuid4().hex for _ in checked] if ids is None else _listed(ids, "ids")
-    extra = [{} for _ in checked] if metadatas is None else _mappings(metadatas)
-    for name, given in (("ids", names), ("metadatas", extra)):
-        if len(given) != len(checked):
-            raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(given)}.")
-    seen: set[str] = set()
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
-        if name in seen:
-            raise ValueError(f"ids: {name!r} is given twice; expected distinct ids in one call.")
-        seen.add(name)
-    return [
-        Passage(name, text, metadata)
-        for name, text, metadata in zip(names, checked, extra, strict=True)
-    ]
-
-
-def check_k(k: int) -> None:
-    """Raise unless k is an integer of at least 1."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise TypeError(f"k: expected an integer, got {k!r}.")
-    if k < 1:
-        raise ValueError(f"k: expected an integer >= 1, got {k}.")
-
-
-def _listed(ids: Sequence[str], name: str) -> list[str]:
-    if isinstance(ids, str):
-        raise TypeError(f"{name}: expected a list of strings, got one string {ids!r}.")
-    return list(ids)
-
-
-def _mappings(metadatas: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if isinstance(metadatas, Mapping):
-        raise TypeError(
-            "metadatas: expected a list of mappings, one per text, got one mapping; "
-            "write [metadata] for a single text."
-        )
-    given = list(metadatas)
-    for index, metadata in enumerate(given):
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise TypeError(
-                f"metadatas[{index}]: expected a mapping, got {type(metadata).__name__}."
-            )
-    return [dict(metadata or {}) for metadata in given]
+        return load_index(path, uec, encoders or {}, device)

@@ -1,4 +1,4 @@
-"""Saving and loading an ensemble: a folder with safetensors and JSON."""
+"""Saving and loading an ensemble or an index: a folder with safetensors, arrays and JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from uec_rag.confidence import ConfidenceModel
+from uec_rag.corpus_calibration import CorpusCalibration, corpus_fingerprint
 from uec_rag.encoders import EncoderLike
 from uec_rag.files import read_json, reading, write_json, writing
 from uec_rag.laplace.posterior import Posterior
 from uec_rag.report import FitReport
 from uec_rag.rules import restore_rule
+from uec_rag.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
 
 KIND = "UEC ensemble"
+INDEX = "UEC index"
 _OPTIONS = ("space", "structure", "likelihood", "last_layer", "beta", "seed")
 
 
@@ -164,3 +168,44 @@ def _restore_posteriors(uec: UEC, state: dict[str, Any], file: Path) -> None:
         uec.likelihood,
         *state["seconds"],
     )
+
+
+def save_index(retriever: Retriever, path: str | os.PathLike[str]) -> None:
+    """Write a retriever's index to the folder `path`; see `Retriever.save`."""
+    with writing(path, INDEX) as folder:
+        store, calibration = retriever.store.snapshot(), retriever.calibration
+        (folder / "store").mkdir()
+        store.save(folder / "store")
+        (folder / "ensemble").mkdir()
+        write_ensemble(retriever.uec, folder / "ensemble")
+        state: dict[str, object] = {"fingerprint": retriever.uec.fingerprint, "calibration": None}
+        if calibration is not None:
+            state["calibration"] = calibration.metadata()
+            state["corpus"] = corpus_fingerprint(store)
+        write_json(folder / "index.json", state)
+
+
+def load_index(
+    path: str | os.PathLike[str],
+    uec: UEC | None,
+    encoders: Mapping[str, EncoderLike],
+    device: str | None,
+) -> Retriever:
+    """Read an index from the folder `path`; see `Retriever.load`."""
+    from uec_rag.retrieval import Retriever
+
+    folder = reading(path, INDEX)
+    state = read_json(folder / "index.json")
+    if uec is None:
+        uec = read_ensemble(folder / "ensemble", encoders, device)
+    if uec.fingerprint != state["fingerprint"]:
+        raise ValueError(
+            f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
+            f"{state['fingerprint'][:12]!r}: other models, revisions or posterior. Load the index "
+            "with its own ensemble (uec=None), or build it again with this one."
+        )
+    retriever = Retriever(uec, MemoryStore.load(folder / "store"))
+    if state["calibration"] is not None:
+        calibration = CorpusCalibration.restore(state["calibration"])
+        retriever.set_calibration(calibration, current=calibration.corpus == state["corpus"])
+    return retriever

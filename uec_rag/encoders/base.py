@@ -1,6 +1,7 @@
 """What an encoder is, what it gives, and the checks on everything that goes in and comes out."""
 
 import inspect
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeGuard
@@ -254,3 +255,18 @@ def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
     scaled = array / largest
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Number the repeats.
+
+    Examples
+    --------
+    >>> unique_names(["a", "b", "a"])
+    ['a', 'b', 'a-2']
+    """
+    out: list[str] = []
+    for name in names:
+        numbered = (f"{name}-{count}" for count in itertools.count(2))
+        out.append(name if name not in out else next(n for n in numbered if n not in out))
+    return out
