@@ -78,15 +78,20 @@ def test_a_folder_of_another_run_is_refused(finished, tiny_data, bags):
         measure([group(tiny_data, bags[:2])], finished)
 
 
-def test_a_system_that_fails_keeps_its_row_with_the_reason(tiny_data, bags, tmp_path):
+def test_a_system_that_fails_keeps_its_row_with_the_reason(tiny_data, bags, tmp_path, monkeypatch):
+    def no_memory(self, means):
+        raise MemoryError("out of memory")
+
+    monkeypatch.setattr(Lineup, "grove", no_memory)
     bags[1].resize(12)  # no shared space
     out = tmp_path / "out"
     measure([group(tiny_data, bags[:2], ["tiny_search"])], out)
     cells = json.loads((out / "results.json").read_text())["groups"][MAIN]["retrieval"]
-    assert "one dimension" in cells["tiny_search"]["uniform"]["error"]
+    assert cells["tiny_search"]["GroVE"]["error"] == "MemoryError: out of memory"
+    assert "one dimension" in cells["tiny_search"]["uniform"]["not_applicable"]
     assert cells["tiny_search"]["UEC"]["metrics"]["ndcg10"] > 0
     report = (out / "report.md").read_text()
-    assert "- uniform (all sets) failed: ValueError: space: 'shared'" in report
+    assert "- GroVE (all sets) failed: MemoryError: out of memory" in report
 
 
 def test_numbers_that_are_none_become_null(tmp_path):

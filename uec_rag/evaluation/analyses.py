@@ -144,7 +144,9 @@ def _layers(group: Group) -> Json:
 
     specs = [encoder.spec for encoder in group.lineup.encoders]
     loaded = (load_encoder(spec) for spec in specs if spec is not None)
-    encoder = next((e for e in loaded if isinstance(e, SentenceTransformerEncoder)), None)
+    transformers = (e for e in loaded if isinstance(e, SentenceTransformerEncoder))
+    # A quantised model in ONNX has no parameters to differentiate by.
+    encoder = next((e for e in transformers if any(True for _ in e.model.parameters())), None)
     if encoder is None:
         raise NotApplicable("needs a transformer with its weights at hand, which no encoder is")
     fit, test = _pair_tasks(group, _LAYER_PAIRS)

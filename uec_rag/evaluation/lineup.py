@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import permutations
@@ -99,12 +100,19 @@ class Lineup:
         self.fitted = cache(self._fitted)
         self.paper = cache(self._paper)
         self._tuning = cache(self._tuning_data)
+        self._trained_grove = cache(self._train_grove)
 
     def _fitted(self) -> UEC:
         return UEC(self.encoders).fit(self.pairs)
 
     def _paper(self) -> UEC:
+        self._check_one_space()
         return UEC.paper(self.encoders).fit(self.pairs)
+
+    def _check_one_space(self) -> None:
+        dimensions = [encoder.dimension for encoder in self.encoders]
+        if len(set(dimensions)) > 1:
+            raise NotApplicable(f"a shared space needs encoders of one dimension, got {dimensions}")
 
     def entries(self) -> list[Entry]:
         """All systems, in the order of the paper's tables."""
@@ -156,10 +164,14 @@ class Lineup:
 
     def grove(self, means: Means) -> System:
         """GroVE on the encoder that is best on the fitting queries."""
+        system = copy(self._trained_grove())
+        system.means = means
+        return Probabilistic("GroVE", INDIVIDUAL, system.embed)
+
+    def _train_grove(self) -> Grove:
         data = self._tuning()
         quality = [float(data.relevance.ndcg(s).mean()) for s in data.similarities]
-        best = self.encoders[int(np.argmax(quality))]
-        return Probabilistic("GroVE", INDIVIDUAL, Grove(best, means=means).fit(self.pairs).embed)
+        return Grove(self.encoders[int(np.argmax(quality))]).fit(self.pairs)
 
     def members(self) -> list[System]:
         """All encoders, each alone."""
@@ -167,6 +179,7 @@ class Lineup:
 
     def shared(self, name: str, coefficients: str | Sequence[float]) -> System:
         """Weighted mean of the unit embeddings, the paper's deterministic ensemble."""
+        self._check_one_space()
         uec = variation(self.fitted(), space="shared", coefficients=coefficients, beta=0.0)
         return Ensemble(name, ENSEMBLE, uec)
 
@@ -181,6 +194,7 @@ class Lineup:
         return self.shared(_named(weights), weights.tolist())
 
     def _shared_weights(self) -> NDArray[np.float64]:
+        self._check_one_space()
         data = self._tuning()
         found = best_weights(
             lambda w: float(
@@ -267,6 +281,7 @@ class Lineup:
         return Vectors(str(recipe), MERGING, self.encoders, recipe)
 
     def _recipes(self) -> list[_Recipe]:
+        self._check_one_space()
         if len(self.encoders) < 3:
             raise NotApplicable(
                 f"task arithmetic combines three encoders, A + alpha (B - C); got "

@@ -117,11 +117,30 @@ class Ensemble(System):
         parts = self.uec.encode(texts, role)
         return self.uec.combine(parts, self.uec.coefficients(parts, weigh_as or role))
 
+    def compared(
+        self, queries: Sequence[str], passages: Sequence[str]
+    ) -> tuple[Gaussian, Gaussian]:
+        """Gaussians of queries and passages, the queries weighed as the passages suggest."""
+        parts, candidates = self.uec.encode(queries, "query"), self.uec.encode(passages, "passage")
+        passage = self.uec.combine(candidates, self.uec.coefficients(candidates, "passage"))
+        return self.uec.combine(parts, self.query_coefficients(parts, candidates)), passage
+
+    def query_coefficients(
+        self, parts: Sequence[Gaussian], candidates: Sequence[Gaussian]
+    ) -> FloatArray:
+        """Coefficients of queries, shape (n, K), from the members' Gaussians.
+
+        Where they are learned from a corpus's evidence, the candidates are that corpus.
+        """
+        gate = self.uec.gate
+        if gate is None:
+            return self.uec.coefficients(parts, "query")
+        own = [q.mean @ c.mean.T for q, c in zip(parts, candidates, strict=True)]
+        return self.uec.weigh(gate, parts, own)
+
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
-        return similarity.score(
-            self.embed(queries, "query"), self.embed(passages, "passage"), self.uec.beta
-        )
+        return similarity.score(*self.compared(queries, passages), self.uec.beta)
 
     def pair_moments(
         self, first: Sequence[str], second: Sequence[str]

@@ -140,11 +140,12 @@ def failures(grid: Grid) -> list[str]:
     for name, cells in grid.items():
         for system, cell in cells.items():
             if cell.error:
-                found.setdefault((system, f"failed: {cell.error}"), []).append(name)
-            if cell.not_applicable:
-                found.setdefault((system, f"not applicable: {cell.not_applicable}"), []).append(
-                    name
-                )
+                reason = f"failed: {cell.error}"
+            elif cell.not_applicable:
+                reason = f"is not applicable: {cell.not_applicable}"
+            else:
+                continue
+            found.setdefault((system, reason), []).append(name)
     return [
         f"- {system} ({'all sets' if len(names) == len(grid) else ', '.join(names)}) {reason}"
         for (system, reason), names in found.items()
