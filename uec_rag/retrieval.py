@@ -115,12 +115,10 @@ class Retriever:
             If a text is empty or not a string, an id comes twice, or the lengths differ.
         """
         passages = make_passages(texts, ids, metadatas)
-        gaussians = self.uec.embed(
+        parts = self.uec.encode(
             [passage.text for passage in passages], "passage", show_progress=show_progress
         )
-        self.store.add(passages, gaussians)
-        self._changes += 1
-        return [passage.id for passage in passages]
+        return self.add_encoded(passages, parts)
 
     async def aadd(
         self,
@@ -130,8 +128,26 @@ class Retriever:
     ) -> list[str]:
         """`add` without blocking the event loop."""
         passages = make_passages(texts, ids, metadatas)
-        gaussians = await self.uec.aembed([passage.text for passage in passages], "passage")
-        await asyncio.to_thread(self.store.add, passages, gaussians)
+        parts = await self.uec.aencode([passage.text for passage in passages], "passage")
+        return await asyncio.to_thread(self.add_encoded, passages, parts)
+
+    def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
+        """`add` for passages that are encoded already.
+
+        Parameters
+        ----------
+        passages : sequence of Passage
+            As `make_passages` checks them.
+        parts : sequence of Gaussian
+            Each encoder's own Gaussians of their texts, as `UEC.encode` returns them.
+
+        Returns
+        -------
+        list of str
+            The ids.
+        """
+        gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
+        self.store.add(passages, gaussians)
         self._changes += 1
         return [passage.id for passage in passages]
 

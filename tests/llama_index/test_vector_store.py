@@ -1,4 +1,5 @@
 import asyncio
+import warnings
 
 import fsspec
 import numpy as np
@@ -109,6 +110,20 @@ def test_clear_removes_all(store, question):
 def test_get_nodes_by_metadata(store, nodes):
     assert store.get_nodes(filters=GERMAN) == nodes[1::2]
     assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
+
+
+def test_a_store_that_changed_after_calibration_says_so(store, nodes, texts, question):
+    questions = [" ".join(text.split()[6:]) for text in texts]
+    store.retriever.calibrate(questions, [[node.node_id] for node in nodes])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ask(store, question)
+    store.add([nodes[0].model_copy(update={"id_": "new"})])
+    with pytest.warns(UserWarning, match="changed since it was calibrated"):
+        ask(store, question)
+    store.delete("doc1")
+    with pytest.warns(UserWarning, match="changed since it was calibrated"):
+        ask(store, question)
 
 
 # Searching

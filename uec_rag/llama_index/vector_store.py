@@ -115,19 +115,20 @@ class UECVectorStore(BasePydanticVectorStore):
             ensemble's dimension.
         """
         passages = self._checked(nodes)
-        if passages:
-            texts = [passage.text for passage in passages]
-            self._store(passages, handover(self.uec).encode(self.uec, texts, "passage"))
-        return [passage.id for passage in passages]
+        if not passages:
+            return []
+        texts = [passage.text for passage in passages]
+        parts = handover(self.uec).encode(self.uec, texts, "passage")
+        return self._retriever.add_encoded(passages, parts)
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """`add` without blocking the event loop."""
         passages = self._checked(nodes)
-        if passages:
-            texts = [passage.text for passage in passages]
-            parts = await handover(self.uec).aencode(self.uec, texts, "passage")
-            await asyncio.to_thread(self._store, passages, parts)
-        return [passage.id for passage in passages]
+        if not passages:
+            return []
+        texts = [passage.text for passage in passages]
+        parts = await handover(self.uec).aencode(self.uec, texts, "passage")
+        return await asyncio.to_thread(self._retriever.add_encoded, passages, parts)
 
     def _checked(self, nodes: Sequence[BaseNode]) -> list[Passage]:
         passages = passages_of(nodes)
@@ -139,10 +140,6 @@ class UECVectorStore(BasePydanticVectorStore):
                     "index with embed_model=UECEmbedding(uec=uec)."
                 )
         return passages
-
-    def _store(self, passages: list[Passage], parts: list[Gaussian]) -> None:
-        gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
-        self._retriever.store.add(passages, gaussians)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document."""
