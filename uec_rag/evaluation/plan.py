@@ -54,7 +54,7 @@ SETS = (
 )
 """Sets that are reported where the data folder has them; of the bitext, languages."""
 
-SMALL = ("claude_docs_rag", "noveleval", "poem_sentiment", "stsb_en")
+SMALL = ("belebele_en", "noveleval", "poem_sentiment", "stsb_en")
 """Sets on which models of their own, merged of others' weights, are measured too."""
 
 LANGUAGES = {
@@ -88,7 +88,7 @@ class Limits:
         Queries of each language, and pairs fitted on, as the paper has them: 100 and 50.
     """
 
-    fit_pairs: int = 800
+    fit_pairs: int = 600
     queries: int = 250
     passages: int = 500
     test_texts: int = 600
