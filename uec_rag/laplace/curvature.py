@@ -13,7 +13,7 @@ ever formed.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from laplace.curvature import CurvatureInterface
@@ -21,6 +21,15 @@ from laplace.utils import Kron
 from torch import Tensor, nn
 
 Input = Tensor | MutableMapping[str, Tensor | Any]
+
+
+class Sides(NamedTuple):
+    """Features h, h' (n, m) and embeddings z, z' (n, d) of the two texts of n pairs."""
+
+    h: Tensor
+    h2: Tensor
+    z: Tensor
+    z2: Tensor
 
 
 class PairModel(nn.Module):
@@ -52,16 +61,20 @@ class PairModel(nn.Module):
         self.intercept = intercept
         self.register_buffer("gain", gain)
 
-    def split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Features and embeddings of both sides: h, h' (n, m) and z, z' (n, d)."""
+    def split(self, x: Tensor) -> Sides:
+        """Features and embeddings of both sides."""
         m = self.delta.shape[1]
         features, fixed = x[..., :m], x[..., m:]
         embedding = fixed + self.gain * (features @ self.delta.T)
-        return features[:, 0], features[:, 1], embedding[:, 0], embedding[:, 1]
+        return Sides(features[:, 0], features[:, 1], embedding[:, 0], embedding[:, 1])
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of "no" and "yes", (n, 2)."""
-        _, _, z, z2 = self.split(x)
+        return self.logits(self.split(x))
+
+    def logits(self, sides: Sides) -> Tensor:
+        """Logits of "no" and "yes" from what `split` gave, (n, 2)."""
+        _, _, z, z2 = sides
         logit = self.slope * (z * z2).sum(-1, keepdim=True) + self.intercept
         return torch.cat([torch.zeros_like(logit), logit], dim=-1)
 
@@ -69,9 +82,9 @@ class PairModel(nn.Module):
 class InBatchModel(PairModel):
     """Logits of every passage of a batch for every query: output (n, n), row i's answer is i."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def logits(self, sides: Sides) -> Tensor:
         """Logits, (n, n)."""
-        _, _, z, z2 = self.split(x)
+        _, _, z, z2 = sides
         logits: Tensor = self.slope * z @ z2.T
         return logits
 
@@ -85,7 +98,9 @@ class _ClosedForm(CurvatureInterface):
         """Loss of the batch and the diagonal of its GGN, (d * m,)."""
         assert isinstance(x, Tensor)
         with torch.no_grad():
-            return self._loss(x, y), self._diag(x).flatten()
+            sides = self.model.split(x)
+            logits = self.model.logits(sides)
+            return self.factor * self.lossfunc(logits, y), self._diag(sides, logits).flatten()
 
     def kron(self, x: Input, y: Tensor, N: int, **kwargs: Any) -> tuple[Tensor, Kron]:
         """Loss of the batch and its Kronecker factors G (d, d) and A (m, m).
@@ -94,22 +109,20 @@ class _ClosedForm(CurvatureInterface):
         """
         assert isinstance(x, Tensor)
         with torch.no_grad():
-            h, h2, _, _ = self.model.split(x)
-            a = (h.T @ h + h2.T @ h2) / (2 * N)
-            return self._loss(x, y), Kron([(self._output_factor(x), a)])  # type: ignore[list-item]  # its stub says one
+            sides = self.model.split(x)
+            logits = self.model.logits(sides)
+            a = (sides.h.T @ sides.h + sides.h2.T @ sides.h2) / (2 * N)
+            factors = (self._output_factor(sides, logits), a)
+            return self.factor * self.lossfunc(logits, y), Kron([factors])  # type: ignore[list-item]  # its stub says one
 
     def full(self, x: Input, y: Tensor, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Refuse: a full GGN has (d * m)^2 entries."""
         raise ValueError("structure: expected 'diag' or 'kron'; 'full' does not fit in memory.")
 
-    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        loss: Tensor = self.factor * self.lossfunc(self.model(x), y)
-        return loss
-
-    def _diag(self, x: Tensor) -> Tensor:
+    def _diag(self, sides: Sides, logits: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def _output_factor(self, x: Tensor) -> Tensor:
+    def _output_factor(self, sides: Sides, logits: Tensor) -> Tensor:
         raise NotImplementedError
 
 
@@ -122,20 +135,20 @@ class PairGGN(_ClosedForm):
         G    = sum_n w (gain z')(gain z')' + w (gain z)(gain z)'
     """
 
-    def _weight(self, x: Tensor) -> Tensor:
-        yes = self.model(x)[:, 1:].sigmoid()
+    def _weight(self, logits: Tensor) -> Tensor:
+        yes = logits[:, 1:].sigmoid()
         weight: Tensor = yes * (1 - yes) * self.model.slope**2
         return weight
 
-    def _diag(self, x: Tensor) -> Tensor:
-        h, h2, z, z2 = self.model.split(x)
-        w = self._weight(x)
+    def _diag(self, sides: Sides, logits: Tensor) -> Tensor:
+        h, h2, z, z2 = sides
+        w = self._weight(logits)
         curvature = (w * z2**2).T @ h**2 + 2 * (w * z * z2).T @ (h * h2) + (w * z**2).T @ h2**2
         return self.model.gain[:, None] ** 2 * curvature
 
-    def _output_factor(self, x: Tensor) -> Tensor:
-        _, _, z, z2 = self.model.split(x)
-        w, gain = self._weight(x), self.model.gain
+    def _output_factor(self, sides: Sides, logits: Tensor) -> Tensor:
+        _, _, z, z2 = sides
+        w, gain = self._weight(logits), self.model.gain
         factor: Tensor = (w * z2 * gain).T @ (z2 * gain) + (w * z * gain).T @ (z * gain)
         return factor
 
@@ -148,9 +161,9 @@ class InBatchGGN(_ClosedForm):
     and for the term that mixes both sides over their n^2 pairs.
     """
 
-    def _diag(self, x: Tensor) -> Tensor:
-        h, h2, z, z2 = self.model.split(x)
-        p = self.model(x).softmax(dim=-1)
+    def _diag(self, sides: Sides, logits: Tensor) -> Tensor:
+        h, h2, z, z2 = sides
+        p = logits.softmax(dim=-1)
         mean_z2, mean_h2 = p @ z2, p @ h2
         second = (p @ z2**2).T @ h**2 + (z**2).T @ (p @ h2**2)
         # sum_ij p_ij (z_i z'_j) (h_i h'_j)' over all n^2 pairs of the batch: one matrix product.
@@ -163,9 +176,9 @@ class InBatchGGN(_ClosedForm):
         diagonal: Tensor = scale * curvature.clamp_min(0)
         return diagonal
 
-    def _output_factor(self, x: Tensor) -> Tensor:
-        _, _, z, z2 = self.model.split(x)
-        p = self.model(x).softmax(dim=-1)
+    def _output_factor(self, sides: Sides, logits: Tensor) -> Tensor:
+        _, _, z, z2 = sides
+        p = logits.softmax(dim=-1)
         gain, mean = self.model.gain, p @ z2
         queries = (z2 * p.sum(0)[:, None]).T @ z2 - mean.T @ mean
         weight = (p * (1 - p)).sum(1)[:, None]
