@@ -19,8 +19,8 @@ FEATURES = {
     "langchain": "The LangChain adapter",
     "llama-index": "The LlamaIndex adapter",
     "fit": "Fitting a posterior",
-    "confidence": "Calibrating confidence",
     "plots": "Plotting",
+    "evaluation": "The evaluation",
     "demo": "Reading documents from a folder",
 }
 """What each extra of the package is for, as the subject of a sentence."""
