@@ -198,9 +198,17 @@ def test_one_query_gives_the_same_as_many(full, queries):
 
 
 def test_many_queries_are_searched_in_blocks_of_bounded_memory(full, queries, monkeypatch):
-    whole = full.search(queries, k=5)
-    monkeypatch.setattr("uec_rag.retrieval._BLOCK", 3 * 200 * 4)
+    whole, sizes = full.search(queries, k=5), []
+    similarities = MemoryStore.similarities
+
+    def recorded(store, blocks):
+        sizes.append(len(blocks[0]))
+        return similarities(store, blocks)
+
+    monkeypatch.setattr(MemoryStore, "similarities", recorded)
+    monkeypatch.setattr("uec_rag.retrieval._BLOCK", 3 * 200 * 4)  # three queries, 3 + 1 matrices
     blocks = full.search(queries, k=5)
+    assert sizes == [3] * 6 + [2]
     assert blocks.ids == whole.ids
     assert len(blocks.decisions) == len(blocks.queries) == 20
     for name in NUMERIC:

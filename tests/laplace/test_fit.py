@@ -1,12 +1,16 @@
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
 from uec_rag.encoders import BlackBoxEncoder
 from uec_rag.laplace.fit import fit_posterior
-from uec_rag.laplace.pairs import check_pairs
+from uec_rag.laplace.likelihood import predictive_nll
+from uec_rag.laplace.pairs import check_pairs, held_out_pairs, split_queries
+from uec_rag.similarity import moments as similarity_moments
 
 EVERY_KIND = pytest.mark.parametrize(
     ("structure", "likelihood"),
@@ -61,6 +65,34 @@ def test_the_summary_says_what_was_found(words, given, structure, likelihood):
     assert summary.pairs == 128 if likelihood == "in_batch" else 460 < summary.pairs <= 480
     assert 0 < summary.nll < np.log(2)
     assert np.isfinite(summary.log_marginal_likelihood)
+
+
+@EVERY_KIND
+def test_the_scale_is_the_one_that_makes_held_out_pairs_most_likely(
+    words, given, structure, likelihood
+):
+    """Recomputed from the posterior's Gaussians alone: held-out NLL, and at other scales."""
+    posterior = fit(words, given, structure=structure, likelihood=likelihood)
+    checked = check_pairs(given)
+    q, p = (words.encode(texts, "query").embedding for texts in (checked.queries, checked.passages))
+    held_out = held_out_pairs(checked, split_queries(checked, seed=0)[1], q, p)
+
+    def nll(factor):
+        summary = replace(posterior.summary, scale=factor * posterior.summary.scale)
+        wider = replace(posterior, summary=summary)
+        mu, sigma2 = (
+            moments[held_out.query_index, held_out.passage_index]
+            for moments in similarity_moments(wider.gaussian(q, q), wider.gaussian(p, p))
+        )
+
+        def at(intercept):
+            return predictive_nll(mu, sigma2, held_out.labels, summary.slope, intercept).mean()
+
+        return minimize_scalar(at, bounds=(-1e3, 1e3), method="bounded").fun
+
+    assert nll(1.0) == pytest.approx(posterior.summary.nll, abs=1e-4)
+    assert nll(1.0) <= min(nll(0.25), nll(0.5), nll(2.0), nll(4.0)) + 1e-5
+    assert nll(1e-9) == pytest.approx(posterior.summary.nll_deterministic, abs=1e-4)
 
 
 @EVERY_KIND
