@@ -47,7 +47,7 @@ def test_what_is_printed_fits_80_columns(run):
 @pytest.mark.slow
 def test_the_real_models_answer_what_is_there_and_abstain_from_what_is_not(run, monkeypatch):
     monkeypatch.delenv("UEC_CACHE")  # the models' download, and texts encoded before
-    result = run("demo", "--passages", "300", "--json", json_output=True)
+    result = run("demo", "--passages", "1000", "--json", json_output=True)
     by_question = {answer["question"]: answer for answer in result["questions"]}
     indent = by_question[QUESTIONS[0]]
     assert indent["passages"][0]["metadata"]["source"].startswith("textwrap.")

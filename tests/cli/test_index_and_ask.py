@@ -24,7 +24,7 @@ def test_a_folder_is_indexed_and_asked(run, index):
 def test_the_answer_is_printed_within_80_columns(run, index):
     shown = run("ask", index, "honey in the hive")
     assert "bees.md" in shown.stdout
-    assert "confidence" in shown.stdout
+    assert "=> " in shown.stdout
     for column in ("s_hat", "sigma_s^2", "relevant", "weights"):
         assert column in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80

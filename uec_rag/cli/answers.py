@@ -88,7 +88,7 @@ def _beginning(passage: "Passage", characters: int) -> Text:
     source = str(passage.metadata.get("source", passage.id))
     title = str(passage.metadata.get("title", source))
     body = passage.text.removeprefix(title)
-    body = re.sub(r"(\W)\1{2,}", " ", body)  # underlines and borders of tables
+    body = re.sub(r"(\W ?)\1{2,}", " ", body)  # underlines and borders of tables
     text = Text().append(source, style="bold")
     if title != source:
         text.append(f" - {title}")

@@ -17,19 +17,19 @@ from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.pypi import cache_folder
 
 if TYPE_CHECKING:
-    from uec_rag.corpora import Document
     from uec_rag.retrieval import Retriever
     from uec_rag.stores.base import Passage
 
+_PASSAGES = 3000
 _PAIRS = 300  # to fit on; more were measured to rank no better
 
-_CODE = ("*.py", "corpora/*.py", "encoders/*.py", "laplace/*.py", "stores/*.py")
+_CODE = ("*.py", "cli/demo.py", "corpora/*.py", "encoders/*.py", "laplace/*.py", "stores/*.py")
 
 
 def demo(
     passages: Annotated[
         int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
-    ] = 3000,
+    ] = _PASSAGES,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Index Python's own documentation and answer six questions, one of them off topic.
@@ -42,9 +42,8 @@ def demo(
     from uec_rag.corpora import passages_of
     from uec_rag.demo import CHUNK_SIZE, QUESTIONS, gather_corpus
 
-    documents = gather_corpus(passages)
-    corpus = passages_of(documents, size=CHUNK_SIZE)
-    retriever = _retriever(documents, corpus)
+    corpus = passages_of(gather_corpus(passages), size=CHUNK_SIZE)
+    retriever = _retriever(corpus)
     result = retriever.search(list(QUESTIONS), k=3)
     if json:
         print_json(
@@ -62,10 +61,10 @@ def demo(
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')
 
 
-def _retriever(documents: "Sequence[Document]", corpus: "Sequence[Passage]") -> "Retriever":
+def _retriever(corpus: "Sequence[Passage]") -> "Retriever":
     """Load the index of this very corpus by this very code from the cache, or make it."""
     from uec_rag.corpora import fitting_pairs
-    from uec_rag.demo import CHUNK_SIZE
+    from uec_rag.demo import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever
 
     folder = cache_folder() / "demo" / _key(corpus)
@@ -74,6 +73,8 @@ def _retriever(documents: "Sequence[Document]", corpus: "Sequence[Passage]") -> 
         return Retriever.load(folder)
     say("This first time takes a minute or two; the next one takes seconds.")
     uec = build_ensemble(EMBEDDED)
+    # A small corpus does not give enough of them: always from the whole one.
+    documents = gather_corpus(_PASSAGES)
     fit_ensemble(uec, fitting_pairs(documents, size=CHUNK_SIZE, limit=_PAIRS))
     retriever = Retriever(uec)
     add_passages(retriever, corpus)
