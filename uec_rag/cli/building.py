@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
     from uec_rag.stores.base import Passage
 
-_AT_ONCE = 128  # texts between two steps of a progress bar
+_AT_ONCE = 64  # texts between two steps of a progress bar
 
 
 def build_ensemble(models: Sequence[str]) -> "UEC":
