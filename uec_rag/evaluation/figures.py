@@ -78,6 +78,7 @@ def curves(
     labels: tuple[str, str],
     *,
     log: tuple[bool, bool] = (True, False),
+    dashed: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
     """Lines over a common axis.
 
@@ -91,13 +92,18 @@ def curves(
         Of the two axes.
     log : (bool, bool)
         Which axes are logarithmic.
+    dashed : mapping, optional
+        A second line for some of the names, dashed and in the same colour.
     """
-    figure, axes = _figure(5.2, 3.8)
+    figure, axes = _figure(5.6, 3.8 + 0.12 * len(series))
     at = np.asarray(x, dtype=float)
     if log[0] and (at == 0).any():
         at = np.where(at == 0, at[at > 0].min() / 10, at)
     for name, values in series.items():
-        axes.plot(at, np.asarray(values, dtype=float), marker="o", markersize=3, label=name)
+        line = axes.plot(at, np.asarray(values, dtype=float), marker="o", markersize=3, label=name)
+        if dashed is not None and name in dashed:
+            second = np.asarray(dashed[name], dtype=float)
+            axes.plot(at, second, linestyle="--", color=line[0].get_color())
     if log[0]:
         axes.set_xscale("log")
     if log[1]:
@@ -105,7 +111,7 @@ def curves(
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
+    figure.legend(fontsize=7, ncols=3 if len(series) < 4 else 2, loc="outside lower center")
     _save(figure, path)
 
 

@@ -235,14 +235,18 @@ def _theory(result: Analysis, path: Path) -> Iterator[str]:
     for name in ("theorem 1", "theorem 2"):
         rows = result[name]
         own = path.with_name(f"{name.replace(' ', '_')}.png")
-        series = {
-            f"{row['name']}{suffix}": [_number(value) for value in row[key]]
-            for row in rows
-            for key, suffix in (("residual", ""), ("corrected", ", corrected"))
-            if not suffix or row["corrected"] != row["residual"]
-        }
-        labels = ("eps", "residual")
-        figures.curves(own, rows[0]["epsilons"], series, labels, log=(True, True))
+        series, corrected = (
+            {row["name"]: [_number(value) for value in row[key]] for row in rows}
+            for key in ("residual", "corrected")
+        )
+        figures.curves(
+            own,
+            rows[0]["epsilons"],
+            series,
+            ("eps", "residual (dashed: corrected)"),
+            log=(True, True),
+            dashed=corrected,
+        )
         yield f"**{name[0].upper()}{name[1:]}**"
         yield markdown(
             ["Regime", "assumptions", "order", "order, corrected", "rank agreement"],
