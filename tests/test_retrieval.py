@@ -419,6 +419,20 @@ def test_passages_of_another_posterior_are_refused(small, encoders, fit_pairs):
     assert len(small) == 10
 
 
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_index_of_before_a_fit_is_not_mixed_with_vectors_of_after(encoders, fit_pairs, texts):
+    uec = UEC(encoders)
+    retriever = Retriever(uec)
+    retriever.add(texts[:5])
+    uec.fit(fit_pairs)
+    for call in (retriever.search, retriever.add):
+        with pytest.raises(ValueError, match=r"uec: it was fitted after these 5 passages"):
+            call(["badero"])
+    retriever.clear()
+    retriever.add(texts[:5])
+    assert (retriever.search(["badero"]).sigma2 > 0).all()
+
+
 # Saving
 
 

@@ -63,6 +63,7 @@ class Retriever:
     def __init__(self, uec: UEC, store: Store | None = None) -> None:
         self.uec = uec
         self.store: Store = MemoryStore() if store is None else store
+        self._posteriors = uec.posteriors
         self.calibration: CorpusCalibration | None = None
         self._changes = 0
         self._changes_at_calibration = 0
@@ -146,10 +147,21 @@ class Retriever:
         list of str
             The ids.
         """
+        self._check_fit()
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
         self.store.add(passages, gaussians)
         self._changes += 1
         return [passage.id for passage in passages]
+
+    def _check_fit(self) -> None:
+        if self.uec.posteriors is self._posteriors:
+            return
+        if len(self):
+            raise ValueError(
+                f"uec: it was fitted after these {len(self)} passages were indexed, whose vectors "
+                "are of the fit before; call clear() and add them again."
+            )
+        self._posteriors = self.uec.posteriors
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
@@ -238,6 +250,7 @@ class Retriever:
         filter : mapping or callable, optional
         """
         check_k(k)
+        self._check_fit()
         self._warn_changed()
         store = self.store.snapshot(filter)
         rows = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
@@ -270,6 +283,7 @@ class Retriever:
             relevance=judged.relevance,
             coefficients=asked.coefficients,
             confidence=judged.confidence,
+            ambiguous=judged.ambiguous,
             decisions=judged.decisions,
             exact=found.exact,
             names=uec.names,
