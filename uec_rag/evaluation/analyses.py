@@ -145,8 +145,8 @@ def _layers(group: Group) -> Json:
     specs = [encoder.spec for encoder in group.lineup.encoders]
     loaded = (load_encoder(spec) for spec in specs if spec is not None)
     transformers = (e for e in loaded if isinstance(e, SentenceTransformerEncoder))
-    # A quantised model in ONNX has no parameters to differentiate by.
-    encoder = next((e for e in transformers if any(True for _ in e.model.parameters())), None)
+    # A quantised model in ONNX has no layers to differentiate by.
+    encoder = next((e for e in transformers if _has_linear_layers(e)), None)
     if encoder is None:
         raise NotApplicable("needs a transformer with its weights at hand, which no encoder is")
     fit, test = _pair_tasks(group, _LAYER_PAIRS)
@@ -165,6 +165,12 @@ def _layers(group: Group) -> Json:
             for row in found
         ],
     }
+
+
+def _has_linear_layers(encoder: SentenceTransformerEncoder) -> bool:
+    from torch.nn import Linear
+
+    return any(isinstance(module, Linear) for module in encoder.model.modules())
 
 
 def _theory() -> Json:
