@@ -8,9 +8,8 @@ from uec_rag.calibration import Calibrator
 from uec_rag.confidence import (
     ConfidenceModel,
     Signals,
-    confidence,
     decide,
-    relevance,
+    readings,
     relevance_features,
     summarise,
 )
@@ -108,20 +107,18 @@ def test_a_broken_file_is_refused():
         ConfidenceModel.restore({"temperature": 1.0})
 
 
-def test_before_calibration_the_posterior_is_the_relevance_and_its_top_the_confidence():
-    found = signals([2.0, 1.0, 0.0])
-    np.testing.assert_allclose(relevance(found)[0], softmax([2.0, 1.0, 0.0]), rtol=1e-5)
-    assert confidence(found)[0] == pytest.approx(softmax([2.0, 1.0, 0.0])[0], rel=1e-5)
+def act(found, sure, threshold=0.5):
+    return decide(np.float32([sure]), readings(found, IDS), threshold)[0]
 
 
 def test_answer_above_the_threshold_only():
     found = signals([5.0, 0.0, 0.0])
-    assert decide(found, IDS, np.array([0.71]), threshold=0.7)[0].action == "answer"
-    assert decide(found, IDS, np.array([0.7]), threshold=0.7)[0].action != "answer"
+    assert act(found, 0.71, threshold=0.7).action == "answer"
+    assert act(found, 0.69, threshold=0.7).action != "answer"
 
 
 def test_several_passages_that_share_the_posterior_ask_back():
-    decision = decide(signals([2.0, 1.9, -4.0]), IDS, np.array([0.3]))[0]
+    decision = act(signals([2.0, 1.9, -4.0]), 0.3)
     assert decision.action == "clarify"
     assert decision.candidates == ("a", "b")
     assert "2 passages compete" in decision.reason
@@ -129,7 +126,7 @@ def test_several_passages_that_share_the_posterior_ask_back():
 
 def test_encoders_sure_of_different_passages_ask_back():
     members = [[0.9, 0.05, 0.0], [0.0, 0.1, 0.8]]
-    decision = decide(signals([1.0, 0.0, 0.9], members, rest=4.0), IDS, np.array([0.3]))[0]
+    decision = act(signals([1.0, 0.0, 0.9], members, rest=4.0), 0.3)
     assert decision.action == "clarify"
     assert decision.candidates == ("a", "c")
     assert "encoders are sure of different passages" in decision.reason
@@ -137,22 +134,15 @@ def test_encoders_sure_of_different_passages_ask_back():
 
 def test_encoders_sure_of_the_same_passage_do_not_disagree():
     members = [[0.9, 0.0, 0.0], [0.8, 0.1, 0.0]]
-    decision = decide(signals([1.0, -9.0, -9.0], members, rest=4.0), IDS, np.array([0.3]))[0]
-    assert decision.action == "abstain"
+    assert act(signals([1.0, -9.0, -9.0], members, rest=4.0), 0.3).action == "abstain"
 
 
 def test_a_posterior_spread_over_the_rest_of_the_corpus_abstains():
-    decision = decide(signals([1.0, 0.9, 0.8], rest=6.0), IDS, np.array([0.1]))[0]
+    decision = act(signals([1.0, 0.9, 0.8], rest=6.0), 0.1)
     assert decision.action == "abstain"
     assert decision.candidates == ()
     assert "0.10" in decision.reason
 
 
-def test_no_hits_abstain():
-    empty = signals(np.zeros((1, 0)), members=np.zeros((1, 0)))
-    assert decide(empty, [[]], np.array([0.9]))[0].reason == "nothing was found"
-
-
 def test_an_infinite_threshold_never_answers():
-    decision = decide(signals([9.0, 0.0, 0.0]), IDS, np.array([1.0]), threshold=np.inf)[0]
-    assert decision.action == "abstain"
+    assert act(signals([9.0, 0.0, 0.0]), 1.0, threshold=np.inf).action == "abstain"

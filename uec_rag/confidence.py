@@ -6,7 +6,7 @@ logits l.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -66,17 +66,6 @@ class Signals:
         """Softmax of the logits over the whole corpus, at the hits, shape (n, k)."""
         posterior: FloatArray = np.exp(self.logits - self.log_normaliser[:, None])
         return posterior
-
-
-def relevance(signals: Signals) -> FloatArray:
-    """P(this hit is relevant), shape (n, k)."""
-    return signals.posterior
-
-
-def confidence(signals: Signals) -> FloatArray:
-    """P(the query is answered by its hits), shape (n,)."""
-    top: FloatArray = signals.posterior.max(axis=1, initial=0.0)
-    return top
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,51 +238,80 @@ class ConfidenceModel:
         raise ValueError(f"confidence: no saved model looks like {dict(metadata)}.")
 
 
-def decide(
-    signals: Signals,
-    ids: list[list[str]],
-    confidences: FloatArray | None = None,
-    threshold: float = 0.5,
-) -> list[Decision]:
-    """Answer, ask back or abstain: a plain rule for each query.
+@dataclass(frozen=True)
+class Reading:
+    """Why a query is ambiguous.
 
-    Answer above the threshold. Below it, ask back where the answer seems to be among a few hits:
-    they share most of the posterior, or two encoders are each sure of another one. Else abstain.
+    Attributes
+    ----------
+    reason : str
+        In plain words.
+    candidates : tuple of str
+        Ids of the hits that compete.
+    """
+
+    reason: str
+    candidates: tuple[str, ...]
+
+
+def readings(signals: Signals, ids: list[list[str]]) -> list[Reading | None]:
+    """Whether each query could mean one of several hits; None where it could not.
+
+    It could where two encoders are each sure of another passage, or where a few passages, none far
+    behind the best, share most of the posterior.
 
     Parameters
     ----------
     signals : Signals
     ids : list of list of str
         Ids of the hits.
-    confidences : array, shape (n,), optional
-        The posterior's top by default.
-    threshold : float
-        For instance a `uec_rag.risk.RiskThreshold`'s.
     """
-    sure = confidence(signals) if confidences is None else confidences
     return [
-        _decide_one(
-            float(sure[row]), threshold, hits, signals.posterior[row], signals.member_posterior[row]
-        )
+        _reading(hits, signals.posterior[row], signals.member_posterior[row])
         for row, hits in enumerate(ids)
     ]
 
 
-def _decide_one(
-    sure: float, threshold: float, hits: list[str], posterior: FloatArray, members: FloatArray
-) -> Decision:
-    found = f"confidence {sure:.2f}"
-    if not hits:
-        return Decision("abstain", "nothing was found")
-    if sure > threshold:
-        return Decision("answer", f"{found} is above the threshold {threshold:.2f}")
+def _reading(hits: list[str], posterior: FloatArray, members: FloatArray) -> Reading | None:
     best = members.argmax(axis=1)
     picks = sorted({int(hit) for hit, own in zip(best, members, strict=True) if own[hit] >= 0.5})
     if len(picks) > 1:
-        rivals = tuple(hits[hit] for hit in picks)
-        return Decision("clarify", f"{found}; encoders are sure of different passages", rivals)
-    close = posterior >= posterior.max() / 4
-    if close.sum() > 1 and posterior[close].sum() >= 0.5:
-        rivals = tuple(hit for hit, near in zip(hits, close, strict=True) if near)
-        return Decision("clarify", f"{found}; {len(rivals)} passages compete", rivals)
+        return Reading("encoders are sure of different passages", tuple(hits[p] for p in picks))
+    close = np.flatnonzero(posterior >= posterior.max() / 4)
+    if len(close) > 1 and posterior[close].sum() >= 0.5:
+        return Reading(f"{len(close)} passages compete", tuple(hits[row] for row in close))
+    return None
+
+
+def decide(
+    confidence: FloatArray, ambiguous: Sequence[Reading | None], threshold: float = 0.5
+) -> list[Decision]:
+    """Answer above a threshold; below it ask back where the query is ambiguous, else abstain.
+
+    Parameters
+    ----------
+    confidence : array, shape (n,)
+    ambiguous : sequence of Reading or None
+        As `readings` gives them.
+    threshold : float
+        For instance a `uec_rag.risk.RiskThreshold`'s.
+
+    Examples
+    --------
+    >>> rivals = Reading("2 passages compete", ("a", "b"))
+    >>> [d.action for d in decide(np.float32([0.9, 0.3, 0.3]), [None, rivals, None])]
+    ['answer', 'clarify', 'abstain']
+    """
+    return [
+        _decide_one(float(sure), reading, threshold)
+        for sure, reading in zip(confidence, ambiguous, strict=True)
+    ]
+
+
+def _decide_one(sure: float, reading: Reading | None, threshold: float) -> Decision:
+    found = f"confidence {sure:.2f}"
+    if sure > threshold:
+        return Decision("answer", f"{found} is above the threshold {threshold:.2f}")
+    if reading is not None:
+        return Decision("clarify", f"{found}; {reading.reason}", reading.candidates)
     return Decision("abstain", f"{found} is not above the threshold {threshold:.2f}")

@@ -109,7 +109,10 @@ class CorpusCalibration:
 
 
 def check_labels(
-    queries: Sequence[str], relevant_ids: Sequence[Collection[str]], store: Store
+    queries: Sequence[str],
+    relevant_ids: Sequence[Collection[str]],
+    store: Store,
+    fewest: int = FEWEST,
 ) -> list[frozenset[str]]:
     """Check labelled queries before anything is encoded.
 
@@ -122,7 +125,7 @@ def check_labels(
     ------
     TypeError, ValueError
         If there is not one collection of ids per query, an id is not in the index, no query has
-        any, or there are fewer than `FEWEST` queries.
+        any, or there are fewer than `fewest` queries.
     """
     check_texts(queries, "queries")
     if isinstance(relevant_ids, str) or len(relevant_ids) != len(queries):
@@ -150,9 +153,9 @@ def check_labels(
             "relevant_ids: no query has a relevant passage; expected at least one with. Queries "
             "without are welcome beside them: they show what the corpus does not answer."
         )
-    if len(queries) < FEWEST:
+    if len(queries) < fewest:
         raise ValueError(
-            f"queries: expected at least {FEWEST} to calibrate on, got {len(queries)}."
+            f"queries: expected at least {fewest} to calibrate on, got {len(queries)}."
         )
     return wanted
 

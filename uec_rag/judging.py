@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uec_rag.asking import Asked
-from uec_rag.confidence import ConfidenceModel, Decision, Signals, decide, summarise
+from uec_rag.confidence import (
+    ConfidenceModel,
+    Decision,
+    Reading,
+    Signals,
+    decide,
+    readings,
+    summarise,
+)
 from uec_rag.convolution import blocks
 from uec_rag.gaussian import FloatArray
 from uec_rag.stores.base import Found, Store
@@ -25,11 +33,13 @@ class Judgement:
     ----------
     relevance : array, shape (n, k)
     confidence : array, shape (n,)
+    ambiguous : list of Reading or None
     decisions : list of Decision
     """
 
     relevance: FloatArray
     confidence: FloatArray
+    ambiguous: list[Reading | None]
     decisions: list[Decision]
 
 
@@ -69,17 +79,16 @@ def judge(
     )
     confidence = model.query_confidence(summary)
     ids = [[passage.id for passage in row] for row in found.passages]
-    return Judgement(
-        model.hit_relevance(logits, variance, summary),
-        confidence,
-        decide(signals, ids, confidence),
-    )
+    ambiguous = readings(signals, ids)
+    relevance = model.hit_relevance(logits, variance, summary)
+    return Judgement(relevance, confidence, ambiguous, decide(confidence, ambiguous))
 
 
 def _unjudged(found: Found, decision: Decision) -> Judgement:
     relevance = np.clip(found.mu, 0, 1)
     best = relevance.max(axis=1, initial=0.0)
-    return Judgement(relevance, best, [decision] * len(found.passages))
+    count = len(found.passages)
+    return Judgement(relevance, best, [None] * count, [decision] * count)
 
 
 def _member_posterior(uec: UEC, store: Store, asked: Asked, found: Found) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.confidence import Decision
+from uec_rag.confidence import Decision, Reading, decide
 from uec_rag.gaussian import FloatArray
 from uec_rag.stores.base import Passage
 
@@ -32,7 +32,10 @@ class SearchResult:
         How much each encoder counted in the query.
     confidence : array, shape (n,)
         P(the query is answered by its hits).
+    ambiguous : list of Reading or None
+        Why a query is ambiguous, where it is.
     decisions : list of Decision
+        At a threshold of one half; for another see `decide`.
     exact : bool
         Whether nothing outside the hits can score higher.
     names : list of str
@@ -47,6 +50,7 @@ class SearchResult:
     relevance: FloatArray
     coefficients: FloatArray
     confidence: FloatArray
+    ambiguous: list[Reading | None]
     decisions: list[Decision]
     exact: bool
     names: list[str]
@@ -58,6 +62,10 @@ class SearchResult:
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    def decide(self, threshold: float) -> list[Decision]:
+        """Decide again at another threshold of confidence; nothing is computed anew."""
+        return decide(self.confidence, self.ambiguous, threshold)
 
     def metadata(self, row: int, rank: int) -> dict[str, Any]:
         """What every adapter writes on a hit, in plain Python types.
@@ -95,6 +103,7 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         relevance=stacked("relevance"),
         coefficients=stacked("coefficients"),
         confidence=stacked("confidence"),
+        ambiguous=[reading for result in results for reading in result.ambiguous],
         decisions=[decision for result in results for decision in result.decisions],
         exact=all(result.exact for result in results),
         names=results[0].names,

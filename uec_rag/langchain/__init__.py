@@ -10,7 +10,8 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("langchain-core", "langchain")) from error
 
 from uec_rag.langchain.embeddings import UECEmbeddings
+from uec_rag.langchain.gate import UECGate
 from uec_rag.langchain.retriever import UECRetriever
 from uec_rag.langchain.vectorstore import UECVectorStore
 
-__all__ = ["UECEmbeddings", "UECRetriever", "UECVectorStore"]
+__all__ = ["UECEmbeddings", "UECGate", "UECRetriever", "UECVectorStore"]
