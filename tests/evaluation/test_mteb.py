@@ -8,8 +8,11 @@ from mteb.abstasks.sts import AbsTaskSTS
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models import EncoderProtocol
 from scipy.stats import spearmanr
+from typer.testing import CliRunner
 
 from uec_rag import UEC
+from uec_rag.cli import app
+from uec_rag.evaluation import mteb
 from uec_rag.evaluation.mteb import UECMTEBEncoder, run_mteb
 from uec_rag.evaluation.systems import pair_moments
 from uec_rag.similarity import probit, score
@@ -152,3 +155,19 @@ def test_tasks_of_mteb_run_on_it(uec, tmp_path):
     assert scores["LetterSimilarity"]["UEC"] == pytest.approx(own, abs=1e-5)
     assert scores["LetterSearch"]["UEC"] > 0.5
     assert scores["LetterClass"]["UEC"] > 0.25  # twice what guessing gives
+
+
+@pytest.mark.slow
+def test_the_command_line_runs_tasks_of_mteb(tmp_path, monkeypatch):
+    monkeypatch.setattr(mteb, "find_tasks", lambda names: [LetterSimilarity()])
+    command = ["evaluate", "--quick", "--mteb", "x", "--model", "pypi:wordllama"]
+    done = CliRunner().invoke(app, [*command, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    table = (tmp_path / "mteb.md").read_text()
+    assert "| Task | wordllama | direct sum, uniform |" in table
+    assert "| LetterSimilarity |" in table
+
+
+def test_an_unknown_task_of_mteb_is_refused():
+    with pytest.raises(KeyError, match="NoSuchTask"):
+        mteb.find_tasks(["NoSuchTask"])

@@ -1,5 +1,6 @@
 """`uec-rag evaluate`: the paper's whole evaluation, on a folder of test sets."""
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,12 +11,24 @@ import typer
 from uec_rag.cli.console import err, note, out, print_json, progress, say
 from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.pypi import cache_folder
+from uec_rag.environment import missing_extra
 
 if TYPE_CHECKING:
     from mteb import AbsTask
 
     from uec_rag.evaluation.groups import Group
     from uec_rag.evaluation.plan import Plan
+
+
+_LIBRARIES = {
+    "laplace": "laplace-torch",
+    "ir_measures": "ir-measures",
+    "sklearn": "scikit-learn",
+    "torchmetrics": "torchmetrics",
+    "gpytorch": "gpytorch",
+    "matplotlib": "matplotlib",
+}
+"""Module -> package of what a run uses somewhere on its way."""
 
 
 def evaluate(
@@ -51,7 +64,7 @@ def evaluate(
     mteb: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TASK", help="Run a task of the mteb package instead of --data; repeat."
+            metavar="TASK", help="A task of the mteb package to run in place of the sets; repeat."
         ),
     ] = None,
     quick: Annotated[
@@ -67,6 +80,9 @@ def evaluate(
     """
     if quick == (data is not None):
         raise ValueError("--data, --quick: expected one of them: a folder of sets, or our own")
+    for module, package in _LIBRARIES.items():  # before an hour of embedding, not after
+        if importlib.util.find_spec(module) is None:
+            raise ImportError(missing_extra(package, "evaluation"))
     from uec_rag.evaluation.groups import LANGUAGES, MAIN, make_group
     from uec_rag.evaluation.mteb import find_tasks
 

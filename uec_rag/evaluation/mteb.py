@@ -147,7 +147,7 @@ def find_tasks(names: Sequence[str]) -> list[AbsTask]:
     try:
         import mteb
     except ModuleNotFoundError as error:
-        raise ImportError(missing_extra("mteb", "evaluation")) from error
+        raise ImportError(missing_extra("mteb", "mteb")) from error
     return [mteb.get_task(name) for name in names]
 
 
