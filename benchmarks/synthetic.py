@@ -1,0 +1,83 @@
+"""A corpus to time searches on: clustered unit vectors under a really fitted ensemble."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from uec_rag import UEC, Gaussian
+from uec_rag.stores import MemoryStore
+
+WIDTH = 384
+_CENTRES = 2000
+_SPREAD = 0.8  # of a passage around its cluster's centre, over the centre's own length
+
+
+class Corpus:
+    """Passages and queries by number, as unit vectors of several encoders of 384 dimensions.
+
+    Passages lie around cluster centres; query i asks for passage i.
+    """
+
+    def __init__(self, encoders: int) -> None:
+        self.encoders = encoders
+
+    def _vectors(self, encoder: int, numbers: Sequence[int], role: str) -> np.ndarray:
+        """The vectors of texts by number; the same number gives the same vector each time."""
+        blocks = []
+        numbers = np.asarray(numbers)
+        for block in np.unique(numbers // 1000):  # drawn by the thousand, for speed
+            rng = np.random.default_rng([encoder, int(block)])
+            centres = self._centres[encoder][rng.integers(_CENTRES, size=1000)]
+            passages = centres + _SPREAD * rng.standard_normal((1000, WIDTH), dtype=np.float32)
+            if role == "query":
+                passages += 0.7 * rng.standard_normal((1000, WIDTH), dtype=np.float32)
+            blocks.append(passages[numbers[numbers // 1000 == block] % 1000])
+        vectors = np.concatenate(blocks)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    @cached_property
+    def _centres(self) -> list[np.ndarray]:
+        rng = np.random.default_rng(0)
+        return [
+            rng.standard_normal((_CENTRES, WIDTH), dtype=np.float32) for _ in range(self.encoders)
+        ]
+
+    @cached_property
+    def uec(self) -> UEC:
+        """The ensemble, fitted on queries and passages that are not in the corpus."""
+
+        def encoder(number):
+            def embed(texts):
+                role = "query" if texts[0].startswith("q") else "passage"
+                return self._vectors(number, [int(text[1:]) for text in texts], role)
+
+            embed.__name__ = f"encoder{number}"
+            return embed
+
+        uec = UEC([encoder(i) for i in range(self.encoders)])
+        beyond = 10**9
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return uec.fit([(f"q{i}", f"p{i}") for i in range(beyond, beyond + 400)])
+
+    def _parts(self, numbers: range, role: str) -> list[Gaussian]:
+        assert self.uec.posteriors is not None
+        vectors = [self._vectors(i, numbers, role) for i in range(self.encoders)]
+        return [p.gaussian(v, v) for p, v in zip(self.uec.posteriors, vectors, strict=True)]
+
+    def passages(self, start: int, stop: int) -> list[Gaussian]:
+        """Each encoder's Gaussians of some passages."""
+        return self._parts(range(start, stop), "passage")
+
+    def queries(self, count: int) -> list[Gaussian]:
+        """Each encoder's Gaussians of the first queries."""
+        return self._parts(range(count), "query")
+
+    def matrix(self, store: MemoryStore) -> np.ndarray:
+        """The very matrix that the store searches."""
+        state = store._state
+        return state.mean[: state.rows]
