@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint
+.PHONY: demo test lint figures
 
 demo: $(READY)
 	$(BIN)/uec-rag demo
@@ -22,6 +22,10 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict uec_rag
+
+# The pictures in docs/images.
+figures: $(READY)
+	$(BIN)/python benchmarks/figures.py
 
 # The stamp is written last: after an interruption the next run starts over, keeping what is there.
 $(READY): pyproject.toml Makefile

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uec_rag.environment import missing_extra
+from uec_rag.plots import coefficient_heatmap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,18 +58,7 @@ def heatmap(path: Path, matrix: ArrayLike, rows: Sequence[str], columns: Sequenc
     matrix : array_like, shape (len(rows), len(columns))
     rows, columns : sequence of str
     """
-    values = np.asarray(matrix, dtype=float)
-    figure, axes = _figure(1.7 * len(columns) + 2, 0.6 * len(rows) + 1.6)
-    image = axes.imshow(values, cmap="viridis", vmin=0, vmax=max(1e-9, float(values.max())))
-    axes.set_xticks(range(len(columns)), columns, rotation=20, ha="right")
-    axes.set_yticks(range(len(rows)), rows)
-    middle = values.max() / 2
-    for row, column in np.ndindex(*values.shape):
-        value = values[row, column]
-        colour = "black" if value > middle else "white"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
-    figure.colorbar(image, ax=axes)
-    _save(figure, path)
+    _save(coefficient_heatmap(matrix, rows, columns), path)
 
 
 def curves(
