@@ -208,21 +208,7 @@ class MemoryStore:
 
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each."""
-        state = self._state
-        if not state.rows:  # of no dimension yet
-            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
-        if not state.count:
-            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
-        mean, live = state.mean[: state.rows], state.live
-        if live is not None and len(live) < state.rows * _COPY_BELOW:
-            mean, live = mean[live], None
-        out, start = [], 0
-        for block in blocks:
-            stop = start + block.shape[1]
-            products = block @ mean[:, start:stop].T
-            out.append(products if live is None else products[:, live])
-            start = stop
-        return out
+        return _similarities(self._state, blocks)
 
     def search(
         self,
@@ -265,15 +251,13 @@ class MemoryStore:
         if not k:
             nothing = np.zeros((len(query), 0), dtype=np.float32)
             return Found([[] for _ in range(len(query))], nothing, nothing, nothing, exact=True)
-        return _ranked(
-            state, query, self.similarities([query.mean])[0] if mu is None else mu, k, beta
-        )
+        # Of this very state: another thread may have put a new one in its place.
+        mu = _similarities(state, [query.mean])[0] if mu is None else mu
+        return _ranked(state, query, mu, k, beta)
 
     def _check_writable(self) -> None:
         if self._is_snapshot:
-            raise RuntimeError(
-                "this store is a snapshot, which stays as it is; write to the store it is of."
-            )
+            raise RuntimeError("this is a snapshot of a store; write to the store itself.")
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""
@@ -343,6 +327,21 @@ def _check_fits(state: _State, gaussians: Gaussian) -> None:
             "gaussians: their variance has another profile than the stored ones; they come "
             "from another posterior. Build the index again."
         )
+
+
+def _similarities(state: _State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
+    if not state.count:  # perhaps of no dimension yet
+        return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
+    mean, live = state.mean[: state.rows], state.live
+    if live is not None and len(live) < state.rows * _COPY_BELOW:
+        mean, live = mean[live], None
+    out, start = [], 0
+    for block in blocks:
+        stop = start + block.shape[1]
+        products = block @ mean[:, start:stop].T
+        out.append(products if live is None else products[:, live])
+        start = stop
+    return out
 
 
 def _ranked(state: _State, query: Gaussian, mu: FloatArray, k: int, beta: float) -> Found:
