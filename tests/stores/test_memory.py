@@ -471,6 +471,34 @@ def test_readers_never_see_half_a_write():
     assert not failures
 
 
+def test_a_store_is_saved_whole_while_it_is_written(tmp_path):
+    store, stop = MemoryStore(), threading.Event()
+
+    def write():
+        version = 0
+        while not stop.is_set():
+            version += 1
+            mean = [[i, version] for i in range(20)]
+            store.add([passage(str(i), f"{i} {version}") for i in range(20)], Gaussian(mean, mean))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for i in range(20):
+            (tmp_path / str(i)).mkdir()
+            store.save(tmp_path / str(i))
+            found = MemoryStore.load(tmp_path / str(i))
+            passages = list(found.passages())
+            mean = found.vectors([p.id for p in passages]).mean
+            assert [p.text for p in passages] == [f"{int(i)} {int(v)}" for i, v in mean]
+    finally:
+        stop.set()
+        writer.join()
+        sys.setswitchinterval(interval)
+
+
 def test_writers_do_not_lose_each_others_passages():
     store = MemoryStore()
 

@@ -267,7 +267,7 @@ class MemoryStore:
         np.save(folder / "scales.npy", state.scales[live], allow_pickle=False)
         if state.profile is not None:
             np.save(folder / "profile.npy", state.profile, allow_pickle=False)
-        ids = passage_files.write(self.passages(), folder)
+        ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
         write_json(folder / "store.json", {"store": "memory", "ids": ids})
 
     @classmethod
