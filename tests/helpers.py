@@ -82,3 +82,17 @@ def random_gaussian(rng, n, d, factors=None):
         return Gaussian(mean, rng.gamma(1.0, 0.5, (n, d)))
     scales, profile = rng.gamma(1.0, 0.5, (n, factors)), rng.gamma(1.0, 0.5, (factors, d))
     return Gaussian.factored(mean, scales, profile)
+
+
+NUMERIC = ("scores", "mu", "sigma2", "relevance", "coefficients", "confidence")
+"""The arrays of a search result."""
+
+
+def assert_same_result(one, other):
+    """Two searches found the same, to the last bit."""
+    assert one.ids == other.ids
+    assert one.passages == other.passages
+    assert one.decisions == other.decisions
+    assert (one.queries, one.names, one.exact) == (other.queries, other.names, other.exact)
+    for name in NUMERIC:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

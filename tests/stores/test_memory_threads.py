@@ -1,0 +1,130 @@
+"""The memory store under several threads."""
+
+import sys
+import threading
+
+import numpy as np
+
+from uec_rag import Gaussian
+from uec_rag.stores import MemoryStore, Passage
+
+
+def passage(id_, text="text", **metadata):
+    return Passage(id_, text, metadata)
+
+
+def test_readers_never_see_half_a_write():
+    """Every passage's text says what its vector must be; a reader in between would see a mismatch.
+
+    Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
+    """
+    store, stop, failures = MemoryStore(), threading.Event(), []
+    everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
+
+    def write(version, chosen):
+        mean = [[i, version] for i in chosen]
+        store.add(
+            [passage(str(i), f"{i} {version}", even=i % 2 == 0) for i in chosen],
+            Gaussian(mean, np.zeros((len(chosen), 2))),
+        )
+
+    def check(passages, mean):
+        assert [p.text for p in passages] == [f"{int(i)} {int(version)}" for i, version in mean]
+        assert len({p.id for p in passages}) == len(passages)
+
+    def read(kind):
+        while not stop.is_set():
+            if kind == "search":
+                found = store.search(everything, 99, beta=1.0)
+                for row, column in ((0, 0), (1, 1)):
+                    expected = [float(p.text.split()[column]) for p in found.passages[row]]
+                    assert found.mu[row].tolist() == expected
+                    assert {str(i) for i in range(20)} <= {p.id for p in found.passages[row]}
+            elif kind == "filter":
+                found = store.search(everything[[0]], 99, beta=1.0, filter={"even": True})
+                assert {str(i) for i in range(0, 20, 2)} <= {p.id for p in found.passages[0]}
+            elif kind == "snapshot":
+                view = store.snapshot()
+                passages = list(view.passages())
+                assert len(view) == len(passages)
+                check(passages, view.vectors([p.id for p in passages]).mean)
+                check(
+                    view.get([p.id for p in passages]), view.vectors([p.id for p in passages]).mean
+                )
+            else:
+                wanted = [str(i) for i in range(20)]
+                assert [p.id for p in store.get(wanted)] == wanted
+                assert store.vectors(wanted).mean[:, 0].tolist() == list(range(20))
+
+    def guarded(kind):
+        try:
+            read(kind)
+        except BaseException as error:
+            failures.append((kind, error))
+            stop.set()
+
+    write(0, range(40))
+    kinds = ["search", "filter", "snapshot", "get"]
+    readers = [threading.Thread(target=guarded, args=(kind,)) for kind in kinds]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for reader in readers:
+            reader.start()
+        for version in range(1, 400):
+            if stop.is_set():
+                break
+            write(version, range(40) if version % 3 else range(10))
+            if version % 5 == 0:
+                store.delete([str(i) for i in range(20, 40)])
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+        sys.setswitchinterval(interval)
+    assert not failures
+
+
+def test_a_store_is_saved_whole_while_it_is_written(tmp_path):
+    store, stop = MemoryStore(), threading.Event()
+
+    def write():
+        version = 0
+        while not stop.is_set():
+            version += 1
+            mean = [[i, version] for i in range(20)]
+            store.add([passage(str(i), f"{i} {version}") for i in range(20)], Gaussian(mean, mean))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for i in range(20):
+            (tmp_path / str(i)).mkdir()
+            store.save(tmp_path / str(i))
+            found = MemoryStore.load(tmp_path / str(i))
+            passages = list(found.passages())
+            mean = found.vectors([p.id for p in passages]).mean
+            assert [p.text for p in passages] == [f"{int(i)} {int(v)}" for i, v in mean]
+    finally:
+        stop.set()
+        writer.join()
+        sys.setswitchinterval(interval)
+
+
+def test_writers_do_not_lose_each_others_passages():
+    store = MemoryStore()
+
+    def write(start):
+        for i in range(start, start + 200):
+            store.add([passage(str(i))], Gaussian([[i, 1.0]], [[0.0, 0.0]]))
+
+    writers = [threading.Thread(target=write, args=(1000 * n,)) for n in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    wanted = [str(1000 * n + i) for n in range(4) for i in range(200)]
+    assert len(store) == 800
+    assert store.vectors(wanted).mean[:, 0].tolist() == [float(i) for i in wanted]

@@ -1,0 +1,210 @@
+"""Adding to an index and deleting from it, also from several threads."""
+
+import re
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from tests.helpers import assert_same_result, noise
+from uec_rag import UEC, Retriever
+from uec_rag.encoders import BlackBoxEncoder, Encoded
+from uec_rag.stores import MemoryStore
+
+
+def test_ids_are_made_up_where_none_are_given(fitted, texts):
+    retriever = Retriever(fitted)
+    ids = retriever.add(texts[:5])
+    assert len(set(ids)) == len(retriever) == 5
+    assert [p.text for p in retriever.get(ids)] == texts[:5]
+    assert set(retriever.add(texts[:5])).isdisjoint(ids)
+    assert len(retriever) == 10
+
+
+def test_an_id_that_is_there_is_replaced_text_vector_and_metadata(small, texts):
+    small.add(["tavone tavone tavone"], ids=["p3"], metadatas=[{"new": True}])
+    assert len(small) == 10
+    (passage,) = small.get(["p3"])
+    assert (passage.text, passage.metadata) == ("tavone tavone tavone", {"new": True})
+    assert small.search(["tavone"], k=1).ids == [["p3"]]
+    np.testing.assert_array_equal(
+        small.vectors(["p3"]).mean, small.uec.embed(["tavone tavone tavone"]).mean
+    )
+
+
+def test_what_is_deleted_is_not_found(small):
+    assert small.delete(["p1", "p4", "unknown"]) == 2
+    assert len(small) == 8
+    assert small.get(["p1", "p2"])[0].id == "p2"
+    assert {"p1", "p4"}.isdisjoint(small.search(["badero"], k=10).ids[0])
+    with pytest.raises(KeyError, match="'p1' is not in the store"):
+        small.vectors(["p1"])
+    small.clear()
+    assert (len(small), list(small.passages())) == (0, [])
+
+
+def test_texts_of_any_length_and_in_any_script_are_kept_as_they_are(small):
+    texts = ["x" * 100_000, "中文没有空格", "a\n\nb\u2028c", "🙂", "'; drop table passages; --"]
+    ids = small.add(texts)
+    assert [p.text for p in small.get(ids)] == texts
+
+
+async def test_adding_asynchronously_gives_the_same(fitted, texts, queries):
+    one, other = Retriever(fitted), Retriever(fitted)
+    ids = one.add(texts, ids=texts, metadatas=[{"t": t} for t in texts])
+    assert await other.aadd(texts, ids=texts, metadatas=[{"t": t} for t in texts]) == ids
+    assert_same_result(one.search(queries), other.search(queries))
+
+
+def test_metadata_is_copied(small):
+    metadata = {"a": 1}
+    small.add(["badero"], ids=["x"], metadatas=[metadata])
+    metadata["a"] = 2
+    assert small.get(["x"])[0].metadata == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"texts": "one text"}, TypeError, "texts must be a list of strings, got one string"),
+        ({"texts": ["a", ""]}, ValueError, "texts[1] is empty"),
+        ({"texts": ["a", 3]}, TypeError, "texts[1] must be a string, got int"),
+        ({"texts": ["a", "b"], "ids": ["1"]}, ValueError, "ids: expected 2, one per text, got 1"),
+        (
+            {"texts": ["a", "b"], "ids": ["1", "1"]},
+            ValueError,
+            "ids: '1' is given twice; expected distinct ids in one call",
+        ),
+        ({"texts": ["a"], "ids": [1]}, TypeError, "ids: expected non-empty strings, got 1"),
+        ({"texts": ["a"], "ids": [""]}, TypeError, "ids: expected non-empty strings, got ''"),
+        (
+            {"texts": ["a"], "ids": "a"},
+            TypeError,
+            "ids: expected a list of strings, got one string",
+        ),
+        (
+            {"texts": ["a"], "metadatas": []},
+            ValueError,
+            "metadatas: expected 1, one per text, got 0",
+        ),
+        (
+            {"texts": ["a"], "metadatas": {"k": 1}},
+            TypeError,
+            "metadatas: expected a list of mappings",
+        ),
+        (
+            {"texts": ["a"], "metadatas": ["k"]},
+            TypeError,
+            "metadatas[0]: expected a mapping, got str",
+        ),
+    ],
+)
+async def test_what_cannot_be_added_is_refused_and_changes_nothing(
+    small, arguments, error, message
+):
+    with pytest.raises(error, match=re.escape(message)):
+        small.add(**arguments)
+    with pytest.raises(error, match=re.escape(message)):
+        await small.aadd(**arguments)
+    assert [p.id for p in small.passages()] == [f"p{i}" for i in range(10)]
+
+
+def test_unknown_keyword_arguments_are_refused(full):
+    with pytest.raises(TypeError, match="top_k"):
+        full.search(["a"], top_k=3)
+    with pytest.raises(TypeError, match="metadata"):
+        full.add(["a"], metadata=[{}])
+
+
+def test_one_string_is_no_list_of_ids(small):
+    for call in (small.get, small.delete, small.vectors):
+        with pytest.raises(TypeError, match="ids: expected a list of strings, got one string 'p1'"):
+            call("p1")
+    assert len(small) == 10
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_encoder_that_fails_leaves_the_index_as_it_was():
+    def moody(texts):
+        if any("fail" in text for text in texts):
+            raise ConnectionError("the service is down")
+        return noise(texts)
+
+    retriever = Retriever(UEC([moody]))
+    retriever.add(["one", "two"], ids=["1", "2"])
+    with pytest.raises(ConnectionError):
+        retriever.add(["three", "fail"], ids=["3", "1"])
+    assert [(p.id, p.text) for p in retriever.passages()] == [("1", "one"), ("2", "two")]
+
+
+def test_passages_of_another_posterior_are_refused(small, encoders, fit_pairs):
+    other = Retriever(UEC(encoders, seed=1).fit(fit_pairs), small.store)
+    with pytest.raises(ValueError, match="another profile than the stored ones"):
+        other.add(["badero"])
+    assert len(small) == 10
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_index_of_before_a_fit_is_not_mixed_with_vectors_of_after(encoders, fit_pairs, texts):
+    uec = UEC(encoders)
+    retriever = Retriever(uec)
+    retriever.add(texts[:5])
+    uec.fit(fit_pairs)
+    for call in (retriever.search, retriever.add):
+        with pytest.raises(ValueError, match=r"uec: it was fitted after these 5 passages"):
+            call(["badero"])
+    retriever.clear()
+    retriever.add(texts[:5])
+    assert (retriever.search(["badero"]).sigma2 > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_searches_during_writes_always_find_one_whole_state():
+    """The vector of a text is its number; twenty passages are replaced together, over and over.
+
+    A search in between would find less than twenty, or hits whose text is not their vector's.
+    """
+
+    class Numbers(BlackBoxEncoder):
+        def encode(self, texts, role, *, show_progress=False):
+            angle = np.array([float(text.split()[0]) for text in texts]) / 1e4
+            vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+            return Encoded(vectors, vectors)
+
+    retriever = Retriever(UEC([Numbers(noise, name="numbers")]), MemoryStore())
+    ids = [str(i) for i in range(20)]
+    stop, failures = threading.Event(), []
+
+    def write(version):
+        retriever.add([f"{100 * version + i} text" for i in range(20)], ids=ids)
+
+    def read():
+        try:
+            while not stop.is_set():
+                result = retriever.search(["0 zero"], k=30)
+                assert sorted(result.ids[0]) == sorted(ids)
+                numbers = np.array([float(p.text.split()[0]) for p in result.passages[0]])
+                assert len({int(number) // 100 for number in numbers}) == 1
+                np.testing.assert_allclose(result.mu[0], np.cos(numbers / 1e4), atol=1e-6)
+        except BaseException as error:
+            failures.append(error)
+            stop.set()
+
+    write(0)
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for reader in readers:
+            reader.start()
+        for version in range(1, 120):
+            if stop.is_set():
+                break
+            write(version)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+        sys.setswitchinterval(interval)
+    assert not failures
