@@ -11,7 +11,6 @@ DATA is a folder of test collections (see `uec_rag.evaluation.collections`), or 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -22,10 +21,12 @@ from rich.table import Table
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.pypi import cache_folder
 from uec_rag.evaluation.collections import Collection, load_collection
 from uec_rag.evaluation.scoring import RetrievalScores, score_retrieval
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
+CACHE = cache_folder() / "embeddings"
 _DEPTH = 100
 
 
@@ -45,10 +46,7 @@ def main(
         "tydiqa_goldp_en"
     ),
     sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = Path(
-        os.environ.get("UEC_CACHE", "~/.cache/uec_rag")
-    ).expanduser()
-    / "embeddings",
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
     out: Annotated[Path | None, typer.Option(help="Write the figures here as JSON.")] = None,
 ) -> None:
     """Print the tables."""
@@ -72,8 +70,8 @@ def main(
         figures[name] = {
             system: evaluate(uec, collection, signal) for system, (uec, signal) in systems.items()
         }
-    console = Console()
-    console.print(systems["UEC"][0].report)
+    console = Console(width=140)
+    console.print(str(systems["UEC"][0].report))
     for metric, title in (
         ("ndcg10", "nDCG@10"),
         ("recall100", "Recall@100"),
