@@ -24,6 +24,8 @@ _OTHER_PASSAGES = 3000
 CORPUS_SIZES = (150, 600, 2400)
 """Confidence is learned over corpora of these sizes, to hold for any."""
 
+# Among a handful of passages one always stands out; only how near it is tells whether it answers.
+_TINY, _TINY_CORPORA = 10, 30
 _UNANSWERABLE = 0.2
 
 
@@ -113,6 +115,15 @@ class FitQueries:
             unanswerable=_UNANSWERABLE,
             seed=self.seed + 1,
         )
+        for number in range(_TINY_CORPORA):
+            views += corpus_views(
+                self.relevant,
+                len(self.corpus),
+                sizes=(_TINY,),
+                queries=_TINY,
+                unanswerable=_UNANSWERABLE,
+                seed=self.seed + 2 + number,
+            )
         return fit_confidence([self._asked(view, uec, gate) for view in views], k)
 
     def _asked(self, view: CorpusView, uec: UEC, gate: EvidenceGate | None) -> FitView:
