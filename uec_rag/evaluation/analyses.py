@@ -11,7 +11,7 @@ import numpy as np
 
 from uec_rag.baselines.subspace import subspace_overlap
 from uec_rag.baselines.theory import Scaling, theorem_1, theorem_2
-from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
+from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.ensemble import UEC
 from uec_rag.evaluation.ablation import ablation, sensitivity
 from uec_rag.evaluation.calibration import (
@@ -23,6 +23,7 @@ from uec_rag.evaluation.calibration import (
 )
 from uec_rag.evaluation.collections import Collection
 from uec_rag.evaluation.groups import LANGUAGES, Group
+from uec_rag.evaluation.lineup import Lineup
 from uec_rag.evaluation.results import Json
 from uec_rag.evaluation.similarities import compare_similarities, search_times
 from uec_rag.evaluation.systems import Ensemble, NotApplicable
@@ -128,8 +129,20 @@ def _calibration(group: Group) -> Json:
 
 def _variants(group: Group) -> Json:
     fit, test = _pair_tasks(group)
-    rows = posterior_variants(group.lineup.encoders[0], group.lineup.pairs, fit, test)
-    return {"encoder": group.lineup.encoders[0].name, "rows": [asdict(row) for row in rows]}
+    encoder = group.lineup.encoders[0]
+    rows = posterior_variants(encoder, group.lineup.pairs, fit, test, _ffn(group.lineup))
+    return {"encoder": encoder.name, "rows": [asdict(row) for row in rows]}
+
+
+def _ffn(lineup: Lineup) -> Encoder | None:
+    """First encoder with the posterior about its last feed-forward layer; None of a black box."""
+    spec = lineup.encoders[0].spec
+    if spec is None:
+        return None
+    try:
+        return lineup.remember(load_encoder(spec, last_layer="ffn"))
+    except ValueError:  # not a transformer that one can look into
+        return None
 
 
 def _pair_tasks(group: Group, limit: int | None = None) -> tuple[PairTask, PairTask]:

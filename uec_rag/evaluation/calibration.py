@@ -149,9 +149,14 @@ def measure_probabilities(p: NDArray[np.float64], labels: NDArray[np.floating]) 
 
 
 def posterior_variants(
-    encoder: Encoder, pairs: Sequence[tuple[str, str]], fit: PairTask, test: PairTask, seed: int = 0
+    encoder: Encoder,
+    pairs: Sequence[tuple[str, str]],
+    fit: PairTask,
+    test: PairTask,
+    ffn: Encoder | None = None,
+    seed: int = 0,
 ) -> list[Calibration]:
-    """Diagonal and Kronecker posteriors, both likelihoods, and less and less data to fit on.
+    """Diagonal and Kronecker posteriors, both likelihoods and layers, and less and less data.
 
     Parameters
     ----------
@@ -160,6 +165,8 @@ def posterior_variants(
         What posteriors are fitted on.
     fit, test : PairTask
         As in `calibrate`.
+    ffn : Encoder, optional
+        The same model with ``last_layer="ffn"``, where one can look inside it.
     seed : int
         Of the subsamples.
 
@@ -182,6 +189,13 @@ def posterior_variants(
         for structure in structures
         for likelihood in likelihoods
     ]
+    if ffn is not None:
+        rows += [
+            calibrate(
+                UEC([ffn], structure=structure).fit(pairs), fit, test, f"{structure}, pairs, ffn"
+            )
+            for structure in structures
+        ]
     order = np.random.default_rng(seed).permutation(len(pairs))
     for fraction in FRACTIONS:
         count = max(MINIMUM, round(fraction * len(pairs)))
