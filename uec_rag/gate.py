@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from uec_rag.confidence import Decision
+from uec_rag.confidence import Action, Decision
 from uec_rag.corpus_calibration import check_labels
 from uec_rag.inputs import check_k
 from uec_rag.results import SearchResult
@@ -82,6 +82,15 @@ class Gate:
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result, with what the search knew of its ambiguity."""
         return result.decide(self.threshold.threshold)
+
+    def __call__(self, confidence: float, decision: Decision) -> Action:
+        """Decide again on a query whose search decided at another threshold.
+
+        What LlamaIndex's `UECQueryEngine` and `UECGatePostprocessor` take as a gate.
+        """
+        if confidence > self.threshold.threshold:
+            return "answer"
+        return "abstain" if decision.action == "answer" else decision.action
 
     @property
     def report(self) -> str:

@@ -246,9 +246,14 @@ def _tune(
         nll = predictive_nll(similarity, variance, test.labels, slope, intercept)
         trials.append((posterior, prior_precision, scale, nll))
     best = min(trials, key=lambda trial: float(trial[3].mean()))[3]
-    limit = best.mean() + best.std() / np.sqrt(len(best))
-    posterior, prior_precision, scale, nll = next(t for t in trials if t[3].mean() <= limit)
+    posterior, prior_precision, scale, nll = next(t for t in trials if _as_good(t[3], best))
     return posterior, prior_precision, scale, float(nll.mean())
+
+
+def _as_good(nll: NDArray[np.floating], best: NDArray[np.floating]) -> bool:
+    """Whether pairs are worse off by no more than one standard error of the paired difference."""
+    worse = nll - best
+    return float(worse.mean()) <= float(worse.std()) / np.sqrt(len(worse))
 
 
 def _pair_variance(
