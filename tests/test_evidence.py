@@ -66,7 +66,7 @@ def test_extreme_traces_are_clipped():
 def test_blocks_change_nothing(monkeypatch):
     similarities = np.random.default_rng(0).random((2, 9, 40), dtype=np.float32)
     whole = corpus_evidence(similarities, [20, 30], [-5, -9], np.zeros((9, 2)))
-    monkeypatch.setattr("uec_rag.evidence._BLOCK", 80)
+    monkeypatch.setattr("uec_rag.passes._TILE", 80)
     in_blocks = corpus_evidence(iter(similarities), [20, 30], [-5, -9], np.zeros((9, 2)))
     np.testing.assert_allclose(in_blocks, whole, rtol=1e-5, atol=1e-6)
 

@@ -11,6 +11,7 @@ import numpy as np
 from uec_rag.convolution import block_scales
 from uec_rag.evidence import EvidenceGate
 from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.passes import softmax_sums, weighted_sum
 from uec_rag.stores.base import Store
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ class Asked:
     ----------
     parts : sequence of Gaussian
         Each encoder's Gaussians of the queries.
-    own : list of K arrays, shape (n, N), or None
-        Each encoder's cosines to the corpus; None where the coefficients do not need them.
+    own_normalisers : array, shape (n, K), or None
+        log sum over the corpus of exp(slope_k * cosine), of each encoder; None where the
+        coefficients do not need the encoders' own similarities.
     coefficients : array, shape (n, K)
     query : Gaussian
         The ensemble's.
@@ -35,7 +37,7 @@ class Asked:
     """
 
     parts: Sequence[Gaussian]
-    own: list[FloatArray] | None
+    own_normalisers: FloatArray | None
     coefficients: FloatArray
     query: Gaussian
     similarities: FloatArray
@@ -60,19 +62,15 @@ def ask(uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gauss
         query = uec.combine(parts, pi)
         return Asked(parts, None, pi, query, store.similarities([query.mean])[0])
     own = own_similarities(uec, store, parts)
-    pi = uec.weigh(gate, parts, own)
-    return Asked(parts, own, pi, uec.combine(parts, pi), fused(own, pi * uec.weights))
+    sums = [softmax_sums(s, slope) for s, slope in zip(own, uec.slopes, strict=True)]
+    pi = uec.weigh(gate, parts, own, sums)
+    normalisers = np.stack([s.log_normaliser for s in sums], axis=1)
+    fused = weighted_sum(own, pi * uec.weights)
+    return Asked(parts, normalisers, pi, uec.combine(parts, pi), fused)
 
 
 def own_similarities(uec: UEC, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:
     """Each encoder's cosines of the queries to the corpus of a direct sum, shape (n, N)."""
-    products = store.similarities([part.mean for part in parts])
-    return [p / scale for p, scale in zip(products, block_scales(uec.weights), strict=True)]
-
-
-def fused(own: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """Weighted sum of the encoders' similarities, ``sum_k weights_nk own_k``, shape (n, N)."""
-    out = np.zeros_like(own[0])
-    for similarities, weight in zip(own, weights.T, strict=True):
-        out += weight[:, None] * similarities
-    return out
+    # Rather the queries are scaled than their similarities to everything.
+    scales = block_scales(uec.weights)
+    return store.similarities([p.mean / scale for p, scale in zip(parts, scales, strict=True)])

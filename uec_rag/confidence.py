@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from uec_rag.calibration import Calibrator
 from uec_rag.gaussian import FloatArray
+from uec_rag.passes import softmax_sums
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -89,6 +90,15 @@ class CorpusSummary:
     soft_normaliser: FloatArray
     entropy: FloatArray
 
+    def shifted(self, offset: FloatArray) -> CorpusSummary:
+        """The summary where every l / T of a query is higher by its offset, shape (n,)."""
+        return CorpusSummary(
+            top=self.top + offset,
+            log_normaliser=self.log_normaliser + offset,
+            soft_normaliser=self.soft_normaliser + offset / np.float32(2),
+            entropy=self.entropy,
+        )
+
     def features(self) -> FloatArray:
         """What confidence rests on, shape (n, 3).
 
@@ -118,17 +128,12 @@ def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
     """
     if logits.ndim != 2 or not logits.shape[1]:
         raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
-    scaled = logits / np.float32(temperature)
-    top = scaled.max(axis=1)
-    scaled -= top[:, None]
-    half = np.exp(scaled / 2)
-    mass = half**2
-    total = mass.sum(axis=1)
+    sums = softmax_sums(logits, 1 / temperature)
     return CorpusSummary(
-        top=top,
-        log_normaliser=top + np.log(total),
-        soft_normaliser=top / 2 + np.log(half.sum(axis=1)),
-        entropy=np.log(total) - np.einsum("nc,nc->n", mass, scaled) / total,
+        top=sums.top,
+        log_normaliser=sums.log_normaliser,
+        soft_normaliser=sums.soft_normaliser,
+        entropy=sums.log_normaliser - sums.mean_logit,
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from uec_rag.coefficients import Uniform, softmax
 from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.passes import SoftmaxSums, largest, mean_and_deviation, softmax_sums
 
 FEATURES = ("trace", "entropy", "gap", "top", "base")
 """What is known of each encoder on a query, from its calibrated logits a_k s_k + b_k:
@@ -33,7 +34,6 @@ NEXT = 9
 
 _TRACE_RANGE = (-3.0, 4.0)
 _STANDARD_RANGE = 6.0
-_BLOCK = 2**22  # logits held at a time
 
 
 def corpus_evidence(
@@ -41,6 +41,7 @@ def corpus_evidence(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
+    sums: Sequence[SoftmaxSums] | None = None,
 ) -> FloatArray:
     """Evidence of every encoder on every query, over a whole corpus.
 
@@ -53,6 +54,8 @@ def corpus_evidence(
         Of each encoder's logit, ``a_k s_k + b_k``.
     trace : array_like, shape (n, K)
         Log trace of each query's variance, standardised over the fit queries; 0 where unknown.
+    sums : sequence of K SoftmaxSums, optional
+        Of the similarities at the slopes, where they are known already.
 
     Returns
     -------
@@ -84,18 +87,16 @@ def corpus_evidence(
         size = similarity.shape[1]
         if not size:
             raise ValueError("similarities: the corpus is empty; add passages first.")
-        rows = max(1, _BLOCK // size)
-        for start in range(0, len(similarity), rows):
-            block = slice(start, start + rows)
-            logits = np.float32(slopes[k]) * similarity[block] + np.float32(intercepts[k])
-            normaliser, mean_logit = _mass(logits)
-            out[block, k, 1:] = _shape(
-                logits,
-                mean=logits.mean(axis=1),
-                deviation=logits.std(axis=1),
-                entropy=_entropy(normaliser, mean_logit),
-                size=size,
-            )
+        slope, intercept = np.float32(slopes[k]), np.float32(intercepts[k])
+        own = softmax_sums(similarity, slopes[k]) if sums is None else sums[k]
+        mean, deviation = mean_and_deviation(similarity)
+        out[:, k, 1:] = _shape(
+            slope * _leaders(similarity, slope) + intercept,
+            mean=slope * mean + intercept,
+            deviation=abs(slope) * deviation,
+            entropy=_entropy(own.log_normaliser, own.mean_logit),
+            size=size,
+        )
         count += 1
     if count != len(slopes):
         raise ValueError(f"similarities: expected {len(slopes)} arrays, got {count}.")
@@ -368,6 +369,16 @@ def _mass(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
     mass = np.exp(shifted)
     total = mass.sum(axis=1)
     return top + np.log(total), top + np.einsum("nc,nc->n", mass, shifted) / total
+
+
+def _leaders(similarities: FloatArray, slope: np.float32) -> FloatArray:
+    """The similarities of the highest logits of each row."""
+    best = min(NEXT + 1, similarities.shape[1])
+    ranked = similarities if slope >= 0 else -similarities
+    out = np.empty((len(similarities), best), dtype=np.float32)
+    for i, (row, by) in enumerate(zip(similarities, ranked, strict=True)):
+        out[i] = row[largest(by, best)]
+    return out
 
 
 def _shape(

@@ -68,7 +68,11 @@ def judge(
         reason = "nothing is known of how far to trust it: fit the ensemble or calibrate"
         return _unjudged(found, Decision("answer", reason))
     pi = asked.coefficients
-    summary = summarise(uec.logits(asked.similarities, pi), model.temperature)
+    # Logits are slope * mu_s + offset: their sums are those of mu_s, so they need not be written.
+    offset = uec.logits(np.zeros((len(pi), 1), np.float32), pi)[:, 0]
+    summary = summarise(asked.similarities, model.temperature / uec.slope).shifted(
+        offset / np.float32(model.temperature)
+    )
     logits, variance = uec.logits(found.mu, pi), uec.logit_variance(found.sigma2)
     signals = Signals(
         logits=logits / np.float32(model.temperature),
@@ -95,15 +99,12 @@ def _member_posterior(uec: UEC, store: Store, asked: Asked, found: Found) -> Flo
     """Each encoder's softmax over the corpus, at the hits, shape (n, K, k); 0 where unknown."""
     count, k = found.mu.shape
     out = np.zeros((count, len(asked.parts), k), dtype=np.float32)
-    if asked.own is None:
+    if asked.own_normalisers is None:
         return out
     ids = [passage.id for row in found.passages for passage in row]
     means = store.vectors(ids).mean.reshape(count, k, -1)
     members = blocks(means, [part.dimension for part in asked.parts], uec.weights)
-    for i, (part, own, hits) in enumerate(zip(asked.parts, asked.own, members, strict=True)):
-        slope = np.float32(uec.slopes[i])
-        cosine = np.einsum("nd,nkd->nk", part.mean, hits)
-        top = own.max(axis=1, keepdims=True)
-        mass = np.exp(slope * (own - top)).sum(axis=1, keepdims=True)
-        out[:, i] = np.minimum(np.exp(slope * (cosine - top)) / mass, 1)
+    for i, (part, hits) in enumerate(zip(asked.parts, members, strict=True)):
+        logits = np.float32(uec.slopes[i]) * np.einsum("nd,nkd->nk", part.mean, hits)
+        out[:, i] = np.exp(np.minimum(logits - asked.own_normalisers[:, i, None], 0))
     return out

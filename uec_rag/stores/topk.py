@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.gaussian import FloatArray
+from uec_rag.passes import largest
 from uec_rag.similarity import probit
 
 Variance = Callable[[NDArray[np.int64]], FloatArray]
@@ -56,5 +57,5 @@ def _largest(mu: FloatArray, m: int) -> tuple[NDArray[np.int64], float]:
     """Rows of the m largest values, and the largest value among the others."""
     if m == len(mu):
         return np.arange(m), -np.inf
-    rows = np.argpartition(mu, len(mu) - m - 1)[len(mu) - m - 1 :]
+    rows = largest(mu, m + 1)
     return rows[1:], float(mu[rows[0]])

@@ -1,0 +1,199 @@
+"""Passes over a matrix of similarities (n, N) at the speed of its memory.
+
+Each reads the matrix a cache-sized tile at a time into buffers that are used again: at a million
+passages the temporaries of a plain expression cost more than the arithmetic.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray
+
+_TILE = 2**16  # numbers at a time: a few such buffers fit a core's cache
+_THREADS_FROM = 16  # tiles from which starting threads pays
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_Result = TypeVar("_Result")
+_SAMPLE = 2**15  # row length from which `largest` looks at a sample first
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxSums:
+    """Of the softmax over the logits l of each row; shape (n,) each.
+
+    Attributes
+    ----------
+    top : array
+        Highest l.
+    log_normaliser : array
+        log sum exp(l).
+    soft_normaliser : array
+        log sum exp(l / 2).
+    mean_logit : array
+        Mean of l under the softmax.
+    """
+
+    top: FloatArray
+    log_normaliser: FloatArray
+    soft_normaliser: FloatArray
+    mean_logit: FloatArray
+
+
+def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the tiles of a matrix.
+
+    Examples
+    --------
+    >>> [(r.start, c.start) for r, c in tiles(2, 100_000)]
+    [(0, 0), (0, 65536), (1, 0), (1, 65536)]
+    """
+    height = max(1, _TILE // max(1, columns))
+    for row in range(0, rows, height):
+        for column in range(0, columns, _TILE):
+            yield slice(row, row + height), slice(column, column + _TILE)
+
+
+def in_threads(
+    function: Callable[[slice, slice], _Result], pieces: Sequence[tuple[slice, slice]]
+) -> Iterator[_Result]:
+    """What a function makes of each piece, in order; on all cores where there are many pieces.
+
+    NumPy lets go of the interpreter while it computes.
+    """
+    if len(pieces) < _THREADS_FROM or _CORES == 1:
+        yield from (function(*piece) for piece in pieces)
+        return
+    share = -(-len(pieces) // _CORES)
+    with ThreadPoolExecutor(_CORES) as pool:
+        for results in pool.map(
+            lambda start: [function(*piece) for piece in pieces[start : start + share]],
+            range(0, len(pieces), share),
+        ):
+            yield from results
+
+
+def _summed(
+    tile: Callable[[slice, slice], tuple[FloatArray, ...]], shape: tuple[int, ...], sums: int
+) -> NDArray[np.float64]:
+    """Sums over the columns, shape (sums, n), from those of the tiles."""
+    pieces = list(tiles(*shape))
+    out = np.zeros((sums, shape[0]))
+    for (rows, _), parts in zip(pieces, in_threads(tile, pieces), strict=True):
+        for total, part in zip(out, parts, strict=True):
+            total[rows] += part
+    return out
+
+
+def softmax_sums(values: FloatArray, slope: float) -> SoftmaxSums:
+    """Sum up the softmax over ``slope * values`` of each row.
+
+    Parameters
+    ----------
+    values : array, shape (n, N)
+        N at least 1.
+    slope : float
+
+    Examples
+    --------
+    >>> sums = softmax_sums(np.zeros((1, 8), "f4"), 20.0)
+    >>> bool(np.isclose(sums.log_normaliser[0], np.log(8)))
+    True
+    """
+    half_slope = np.float32(slope / 2)
+    highest = (values.max(axis=1) if slope >= 0 else values.min(axis=1))[:, None]
+
+    def tile(rows: slice, columns: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+        shifted = values[rows, columns] - highest[rows]
+        shifted *= half_slope
+        root = np.exp(shifted)
+        soft = root.sum(axis=1)
+        root *= root
+        return soft, root.sum(axis=1), np.einsum("nc,nc->n", root, shifted)
+
+    soft, mass, weighted = _summed(tile, values.shape, 3)
+    top = np.float32(slope) * highest[:, 0]
+    return SoftmaxSums(
+        top=top,
+        log_normaliser=top + np.log(mass).astype(np.float32),
+        soft_normaliser=top / 2 + np.log(soft).astype(np.float32),
+        mean_logit=top + (2 * weighted / mass).astype(np.float32),
+    )
+
+
+def mean_and_deviation(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of each row, shape (n,) each.
+
+    Parameters
+    ----------
+    values : array, shape (n, N)
+        N at least 1.
+    """
+    count = values.shape[1]
+    mean: FloatArray = values.mean(axis=1)
+
+    def tile(rows: slice, columns: slice) -> tuple[FloatArray]:
+        centred = values[rows, columns] - mean[rows, None]
+        return (np.einsum("nc,nc->n", centred, centred),)
+
+    (square,) = _summed(tile, values.shape, 1)
+    return mean, np.sqrt(square / count).astype(np.float32)
+
+
+def weighted_sum(matrices: list[FloatArray], weights: FloatArray) -> FloatArray:
+    """``sum_k weights_nk matrices_k``, shape (n, N).
+
+    Parameters
+    ----------
+    matrices : list of K arrays, shape (n, N)
+    weights : array, shape (n, K)
+    """
+    out = np.empty_like(matrices[0])
+
+    def tile(rows: slice, columns: slice) -> None:
+        total = out[rows, columns]
+        np.multiply(matrices[0][rows, columns], weights[rows, 0, None], out=total)
+        for matrix, weight in zip(matrices[1:], weights.T[1:], strict=True):
+            total += matrix[rows, columns] * weight[rows, None]
+
+    for _ in in_threads(tile, list(tiles(*out.shape))):
+        pass
+    return out
+
+
+def largest(values: FloatArray, count: int) -> NDArray[np.intp]:
+    """Positions of the `count` largest of many values, the smallest of them first.
+
+    Parameters
+    ----------
+    values : array, shape (N,)
+    count : int
+        At most N.
+
+    Examples
+    --------
+    >>> largest(np.float32([3, 1, 4, 1, 5]), 2).tolist()
+    [2, 4]
+    """
+    size = len(values)
+    if size >= _SAMPLE and count * 64 <= size:
+        # A sample tells a floor that a few hundred values are above.
+        sample = values[::64]
+        rank = len(sample) - max(8, count // 8)
+        floor = np.partition(sample, rank)[rank]
+        rows = np.flatnonzero(values >= floor)
+        if count <= len(rows) <= size // 4:
+            return rows[_partitioned(values[rows], count)]
+    return _partitioned(values, count)
+
+
+def _partitioned(values: FloatArray, count: int) -> NDArray[np.intp]:
+    if count == 0:
+        return np.zeros(0, dtype=np.intp)
+    return np.argpartition(values, len(values) - count)[len(values) - count :]
