@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from uec_rag.corpora.document import Document, has_words
 from uec_rag.environment import missing_extra
+from uec_rag.sentences import split_first_sentence
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
@@ -127,7 +128,7 @@ def fitting_pairs(
 
 
 def _pair(heading: str, chunk: str) -> tuple[str, str] | None:
-    for query, passage in ((heading, chunk), _first_sentence(chunk)):
+    for query, passage in ((heading, chunk), split_first_sentence(chunk)):
         if _asks_for(query, passage):
             return query, passage
     return None
@@ -141,18 +142,6 @@ def _asks_for(query: str, passage: str) -> bool:
         and not query[0].islower()  # the rest of a sentence that began on the page before
         and _words(query) not in _words(passage)
     )
-
-
-# A mark that ends a sentence, before white space or (Chinese, Japanese) before anything.
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")  # noqa: RUF001
-
-
-def _first_sentence(text: str) -> tuple[str, str]:
-    """Split off the first sentence or, where that ends earlier, the first paragraph."""
-    end = _SENTENCE_END.search(text)
-    if end is None:
-        return " ".join(text.split()), ""
-    return " ".join(text[: end.end()].split()), text[end.end() :].strip()
 
 
 def _words(text: str) -> str:
