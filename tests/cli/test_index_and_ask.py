@@ -65,6 +65,21 @@ def test_a_fitted_ensemble_serves_another_folder(run, pairs_file, few_documents,
     assert "not fitted" not in run("ask", tmp_path / "idx", "anchor").stderr
 
 
+def test_an_ensemble_fitted_elsewhere_is_calibrated_on_the_documents(
+    run, pairs_file, documents, few_documents, words, other_words, tmp_path
+):
+    run("fit", pairs_file, "--out", tmp_path / "fitted", "--model", words, "--model", other_words)
+    fitted = ("--uec", tmp_path / "fitted")
+    made = run("index", documents, "--out", tmp_path / "idx", *fitted)
+    assert "questions made from the corpus itself, without labels" in made.stderr
+    assert "note:" not in made.stderr
+    asked = run("ask", tmp_path / "idx", "honey in the hive")
+    assert "has changed" not in asked.stderr
+    few = run("index", few_documents, "--out", tmp_path / "few", *fitted)
+    assert "note: self_calibrate: made" in few.stderr
+    assert "are those of the pairs the ensemble was fitted on" in few.stderr
+
+
 def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents, words, tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

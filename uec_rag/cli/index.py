@@ -13,6 +13,7 @@ from uec_rag.encoders import EMBEDDED
 if TYPE_CHECKING:
     from uec_rag.corpora import Document
     from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
 
 _FEWEST_PAIRS = 100
 """Below, a posterior fitted on pairs out of the documents alone would be a guess."""
@@ -40,7 +41,9 @@ def index(
     """Read a folder of documents and make an index to ask questions of.
 
     Without --uec the ensemble is fitted on pairs taken from the documents themselves: headings
-    and the text under them, first sentences and what follows.
+    and the text under them, first sentences and what follows. An ensemble that --uec brings was
+    fitted elsewhere: which of its models to trust here, and how far, is then learned on such
+    questions.
 
     Example: uec-rag index ./docs --out idx
     """
@@ -64,6 +67,8 @@ def index(
         _fit_on(documents, ensemble)
     retriever = Retriever(ensemble)
     add_passages(retriever, passages)
+    if uec is not None:
+        _calibrate(retriever)
     retriever.save(to)
     if json:
         print_json(
@@ -82,6 +87,16 @@ def index(
             soft_wrap=True,
         )
         say(f'Ask it: uec-rag ask {to} "your question"')
+
+
+def _calibrate(retriever: "Retriever") -> None:
+    """Fit what was learned elsewhere to this corpus, where it gives enough questions."""
+    say("Calibrating on questions made from the documents ...")
+    try:
+        retriever.self_calibrate()
+    except ValueError as error:
+        note(str(error))
+    say(retriever.report)
 
 
 def _fit_on(documents: "list[Document]", ensemble: "UEC") -> None:
