@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -18,14 +18,11 @@ from uec_rag.encoders.base import check_texts
 from uec_rag.evidence import EvidenceGate
 from uec_rag.fit_queries import FitQueries
 from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.sentences import split_first_sentence
+from uec_rag.own_questions import QuestionGenerator, make_questions
 from uec_rag.stores.base import Passage, Store
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
-
-QuestionGenerator = Callable[[str], str]
-"""From a passage's text to a question that it answers."""
 
 FEWEST = 20
 """Labelled queries, or questions of its own, that a calibration is made on at least."""
@@ -33,8 +30,6 @@ FEWEST = 20
 _BLOCK = 2**26  # similarities held at a time
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
-_SHORTEST_QUESTION, _LONGEST_QUESTION, _SHORTEST_REST = 12, 300, 40
-_TITLES = ("title", "heading", "header")
 
 
 @dataclass(frozen=True)
@@ -128,19 +123,24 @@ def check_labels(
         any, or there are fewer than `fewest` queries.
     """
     check_texts(queries, "queries")
-    if isinstance(relevant_ids, str) or len(relevant_ids) != len(queries):
-        count = 1 if isinstance(relevant_ids, str) else len(relevant_ids)
+    if isinstance(relevant_ids, str):
+        raise TypeError(
+            "relevant_ids: expected a list of collections of ids, one per query, got one string "
+            f"{relevant_ids!r:.40}."
+        )
+    if len(relevant_ids) != len(queries):
         raise ValueError(
-            f"relevant_ids: expected {len(queries)} collections of ids, one per query, got {count}."
+            f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
+            f"{len(relevant_ids)}."
         )
     for row, ids in enumerate(relevant_ids):
-        if isinstance(ids, str):
+        if isinstance(ids, str) or not isinstance(ids, Collection):
             raise TypeError(
-                f"relevant_ids[{row}]: expected a collection of ids, got one string; "
-                f"write [{ids!r}]."
+                f"relevant_ids[{row}]: expected a collection of ids, got {ids!r:.40}; "
+                "write [id] for one, [] for none."
             )
     wanted = [frozenset(ids) for ids in relevant_ids]
-    every = sorted(frozenset().union(*wanted))
+    every = sorted(frozenset().union(*wanted), key=str)
     known = {passage.id for passage in store.get(every)}
     unknown = [id_ for id_ in every if id_ not in known]
     if unknown:
@@ -308,9 +308,8 @@ def self_calibrate(
 ) -> CorpusCalibration:
     """Learn coefficients, relevance and confidence from questions made of the passages.
 
-    A title asks for its passage; where there is none the first sentence asks for the rest, which
-    then stands in the corpus in its place. A fifth of the questions is asked of a corpus without
-    their answer.
+    Where a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
+    in the passage's place. A fifth of the questions is asked of a corpus without their answer.
 
     Parameters
     ----------
@@ -333,63 +332,35 @@ def self_calibrate(
     rng = np.random.default_rng(seed)
     passages = list(store.passages())
     sample = [passages[row] for row in rng.permutation(len(passages))[:_MOST_PASSAGES]]
-    asked: list[int] = []
-    questions: list[str] = []
-    answers: list[str] = []
-    for column, passage in enumerate(sample):
-        if len(questions) == _MOST_QUESTIONS:
-            break
-        made = _question(passage, generate)
-        if made is not None:
-            asked.append(column)
-            questions.append(made[0])
-            answers.append(made[1])
-    if len(questions) < FEWEST:
+    made = make_questions(sample, generate, _MOST_QUESTIONS)
+    if len(made.questions) < FEWEST:
         raise ValueError(
-            f"self_calibrate: made {len(questions)} questions from {len(passages)} passages, "
+            f"self_calibrate: made {len(made.questions)} questions from {len(passages)} passages, "
             f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
             "question, or calibrate with labelled queries."
         )
-    corpus = _with_answers(uec, store, sample, asked, answers)
-    parts = uec.encode(questions, "query")
+    corpus = _with_answers(uec, store, sample, made.answers)
+    parts = uec.encode(made.questions, "query")
     own = None
     if uec.gate is not None:
         members = blocks(corpus.mean, [part.dimension for part in parts], uec.weights)
         own = [part.mean @ member.T for part, member in zip(parts, members, strict=True)]
-    fit_queries = FitQueries(parts, corpus, own, [[column] for column in asked], seed)
+    fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
     gate = None if own is None else fit_queries.fit_gate(uec, learn_prior=True)
     sizes = (len(sample) // 4, len(sample))
     model = fit_queries.fit_confidence(uec, gate, sizes, k)
-    return CorpusCalibration(model, gate, "self", len(questions), k, fingerprint)
-
-
-def _question(passage: Passage, generate: QuestionGenerator | None) -> tuple[str, str] | None:
-    """A question and the text that answers it, or None where the passage gives none."""
-    if generate is not None:
-        return check_texts([generate(passage.text)], "generate(text)")[0], passage.text
-    titles = [passage.metadata[key] for key in _TITLES if key in passage.metadata]
-    for title in titles:
-        if isinstance(title, str) and " " in title.strip() and title not in passage.text:
-            return title.strip(), passage.text
-    first, rest = split_first_sentence(passage.text)
-    fits = _SHORTEST_QUESTION <= len(first) <= _LONGEST_QUESTION
-    return (first, rest) if fits and len(rest) >= _SHORTEST_REST else None
+    return CorpusCalibration(model, gate, "self", len(made.questions), k, fingerprint)
 
 
 def _with_answers(
-    uec: UEC, store: Store, sample: Sequence[Passage], asked: Sequence[int], answers: Sequence[str]
+    uec: UEC, store: Store, sample: Sequence[Passage], answers: Mapping[int, str]
 ) -> Gaussian:
     """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
     corpus = store.vectors([passage.id for passage in sample])
-    changed = [
-        (column, answer)
-        for column, answer in zip(asked, answers, strict=True)
-        if answer != sample[column].text
-    ]
-    if not changed:
+    columns = [place for place, answer in answers.items() if answer != sample[place].text]
+    if not columns:
         return corpus
-    new = uec.embed([answer for _, answer in changed], "passage")
-    columns = [column for column, _ in changed]
+    new = uec.embed([answers[column] for column in columns], "passage")
     mean, scales = corpus.mean.copy(), corpus.scales.copy()
     mean[columns], scales[columns] = new.mean, new.scales
     if corpus.profile is None:

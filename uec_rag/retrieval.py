@@ -12,7 +12,6 @@ from uec_rag.asking import ask
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.corpus_calibration import (
     CorpusCalibration,
-    QuestionGenerator,
     calibrate_with_labels,
     check_labels,
     corpus_fingerprint,
@@ -23,6 +22,7 @@ from uec_rag.evidence import EvidenceGate
 from uec_rag.gaussian import Gaussian
 from uec_rag.inputs import check_k, listed, make_passages
 from uec_rag.judging import judge
+from uec_rag.own_questions import QuestionGenerator
 from uec_rag.results import SearchResult, joined
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.memory import MemoryStore
