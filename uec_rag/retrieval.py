@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 from uec_rag.asking import ask
 from uec_rag.confidence import ConfidenceModel
@@ -20,7 +20,8 @@ from uec_rag.corpus_calibration import (
 from uec_rag.encoders.base import check_texts
 from uec_rag.evidence import EvidenceGate
 from uec_rag.gaussian import Gaussian
-from uec_rag.inputs import check_k, listed, make_passages
+from uec_rag.indexing import Index
+from uec_rag.inputs import check_k, make_passages
 from uec_rag.judging import judge
 from uec_rag.own_questions import QuestionGenerator
 from uec_rag.results import SearchResult, joined
@@ -36,7 +37,7 @@ __all__ = ["Passage", "Retriever", "SearchResult", "check_k", "make_passages"]
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 
 
-class Retriever:
+class Retriever(Index):
     """An index of passages under an ensemble, searched with uncertainty.
 
     Parameters
@@ -61,15 +62,9 @@ class Retriever:
     """
 
     def __init__(self, uec: UEC, store: Store | None = None) -> None:
-        self.uec = uec
-        self.store: Store = MemoryStore() if store is None else store
-        self._posteriors = uec.posteriors
+        super().__init__(uec, MemoryStore() if store is None else store)
         self.calibration: CorpusCalibration | None = None
-        self._changes = 0
         self._changes_at_calibration = 0
-
-    def __len__(self) -> int:
-        return len(self.store)
 
     def __repr__(self) -> str:
         return f"Retriever({len(self)} passages, {self.uec!r})"
@@ -85,105 +80,6 @@ class Retriever:
         """What turns logits into probabilities: `calibrate`'s, else the fitted ensemble's."""
         own = None if self.calibration is None else self.calibration.model
         return own or self.uec.confidence_model
-
-    def add(
-        self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        show_progress: bool = False,
-    ) -> list[str]:
-        """Embed and index texts; a text whose id is there already replaces the old one.
-
-        Parameters
-        ----------
-        texts : sequence of str
-        ids : sequence of str, optional
-            Distinct; made up where not given.
-        metadatas : sequence of mapping, optional
-            One per text.
-        show_progress : bool
-
-        Returns
-        -------
-        list of str
-            The ids.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a text is empty or not a string, an id comes twice, or the lengths differ.
-        """
-        passages = make_passages(texts, ids, metadatas)
-        parts = self.uec.encode(
-            [passage.text for passage in passages], "passage", show_progress=show_progress
-        )
-        return self.add_encoded(passages, parts)
-
-    async def aadd(
-        self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-    ) -> list[str]:
-        """`add` without blocking the event loop."""
-        passages = make_passages(texts, ids, metadatas)
-        parts = await self.uec.aencode([passage.text for passage in passages], "passage")
-        return await asyncio.to_thread(self.add_encoded, passages, parts)
-
-    def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
-        """`add` for passages that are encoded already.
-
-        Parameters
-        ----------
-        passages : sequence of Passage
-            As `make_passages` checks them.
-        parts : sequence of Gaussian
-            Each encoder's own Gaussians of their texts, as `UEC.encode` returns them.
-
-        Returns
-        -------
-        list of str
-            The ids.
-        """
-        self._check_fit()
-        gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
-        self.store.add(passages, gaussians)
-        self._changes += 1
-        return [passage.id for passage in passages]
-
-    def _check_fit(self) -> None:
-        if self.uec.posteriors is self._posteriors:
-            return
-        if len(self):
-            raise ValueError(
-                f"uec: it was fitted after these {len(self)} passages were indexed, whose vectors "
-                "are of the fit before; call clear() and add them again."
-            )
-        self._posteriors = self.uec.posteriors
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove passages; ids that are not there are ignored. Returns how many went."""
-        gone = self.store.delete(listed(ids, "ids"))
-        self._changes += bool(gone)
-        return gone
-
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there, in the order asked."""
-        return self.store.get(listed(ids, "ids"))
-
-    def clear(self) -> None:
-        """Remove every passage."""
-        self.delete([passage.id for passage in self.store.passages()])
-
-    def passages(self) -> Iterator[Passage]:
-        """Iterate over all passages in the order they came."""
-        return self.store.passages()
-
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the stored Gaussians of ids; KeyError if one is not there."""
-        return self.store.vectors(listed(ids, "ids"))
 
     def search(
         self,
