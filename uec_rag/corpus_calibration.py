@@ -346,7 +346,7 @@ def self_calibrate(
         members = blocks(corpus.mean, [part.dimension for part in parts], uec.weights)
         own = [part.mean @ member.T for part, member in zip(parts, members, strict=True)]
     fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
-    gate = None if own is None else fit_queries.fit_gate(uec, learn_prior=True)
+    gate = None if own is None else fit_queries.fit_gate(uec)
     sizes = (len(sample) // 4, len(sample))
     model = fit_queries.fit_confidence(uec, gate, sizes, k)
     return CorpusCalibration(model, gate, "self", len(made.questions), k, fingerprint)

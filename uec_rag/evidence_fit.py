@@ -123,8 +123,7 @@ def fit_gate(
     features : collection of str
         Which of `FEATURES` may count, for ablations.
     learn_prior : bool
-        Also learn a constant per encoder. Off by default: it was measured to gain nothing on the
-        fit sets' own domain and it does not carry over to others.
+        Also learn a constant per encoder, under the same ridge.
     penalty : float
         Of the ridge.
     seed : int
