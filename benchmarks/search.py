@@ -43,7 +43,7 @@ Search = Callable[[], object]
 
 @dataclass(frozen=True)
 class Measured:
-    """One system in one case: seconds for the batch, and the ratio to "plain" in the same rounds."""
+    """One system in one case: seconds for the batch, and the ratio to "plain" in those rounds."""
 
     passages: int
     width: int

@@ -240,7 +240,7 @@ def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("uec_rag.stores.memory._compacted", interrupt)
+        patch.setattr("uec_rag.stores.memory.compacted", interrupt)
         with pytest.raises(KeyboardInterrupt):
             store.add(*more(store, ["b", "lost", "also lost"]))
     assert [p.text for p in store.get(["a", "b", "lost"])] == ["text of a", "text of b"]

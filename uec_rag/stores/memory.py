@@ -4,67 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.files import read_json, write_json
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
-from uec_rag.stores.filters import MetadataIndex
+from uec_rag.stores.graph import Graph
 from uec_rag.stores.passages import PassageLog
-from uec_rag.stores.topk import top_k
+from uec_rag.stores.search import approximate_search, exact_search, similarities
+from uec_rag.stores.state import State, check_fits, compacted, with_room, without_leftovers
 
-_COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
-_COPY_BELOW = 0.25  # share of rows below which they are copied out rather than all multiplied
-_Number = TypeVar("_Number", np.float32, np.bool_)
-
-
-def _empty() -> FloatArray:
-    return np.zeros((0, 0), dtype=np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """One consistent view of the store. Writers build the next one; readers keep theirs.
-
-    The buffers may be longer than `rows`, and are shared between states: a writer only fills
-    places that no earlier state looks at. A row never changes; replacing a passage adds a row.
-    """
-
-    rows: int = 0
-    mean: FloatArray = field(default_factory=_empty)
-    scales: FloatArray = field(default_factory=_empty)
-    profile: FloatArray | None = None
-    passages: PassageLog = field(default_factory=PassageLog)
-    alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    row_of: dict[str, int] = field(default_factory=dict)
-    earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
-    live: NDArray[np.int64] | None = None  # None: all rows
-    index: MetadataIndex = field(default_factory=MetadataIndex)
-
-    @property
-    def count(self) -> int:
-        return self.rows if self.live is None else len(self.live)
-
-    def live_rows(self) -> NDArray[np.int64]:
-        return np.arange(self.rows) if self.live is None else self.live
-
-    def row(self, id_: str) -> int | None:
-        row = self.row_of.get(id_)
-        # Both dicts are shared with later states: go back past what those have added.
-        while row is not None and row >= self.rows:
-            row = self.earlier.get(row)
-        return row if row is not None and self.alive[row] else None
-
-    def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
-        if self.profile is None:
-            return Gaussian(self.mean[rows], self.scales[rows])
-        return Gaussian.factored(self.mean[rows], self.scales[rows], self.profile)
+_CANDIDATES = 128  # of an approximate search, at least
 
 
 class MemoryStore:
@@ -74,6 +29,13 @@ class MemoryStore:
     any other a second matrix. Appends are amortised O(1); deleted rows are skipped and copied out
     when they are more than half. Reads see one consistent state while another thread writes. A
     loaded store maps its files and reads what it touches.
+
+    Parameters
+    ----------
+    index : "hnsw", optional
+        Search approximately through a graph of near neighbours: candidates by mu_s, scored
+        exactly. Worth its building from some 100,000 passages on. Needs usearch:
+        ``pip install "uec-rag[hnsw]"``.
 
     Examples
     --------
@@ -85,8 +47,10 @@ class MemoryStore:
     'a'
     """
 
-    def __init__(self) -> None:
-        self._state = _State()
+    def __init__(self, *, index: Literal["hnsw"] | None = None) -> None:
+        if index not in (None, "hnsw"):
+            raise ValueError(f"index: expected None (exact search) or 'hnsw', got {index!r}.")
+        self._state = State(graph=None if index is None else Graph())
         self._writing = threading.RLock()
         self._is_snapshot = False
 
@@ -140,16 +104,18 @@ class MemoryStore:
             return
         with self._writing:
             old = self._state
-            _check_fits(old, gaussians)
+            check_fits(old, gaussians)
             start, stop = old.rows, old.rows + len(passages)
-            mean = _with_room(old.mean, start, stop, (gaussians.dimension,))
-            scales = _with_room(old.scales, start, stop, (gaussians.scales.shape[1],))
-            alive = _with_room(old.alive, start, stop, ())
+            mean = with_room(old.mean, start, stop, (gaussians.dimension,))
+            scales = with_room(old.scales, start, stop, (gaussians.scales.shape[1],))
+            alive = with_room(old.alive, start, stop, ())
             mean[start:stop] = gaussians.mean
             scales[start:stop] = gaussians.scales
             alive[start:stop] = True
             if len(old.passages) > start:
-                old = _without_leftovers(old)
+                old = without_leftovers(old)
+            if old.graph is not None:
+                old.graph.add(start, gaussians.mean)
             known = old.passages
             known.extend(passages)
             replaced = [row for p in passages if (row := old.row(p.id)) is not None]
@@ -167,7 +133,7 @@ class MemoryStore:
             state = replace(
                 old, rows=stop, mean=mean, scales=scales, passages=known, alive=alive, live=live
             )
-            self._state = _compacted(replace(state, profile=gaussians.profile))
+            self._state = compacted(replace(state, profile=gaussians.profile))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
@@ -179,7 +145,7 @@ class MemoryStore:
                 alive = old.alive.copy()
                 alive[list(gone.values())] = False
                 live = np.flatnonzero(alive[: old.rows])
-                self._state = _compacted(replace(old, alive=alive, live=live))
+                self._state = compacted(replace(old, alive=alive, live=live))
             return len(gone)
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -208,7 +174,7 @@ class MemoryStore:
 
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each."""
-        return _similarities(self._state, blocks)
+        return similarities(self._state, blocks)
 
     def search(
         self,
@@ -219,9 +185,10 @@ class MemoryStore:
         filter: Filter | None = None,
         mu: FloatArray | None = None,
     ) -> Found:
-        """Find the k passages of the highest s_hat, exactly.
+        """Find the k passages of the highest s_hat.
 
-        See `uec_rag.stores.topk` for how. Equal scores go to the passage that came first. `mu`,
+        Exactly, see `uec_rag.stores.topk` for how, unless the store has an index and `mu` is not
+        given. Equal scores go to the passage that came first. `mu`,
         where it is given, has a column for every passage that the filter lets through.
 
         Raises
@@ -251,9 +218,9 @@ class MemoryStore:
         if not k:
             nothing = np.zeros((len(query), 0), dtype=np.float32)
             return Found([[] for _ in range(len(query))], nothing, nothing, nothing, exact=True)
-        # Of this very state: another thread may have put a new one in its place.
-        mu = _similarities(state, [query.mean])[0] if mu is None else mu
-        return _ranked(state, query, mu, k, beta)
+        if state.graph is not None and mu is None:
+            return approximate_search(state, query, k, beta, max(_CANDIDATES, 4 * k))
+        return exact_search(state, query, k, beta, mu)
 
     def _check_writable(self) -> None:
         if self._is_snapshot:
@@ -263,12 +230,17 @@ class MemoryStore:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""
         state = self._state
         live = state.live_rows()
-        np.save(folder / "mean.npy", state.mean[live], allow_pickle=False)
-        np.save(folder / "scales.npy", state.scales[live], allow_pickle=False)
+        rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
+        np.save(folder / "mean.npy", state.mean[rows], allow_pickle=False)
+        np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
         if state.profile is not None:
             np.save(folder / "profile.npy", state.profile, allow_pickle=False)
         ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
-        write_json(folder / "store.json", {"store": "memory", "ids": ids})
+        settings: dict[str, object] = {"store": "memory", "ids": ids}
+        if state.graph is not None:
+            state.graph.save(folder, live)
+            settings |= {"index": "hnsw", "longest": state.graph.longest}
+        write_json(folder / "store.json", settings)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -279,7 +251,9 @@ class MemoryStore:
         ValueError
             If the files do not belong together.
         """
-        ids = read_json(folder / "store.json")["ids"]
+        settings = read_json(folder / "store.json")
+        ids = settings["ids"]
+        graph = Graph.load(folder, settings["longest"]) if "index" in settings else None
         mean, scales = _mapped(folder / "mean.npy"), _mapped(folder / "scales.npy")
         file = folder / "profile.npy"
         profile = np.load(file, allow_pickle=False) if file.exists() else None
@@ -291,7 +265,7 @@ class MemoryStore:
                 "Save the index again."
             )
         store = cls()
-        store._state = _State(
+        store._state = State(
             rows=len(ids),
             mean=mean,
             scales=scales,
@@ -299,101 +273,9 @@ class MemoryStore:
             passages=passages,
             alive=np.ones(len(ids), dtype=bool),
             row_of={id_: row for row, id_ in enumerate(ids)},
+            graph=graph,
         )
         return store
-
-
-def _without_leftovers(state: _State) -> _State:
-    """Forget the rows that an interrupted `add` left in what states share."""
-    row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
-    return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
-
-
-def _check_fits(state: _State, gaussians: Gaussian) -> None:
-    if not state.rows:
-        return
-    if gaussians.dimension != state.mean.shape[1]:
-        raise ValueError(
-            f"gaussians: expected dimension {state.mean.shape[1]}, as stored, "
-            f"got {gaussians.dimension}."
-        )
-    same = (
-        gaussians.profile is None
-        if state.profile is None
-        else gaussians.profile is not None and np.array_equal(gaussians.profile, state.profile)
-    )
-    if not same:
-        raise ValueError(
-            "gaussians: their variance has another profile than the stored ones; they come "
-            "from another posterior. Build the index again."
-        )
-
-
-def _similarities(state: _State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
-    if not state.count:  # perhaps of no dimension yet
-        return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
-    mean, live = state.mean[: state.rows], state.live
-    if live is not None and len(live) < state.rows * _COPY_BELOW:
-        mean, live = mean[live], None
-    out, start = [], 0
-    for block in blocks:
-        stop = start + block.shape[1]
-        products = block @ mean[:, start:stop].T
-        out.append(products if live is None else products[:, live])
-        start = stop
-    return out
-
-
-def _ranked(state: _State, query: Gaussian, mu: FloatArray, k: int, beta: float) -> Found:
-    """Top k of each query; `mu` has a column per live row."""
-    rows = state.live
-    variance = query.variance
-    second = query.mean**2 + variance
-    weights = second if state.profile is None else second @ state.profile.T
-    passages: list[list[Passage]] = []
-    scores, mus, sigmas = (np.empty((len(query), k), dtype=np.float32) for _ in range(3))
-    for i in range(len(query)):
-
-        def sigma2(columns: NDArray[np.int64], i: int = i) -> FloatArray:
-            place = columns if rows is None else rows[columns]
-            total: FloatArray = state.scales[place] @ weights[i]
-            total += state.mean[place] ** 2 @ variance[i]
-            return total
-
-        columns, scores[i], sigmas[i] = top_k(mu[i], sigma2, k, beta)
-        mus[i] = mu[i, columns]
-        place = columns if rows is None else rows[columns]
-        passages.append([state.passages[row] for row in place.tolist()])
-    return Found(passages, scores, mus, sigmas, exact=True)
-
-
-def _with_room(
-    buffer: NDArray[_Number], used: int, needed: int, shape: tuple[int, ...]
-) -> NDArray[_Number]:
-    """The buffer itself where it is long enough, else a copy at least twice as long."""
-    if needed <= len(buffer) and buffer.flags.writeable:
-        return buffer
-    grown = np.empty((max(needed, 2 * used), *shape), dtype=buffer.dtype)
-    if used:
-        grown[:used] = buffer[:used]
-    return grown
-
-
-def _compacted(state: _State) -> _State:
-    if state.count >= state.rows * (1 - _COMPACT_ABOVE):
-        return state
-    live = state.live_rows()
-    passages = PassageLog()
-    passages.extend([state.passages[row] for row in live.tolist()])
-    return _State(
-        rows=len(live),
-        mean=state.mean[live],
-        scales=state.scales[live],
-        profile=state.profile,
-        passages=passages,
-        alive=np.ones(len(live), dtype=bool),
-        row_of={passages[row].id: row for row in range(len(live))},
-    )
 
 
 def _mapped(file: Path) -> FloatArray:

@@ -1,0 +1,137 @@
+"""Search of one state of a store: exact, or approximate with exact scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.similarity import probit
+from uec_rag.stores.base import Found, Passage
+from uec_rag.stores.products import block_products
+from uec_rag.stores.state import State
+from uec_rag.stores.topk import top_k
+
+_COPY_BELOW = 0.25  # share of rows below which they are copied out rather than all multiplied
+_GRAPH_FROM = 0.1  # share of rows from which a graph of all of them finds enough of these
+_BLOCK = 2**26  # similarities held at a time
+
+
+def similarities(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
+    """Inner products of queries with blocks of the means of the live rows, (n, count) each."""
+    if not state.count:  # perhaps of no dimension yet
+        return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
+    mean, live = state.mean[: state.rows], state.live
+    if live is not None and len(live) < state.rows * _COPY_BELOW:
+        mean, live = mean[live], None
+    products = block_products(blocks, mean)
+    return products if live is None else [product[:, live] for product in products]
+
+
+def exact_search(
+    state: State, query: Gaussian, k: int, beta: float, mu: FloatArray | None = None
+) -> Found:
+    """Top k of each query; `mu`, where it is known, has a column per live row."""
+    hits = _Hits(state, query, k)
+    step = max(1, _BLOCK // state.count)
+    for start in range(0, len(query), step):
+        block = slice(start, start + step)
+        known = similarities(state, [query.mean[block]])[0] if mu is None else mu[block]
+        for i, row in enumerate(known, start):
+
+            def sigma2(columns: NDArray[np.int64], i: int = i) -> FloatArray:
+                return hits.variance(i, hits.rows(columns))
+
+            columns, scores, sigmas = top_k(row, sigma2, k, beta)
+            hits.put(i, hits.rows(columns), scores, row[columns], sigmas)
+    return hits.found(exact=True)
+
+
+def nearest(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64]]:
+    """Live rows of probably the highest mu_s, about `count` of them for each query.
+
+    Where the graph is of little help, because few of its rows are live or all are wanted, the
+    rows are those of an exact search.
+    """
+    share = state.count / max(1, state.rows)
+    graph = state.graph
+    if graph is not None and share >= _GRAPH_FROM and count < state.count:
+        found = graph.nearest(mean, int(np.ceil(count / share)))
+        rows = [_live(state, row) for row in found]
+        if min(map(len, rows), default=count) >= count // 2:
+            return rows
+    count = min(count, state.count)
+    everything = state.live_rows()
+    out = []
+    for row in similarities(state, [mean])[0]:
+        out.append(everything[np.argpartition(row, len(row) - count)[len(row) - count :]])
+    return out
+
+
+def approximate_search(
+    state: State, query: Gaussian, k: int, beta: float, candidates: int
+) -> Found:
+    """Top k of each query among its nearest rows by mu_s, with exact scores.
+
+    It is `exact` where no other row can enter: all were candidates, or the k-th score of every
+    query is above the product of the query's length and the longest mean, as mu_s of no row is.
+    Unit vectors hardly ever prove that; it takes a query that is itself in the store k times.
+    """
+    hits = _Hits(state, query, k)
+    assert state.graph is not None
+    bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.graph.longest)
+    proven = True
+    for i, rows in enumerate(nearest(state, query.mean, candidates)):
+        mu: FloatArray = state.mean[rows] @ query.mean[i]
+        sigma2 = hits.variance(i, rows)
+        scores = probit(mu, sigma2, beta)
+        best = np.lexsort((rows, -scores))[:k]
+        hits.put(i, rows[best], scores[best], mu[best], sigma2[best])
+        proven &= len(rows) == state.count or bool(scores[best[-1]] > bounds[i])
+    return hits.found(exact=proven)
+
+
+def _live(state: State, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of some rows that are of this state and live in it."""
+    rows = rows[rows < state.rows]
+    if state.live is not None:
+        place = np.minimum(np.searchsorted(state.live, rows), len(state.live) - 1)
+        rows = rows[state.live[place] == rows]
+    return rows
+
+
+class _Hits:
+    """Hits being collected, and what their variances are made of."""
+
+    def __init__(self, state: State, query: Gaussian, k: int) -> None:
+        self._state = state
+        self._variance = query.variance
+        second = query.mean**2 + self._variance
+        self._weights = second if state.profile is None else second @ state.profile.T
+        self._passages: list[list[Passage]] = [[] for _ in range(len(query))]
+        self._scores, self._mu, self._sigma2 = np.empty((3, len(query), k), dtype=np.float32)
+
+    def rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        return columns if self._state.live is None else self._state.live[columns]
+
+    def variance(self, i: int, rows: NDArray[np.int64]) -> FloatArray:
+        """sigma_s^2 of query i and some rows."""
+        total: FloatArray = self._state.scales[rows] @ self._weights[i]
+        total += self._state.mean[rows] ** 2 @ self._variance[i]
+        return total
+
+    def put(
+        self,
+        i: int,
+        rows: NDArray[np.int64],
+        scores: FloatArray,
+        mu: FloatArray,
+        sigma2: FloatArray,
+    ) -> None:
+        self._scores[i], self._mu[i], self._sigma2[i] = scores, mu, sigma2
+        self._passages[i] = [self._state.passages[row] for row in rows.tolist()]
+
+    def found(self, *, exact: bool) -> Found:
+        return Found(self._passages, self._scores, self._mu, self._sigma2, exact)

@@ -1,0 +1,130 @@
+"""What a store in memory holds at one moment, and how the next moment is made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.stores.filters import MetadataIndex
+from uec_rag.stores.graph import Graph
+from uec_rag.stores.passages import PassageLog
+
+_COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
+_Number = TypeVar("_Number", np.float32, np.bool_)
+
+
+def _empty() -> FloatArray:
+    return np.zeros((0, 0), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One consistent view of the store. Writers build the next one; readers keep theirs.
+
+    The buffers may be longer than `rows`, and are shared between states: a writer only fills
+    places that no earlier state looks at. A row never changes; replacing a passage adds a row.
+    """
+
+    rows: int = 0
+    mean: FloatArray = field(default_factory=_empty)
+    scales: FloatArray = field(default_factory=_empty)
+    profile: FloatArray | None = None
+    passages: PassageLog = field(default_factory=PassageLog)
+    alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    row_of: dict[str, int] = field(default_factory=dict)
+    earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
+    live: NDArray[np.int64] | None = None  # None: all rows
+    index: MetadataIndex = field(default_factory=MetadataIndex)
+    graph: Graph | None = None  # over the means of all rows, for approximate search
+
+    @property
+    def count(self) -> int:
+        """Number of live rows."""
+        return self.rows if self.live is None else len(self.live)
+
+    def live_rows(self) -> NDArray[np.int64]:
+        """Live rows, ascending."""
+        return np.arange(self.rows) if self.live is None else self.live
+
+    def row(self, id_: str) -> int | None:
+        """Row of an id, None where it is not there."""
+        row = self.row_of.get(id_)
+        # Both dicts are shared with later states: go back past what those have added.
+        while row is not None and row >= self.rows:
+            row = self.earlier.get(row)
+        return row if row is not None and self.alive[row] else None
+
+    def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
+        """Gaussians of some rows."""
+        if self.profile is None:
+            return Gaussian(self.mean[rows], self.scales[rows])
+        return Gaussian.factored(self.mean[rows], self.scales[rows], self.profile)
+
+
+def without_leftovers(state: State) -> State:
+    """Forget the rows that an interrupted `add` left in what states share."""
+    row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
+    if state.graph is not None:
+        state.graph.forget_from(state.rows)
+    return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
+
+
+def check_fits(state: State, gaussians: Gaussian) -> None:
+    """Raise ValueError unless Gaussians are of the stored dimension and posterior."""
+    if not state.rows:
+        return
+    if gaussians.dimension != state.mean.shape[1]:
+        raise ValueError(
+            f"gaussians: expected dimension {state.mean.shape[1]}, as stored, "
+            f"got {gaussians.dimension}."
+        )
+    same = (
+        gaussians.profile is None
+        if state.profile is None
+        else gaussians.profile is not None and np.array_equal(gaussians.profile, state.profile)
+    )
+    if not same:
+        raise ValueError(
+            "gaussians: their variance has another profile than the stored ones; they come "
+            "from another posterior. Build the index again."
+        )
+
+
+def with_room(
+    buffer: NDArray[_Number], used: int, needed: int, shape: tuple[int, ...]
+) -> NDArray[_Number]:
+    """The buffer itself where it is long enough, else a copy at least twice as long."""
+    if needed <= len(buffer) and buffer.flags.writeable:
+        return buffer
+    grown = np.empty((max(needed, 2 * used), *shape), dtype=buffer.dtype)
+    if used:
+        grown[:used] = buffer[:used]
+    return grown
+
+
+def compacted(state: State) -> State:
+    """The state itself, or one without its deleted rows where they are most of it."""
+    if state.count >= state.rows * (1 - _COMPACT_ABOVE):
+        return state
+    live = state.live_rows()
+    passages = PassageLog()
+    passages.extend([state.passages[row] for row in live.tolist()])
+    mean = state.mean[live]
+    graph = None
+    if state.graph is not None:
+        graph = Graph()
+        graph.add(0, mean)
+    return State(
+        rows=len(live),
+        mean=mean,
+        scales=state.scales[live],
+        profile=state.profile,
+        passages=passages,
+        alive=np.ones(len(live), dtype=bool),
+        row_of={passages[row].id: row for row in range(len(live))},
+        graph=graph,
+    )
