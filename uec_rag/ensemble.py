@@ -13,8 +13,8 @@ import numpy as np
 from uec_rag.coefficients import CoefficientRule, Uniform
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
-from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, Role, load_encoder
-from uec_rag.encoders.base import check_role, check_texts, unique_names
+from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, load_encoders
+from uec_rag.encoders.base import Role, check_role, check_texts, unique_names
 from uec_rag.evidence import Evidence, EvidenceGate, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
@@ -102,13 +102,6 @@ class UEC:
         batch_size: int = 32,
         seed: int = 0,
     ) -> None:
-        if isinstance(encoders, str) or not isinstance(encoders, Sequence):
-            raise TypeError(
-                f"encoders: expected a list of encoders, got {type(encoders).__name__}; "
-                "write [encoder] for a single one."
-            )
-        if not encoders:
-            raise ValueError("encoders: expected at least one, got none.")
         for name, value, allowed in (
             ("space", space, get_args(Space)),
             ("structure", structure, get_args(Structure)),
@@ -119,12 +112,9 @@ class UEC:
                 raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
         if not (np.isfinite(beta) and beta >= 0):
             raise ValueError(f"beta: expected a number >= 0, got {beta!r}.")
-        self.encoders: list[Encoder] = [
-            load_encoder(
-                encoder, last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size
-            )
-            for encoder in encoders
-        ]
+        self.encoders: list[Encoder] = load_encoders(
+            encoders, last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size
+        )
         self.names = unique_names([encoder.name for encoder in self.encoders])
         self.space: Space = space
         self.structure: Structure = structure
@@ -132,14 +122,7 @@ class UEC:
         self.last_layer: LastLayer = last_layer
         self.beta = float(beta)
         self.seed = seed
-        if coefficients is None:
-            coefficients = "evidence" if space == "direct" else "trace"
-        self.rule = make_rule(coefficients, self.names, temperature)
-        if space == "shared" and isinstance(self.rule, Evidence):
-            raise ValueError(
-                "coefficients: 'evidence' needs the similarities of single encoders, which a "
-                "shared space does not keep; use space='direct', or coefficients='trace'."
-            )
+        self.rule = make_rule(coefficients, self.names, temperature, space)
         self.posteriors: list[Posterior] | None = None
         self.confidence_model: ConfidenceModel | None = None
         self.report: FitReport | None = None
@@ -281,14 +264,7 @@ class UEC:
 
     def _gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         if self.posteriors is None:
-            return [
-                Gaussian.factored(
-                    e.embedding,
-                    np.zeros((len(e), 1), np.float32),
-                    np.zeros((1, e.embedding.shape[1]), np.float32),
-                )
-                for e in encoded
-            ]
+            return [Gaussian.certain(e.embedding) for e in encoded]
         return [
             posterior.gaussian(e.embedding, e.features)
             for posterior, e in zip(self.posteriors, encoded, strict=True)

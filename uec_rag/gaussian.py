@@ -126,6 +126,13 @@ class Gaussian:
                 raise ValueError(f"{name}: expected values >= 0, got {part.min()}.")
         return self
 
+    @classmethod
+    def certain(cls, mean: ArrayLike) -> Self:
+        """Build from means alone, shape (n, d); the variance is 0, and factored."""
+        matrix = as_matrix(mean, "mean")
+        rows, dimension = matrix.shape
+        return cls.factored(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)))
+
     def _set(
         self,
         mean: FloatArray,

@@ -5,30 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from uec_rag.coefficients import CoefficientRule, Fixed, Trace, Uniform
+from uec_rag.convolution import Space
 from uec_rag.evidence import Evidence, EvidenceGate
 
 
 def make_rule(
-    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
+    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None,
     names: Sequence[str],
     temperature: float,
+    space: Space = "direct",
 ) -> CoefficientRule:
     """Turn what a user writes for `coefficients` into a rule.
 
     Parameters
     ----------
-    spec : str, sequence, mapping or CoefficientRule
-        "uniform", "trace", one weight per encoder, a mapping encoder name -> weight, or a rule.
+    spec : str, sequence, mapping, CoefficientRule or None
+        "evidence", "trace", "uniform", one weight per encoder, a mapping encoder name -> weight, or
+        a rule; None: "evidence" in the direct sum, "trace" in the shared space.
     names : sequence of str
         The encoders' names, in order.
     temperature : float
         T of "trace".
+    space : {"direct", "shared"}
 
     Raises
     ------
     ValueError
-        If the name is unknown or the weights do not fit the encoders.
+        If the name is unknown, the weights do not fit the encoders, or the space not the rule.
     """
+    if spec is None:
+        spec = "evidence" if space == "direct" else "trace"
+    rule = _rule(spec, names, temperature)
+    if space == "shared" and isinstance(rule, Evidence):
+        raise ValueError(
+            "coefficients: 'evidence' needs the similarities of single encoders, which a shared "
+            "space does not keep; use space='direct', or coefficients='trace'."
+        )
+    return rule
+
+
+def _rule(
+    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
+    names: Sequence[str],
+    temperature: float,
+) -> CoefficientRule:
     if isinstance(spec, str):
         if spec == "uniform":
             return Uniform()

@@ -1,6 +1,6 @@
 """Embedding models behind one protocol: from a folder, a hub, a package index, or a black box."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeGuard
 
@@ -47,6 +47,7 @@ __all__ = [
     "check_texts",
     "check_vectors",
     "load_encoder",
+    "load_encoders",
 ]
 
 _ACCEPTED = (
@@ -60,6 +61,34 @@ class _Settings(TypedDict):
     device: str | None
     dtype: Precision | None
     batch_size: int
+
+
+def load_encoders(
+    specs: Sequence[EncoderLike],
+    *,
+    last_layer: LastLayer = "projection",
+    device: str | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+) -> list[Encoder]:
+    """Make the encoders of an ensemble; parameters as in `load_encoder`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `specs` is not a list, or empty; else as in `load_encoder`.
+    """
+    if isinstance(specs, str) or not isinstance(specs, Sequence):
+        raise TypeError(
+            f"encoders: expected a list of encoders, got {type(specs).__name__}; "
+            "write [encoder] for a single one."
+        )
+    if not specs:
+        raise ValueError("encoders: expected at least one, got none.")
+    return [
+        load_encoder(spec, last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
+        for spec in specs
+    ]
 
 
 def load_encoder(
