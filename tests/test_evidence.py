@@ -10,7 +10,6 @@ from uec_rag.evidence import (
     EvidenceGate,
     candidate_evidence,
     corpus_evidence,
-    fused_logits,
     normal_mass,
 )
 
@@ -187,9 +186,3 @@ def test_a_gate_that_cannot_be_is_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         EvidenceGate(**(given | change))
-
-
-def test_fused_logits_are_the_weighted_sum():
-    similarities = [np.array([[0.1, 0.2]], np.float32), np.array([[0.5, 0.0]], np.float32)]
-    found = fused_logits(similarities, [10, 20], [-1, -2], np.array([[0.25, 0.75]], np.float32))
-    np.testing.assert_allclose(found, [[0.25 * 0 + 0.75 * 8, 0.25 * 1 + 0.75 * -2]], atol=1e-6)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from uec_rag.evidence import FEATURES, corpus_evidence, fused_logits
+from uec_rag.evidence import FEATURES, corpus_evidence
 from uec_rag.evidence_fit import _Problem, corpus_views, fit_gate
 
 SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
@@ -24,7 +24,8 @@ def fit_set(seed=0, queries=120, passages=400, foreign=0.0):
 
 
 def accuracy(similarities, relevant, coefficients):
-    fused = fused_logits(similarities, SLOPES, INTERCEPTS, coefficients)
+    logits = [a * s + b for a, s, b in zip(SLOPES, similarities, INTERCEPTS, strict=True)]
+    fused = np.einsum("nk,knc->nc", coefficients, logits)
     return np.mean([top in r for top, r in zip(fused.argmax(axis=1), relevant, strict=True)])
 
 

@@ -334,27 +334,6 @@ def standardise(
     return np.clip(centred, -_STANDARD_RANGE, _STANDARD_RANGE)
 
 
-def fused_logits(
-    similarities: Sequence[FloatArray],
-    slopes: Sequence[float],
-    intercepts: Sequence[float],
-    coefficients: FloatArray,
-) -> FloatArray:
-    """Logits of the ensemble, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, N).
-
-    Parameters
-    ----------
-    similarities : sequence of K arrays, shape (n, N)
-    slopes, intercepts : sequence of K floats
-    coefficients : array, shape (n, K)
-    """
-    out = np.zeros_like(similarities[0])
-    for k, similarity in enumerate(similarities):
-        logits = np.float32(slopes[k]) * similarity + np.float32(intercepts[k])
-        out += coefficients[:, k, None] * logits
-    return out
-
-
 def _traces(trace: ArrayLike, encoders: int) -> FloatArray:
     traces = np.asarray(trace, dtype=np.float32)
     if traces.ndim != 2 or traces.shape[1] != encoders:
