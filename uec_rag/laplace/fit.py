@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -253,7 +254,7 @@ def _tune(
 def _as_good(nll: NDArray[np.floating], best: NDArray[np.floating]) -> bool:
     """Whether pairs are worse off by no more than one standard error of the paired difference."""
     worse = nll - best
-    return float(worse.mean()) <= float(worse.std()) / np.sqrt(len(worse))
+    return float(worse.mean()) <= float(worse.std()) / math.sqrt(len(worse))
 
 
 def _pair_variance(
