@@ -54,7 +54,7 @@ SETS = (
 )
 """Sets that are reported where the data folder has them; of the bitext, languages."""
 
-SMALL = ("belebele_en", "noveleval", "poem_sentiment", "stsb_en")
+SMALL = ("belebele_en", "poem_sentiment", "stsb_en")
 """Sets on which models of their own, merged of others' weights, are measured too."""
 
 LANGUAGES = {
