@@ -14,6 +14,7 @@ from uec_rag.inputs import check_k
 from uec_rag.results import SearchResult
 from uec_rag.retrieval import Retriever
 from uec_rag.risk import RiskThreshold, risk_threshold
+from uec_rag.stores.base import Filter
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Gate:
         risk: float = 0.05,
         confidence: float = 0.95,
         k: int = 4,
+        filter: Filter | None = None,
     ) -> Self:
         """Choose the lowest threshold that keeps the share of wrong answers below a target.
 
@@ -62,6 +64,8 @@ class Gate:
             How sure to be of it, in (0, 1).
         k : int
             Hits that are looked at.
+        filter : mapping or callable, optional
+            As every search to come will have it.
 
         Raises
         ------
@@ -73,7 +77,7 @@ class Gate:
             if not 0 < value < 1:
                 raise ValueError(f"{name}: expected a number in (0, 1), got {value}.")
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
-        result = retriever.search(queries, k)
+        result = retriever.search(queries, k, filter=filter)
         right = np.array(
             [any(id_ in ids for id_ in hits) for hits, ids in zip(result.ids, wanted, strict=True)]
         )

@@ -17,7 +17,8 @@ from langchain_core.runnables import (
 from pydantic import ConfigDict
 
 from uec_rag.gate import Gate
-from uec_rag.langchain.documents import with_uncertainty
+from uec_rag.inputs import check_k
+from uec_rag.langchain.documents import passage_filter, refuse_unknown, with_uncertainty
 from uec_rag.langchain.retriever import UECRetriever
 from uec_rag.results import SearchResult
 
@@ -99,7 +100,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
         Parameters
         ----------
         retriever : UECRetriever
-            Its k says how many hits an answer may rest on.
+            Its k says how many hits an answer may rest on, its filter among which passages.
         queries, relevant_ids, risk, confidence
             As in `uec_rag.gate.Gate.calibrate`.
         """
@@ -110,6 +111,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
             risk=risk,
             confidence=confidence,
             k=retriever.k,
+            filter=passage_filter(retriever.filter),
         )
         return cls(retriever=retriever, gate=gate)
 
@@ -148,8 +150,8 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
     def _gate(
         self, options: Mapping[str, Any], given: Question, config: RunnableConfig
     ) -> dict[str, Any]:
-        question, store = _question(given), self.retriever.vectorstore
-        result = store._search(question, options.get("k", self.retriever.k), self.retriever.filter)
+        question, k = _question(given), self._hits(options)
+        result = self.retriever.vectorstore._search(question, k, self.retriever.filter)
         found = self._decide(given, question, result)
         dispatch_custom_event(EVENT, _event(found), config=config)
         return found
@@ -157,12 +159,22 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
     async def _agate(
         self, options: Mapping[str, Any], given: Question, config: RunnableConfig
     ) -> dict[str, Any]:
-        question, store = _question(given), self.retriever.vectorstore
-        k = options.get("k", self.retriever.k)
-        result = await store._asearch(question, k, self.retriever.filter)
+        question, k = _question(given), self._hits(options)
+        result = await self.retriever.vectorstore._asearch(question, k, self.retriever.filter)
         found = self._decide(given, question, result)
         await adispatch_custom_event(EVENT, _event(found), config=config)
         return found
+
+    def _hits(self, options: Mapping[str, Any]) -> int:
+        refuse_unknown(options, "invoke", "k")
+        k: int = options.get("k", self.retriever.k)
+        check_k(k)
+        if self.gate is not None and k < self.gate.k:
+            raise ValueError(
+                f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
+                f"got {k}; among fewer the answer may be missing. Calibrate a gate for this k."
+            )
+        return k
 
     def _decide(self, given: Question, question: str, result: SearchResult) -> dict[str, Any]:
         decision = result.decisions[0] if self.gate is None else self.gate.decide(result)[0]
