@@ -96,3 +96,33 @@ def assert_same_result(one, other):
     assert (one.queries, one.names, one.exact) == (other.queries, other.names, other.exact)
     for name in NUMERIC:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def labelled(texts, count, seed=0, unanswerable=0.0):
+    """Queries with the ids ("p" and the number of the text) that answer them; [] where none does.
+
+    A query has one to six words of its text, so that some are easy, and one of its own; where
+    nothing answers it all words are its own.
+    """
+    rng = np.random.default_rng([9, seed])
+    queries, relevant = [], []
+    for _ in range(count):
+        number = int(rng.integers(len(texts)))
+        answered = rng.random() >= unanswerable
+        source = texts[number].split() if answered else WORDS
+        known = rng.choice(source, rng.integers(1, 7))
+        queries.append(" ".join([*known, rng.choice(WORDS)]))
+        relevant.append([f"p{number}"] if answered else [])
+    return queries, relevant
+
+
+class Counting(LinearHead):
+    """An encoder that counts how many texts it is given."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.count = 0
+
+    def encode(self, texts, role, *, show_progress=False):
+        self.count += len(texts)
+        return super().encode(texts, role)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from uec_rag.coefficients import CoefficientRule, Fixed, Trace, Uniform
 from uec_rag.convolution import Space
 from uec_rag.evidence import Evidence, EvidenceGate
+
+_EXPECTED = (
+    "coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a mapping "
+    "from encoder name to weight"
+)
 
 
 def make_rule(
@@ -30,8 +35,9 @@ def make_rule(
 
     Raises
     ------
-    ValueError
-        If the name is unknown, the weights do not fit the encoders, or the space not the rule.
+    TypeError, ValueError
+        If it is none of these, the name is unknown, the weights do not fit the encoders, or
+        the space does not fit the rule.
     """
     if spec is None:
         spec = "evidence" if space == "direct" else "trace"
@@ -56,10 +62,7 @@ def _rule(
             return Trace(temperature)
         if spec == "evidence":
             return Evidence()
-        raise ValueError(
-            f"coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a "
-            f"mapping from encoder name to weight, got {spec!r}."
-        )
+        raise ValueError(f"{_EXPECTED}, got {spec!r}.")
     if isinstance(spec, Mapping):
         if set(spec) != set(names):
             raise ValueError(
@@ -68,6 +71,8 @@ def _rule(
         return Fixed(tuple(float(spec[name]) for name in names))
     if callable(spec):
         return spec
+    if not isinstance(spec, Iterable):
+        raise TypeError(f"{_EXPECTED}, got {spec!r}.")
     weights = tuple(float(weight) for weight in spec)
     if len(weights) != len(names):
         raise ValueError(
