@@ -1,0 +1,215 @@
+"""The gate as a runnable: it composes, goes three ways, and tells the callbacks."""
+
+import asyncio
+import re
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+
+from tests.helpers import bag_of_words, labelled, pairs, passages
+from uec_rag import UEC
+from uec_rag.gate import Gate
+from uec_rag.langchain import UECGate, UECRetriever
+from uec_rag.risk import RiskThreshold
+
+TEXTS = passages(120)
+QUESTIONS, RELEVANT = labelled(TEXTS, 40, unanswerable=0.2)
+KEYS = {"question", "documents", "decision", "reason", "candidates", "confidence"}
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
+    ids = [f"p{i}" for i in range(len(TEXTS))]
+    metadatas = [{"even": i % 2 == 0} for i in range(len(TEXTS))]
+    return UECRetriever.from_texts(TEXTS, uec, metadatas, ids=ids, k=4)
+
+
+def at(threshold, k=4):
+    """A gate that answers above a threshold."""
+    return Gate(RiskThreshold(threshold, 0.1, 0.05, 100, 50, 2, 29), k)
+
+
+@pytest.fixture(scope="module")
+def gate(retriever):
+    """One that goes all three ways: its threshold is in the middle."""
+    confidence = sorted(f["confidence"] for f in UECGate(retriever=retriever).batch(QUESTIONS))
+    return UECGate(retriever=retriever, gate=at(confidence[20]))
+
+
+@pytest.fixture(scope="module")
+def found(gate):
+    return gate.batch(QUESTIONS)
+
+
+def simple(found):
+    return found | {"documents": [(d.id, d.metadata) for d in found["documents"]]}
+
+
+def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
+    for question, one in zip(QUESTIONS, found, strict=True):
+        assert set(one) == KEYS
+        assert one["question"] == question
+        assert len(one["documents"]) == 4
+        assert all(isinstance(document, Document) for document in one["documents"])
+        assert (one["decision"] == "answer") == (one["confidence"] > gate.gate.threshold.threshold)
+        assert f"confidence {one['confidence']:.2f}" in one["reason"]
+        for document in one["documents"]:
+            assert document.metadata["uec_decision"] == one["decision"]
+            assert document.metadata["uec_confidence"] == one["confidence"]
+
+
+def test_it_goes_three_ways(found):
+    assert {one["decision"] for one in found} == {"answer", "clarify", "abstain"}
+
+
+def test_the_candidates_are_the_hits_that_compete(found):
+    for one in found:
+        assert all(candidate in one["documents"] for candidate in one["candidates"])
+        assert (len(one["candidates"]) >= 2) == (one["decision"] == "clarify")
+
+
+async def test_every_way_of_calling_it_gives_the_same(gate, found):
+    for question, one in list(zip(QUESTIONS, found, strict=True))[:5]:
+        expected = simple(one)
+        assert simple(gate.invoke(question)) == expected
+        assert simple(await gate.ainvoke(question)) == expected
+        assert [simple(chunk) for chunk in gate.stream(question)] == [expected]
+        assert [simple(chunk) async for chunk in gate.astream(question)] == [expected]
+        assert [simple(f) for f in await gate.abatch([question])] == [expected]
+
+
+def test_it_composes_on_either_side(gate, found):
+    chain = RunnableLambda(str.strip) | gate | (lambda one: (one["decision"], one["question"]))
+    assert chain.batch([f"  {question} " for question in QUESTIONS]) == [
+        (one["decision"], one["question"]) for one in found
+    ]
+
+
+async def test_it_routes_to_a_branch_of_its_own(gate, found):
+    chain = gate.route(
+        answer=RunnableLambda(lambda one: f"answer {one['documents'][0].id}"),
+        clarify=RunnableLambda(lambda one: f"clarify {len(one['candidates'])}"),
+        abstain=RunnableLambda(lambda one: f"abstain {one['reason']}"),
+    )
+    expected = {
+        "answer": lambda one: f"answer {one['documents'][0].id}",
+        "clarify": lambda one: f"clarify {len(one['candidates'])}",
+        "abstain": lambda one: f"abstain {one['reason']}",
+    }
+    wanted = [expected[one["decision"]](one) for one in found]
+    assert chain.batch(QUESTIONS) == wanted
+    assert await asyncio.gather(*(chain.ainvoke(question) for question in QUESTIONS)) == wanted
+
+
+async def test_a_mapping_is_handed_on_with_all_its_keys(gate, found):
+    given = {"question": QUESTIONS[0], "chat_history": ["hello"], "user": 7}
+    for one in (gate.invoke(given), await gate.ainvoke(given)):
+        assert simple(one) == {"chat_history": ["hello"], "user": 7} | simple(found[0])
+    assert set(given) == {"question", "chat_history", "user"}
+
+
+class Listener(BaseCallbackHandler):
+    def __init__(self):
+        self.events = []
+
+    def on_custom_event(self, name, data, **kwargs):
+        self.events.append((name, data))
+
+
+class AsyncListener(AsyncCallbackHandler):
+    def __init__(self):
+        self.events = []
+
+    async def on_custom_event(self, name, data, **kwargs):
+        self.events.append((name, data))
+
+
+async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found):
+    listener, other = Listener(), AsyncListener()
+    gate.invoke(QUESTIONS[0], config={"callbacks": [listener]})
+    await gate.ainvoke(QUESTIONS[0], config={"callbacks": [other]})
+    assert listener.events == other.events
+    [(name, data)] = listener.events
+    assert name == "uec_gate"
+    for key in ("question", "decision", "reason", "confidence"):
+        assert data[key] == found[0][key]
+    hits = found[0]["documents"]
+    assert data["ids"] == [hit.id for hit in hits]
+    for key in ("score", "sigma2", "relevance"):
+        plural = "scores" if key == "score" else key
+        assert data[plural] == [hit.metadata[f"uec_{key}"] for hit in hits]
+
+
+def test_in_a_chain_a_batch_sends_one_event_per_question(gate):
+    listener = Listener()
+    chain = gate | (lambda one: one["decision"])
+    chain.batch(QUESTIONS[:6], config={"callbacks": [listener]})
+    assert sorted(data["question"] for _, data in listener.events) == sorted(QUESTIONS[:6])
+
+
+def test_without_calibration_it_answers_above_one_half_and_promises_nothing(retriever):
+    gate = UECGate(retriever=retriever)
+    for one in gate.batch(QUESTIONS):
+        assert (one["decision"] == "answer") == (one["confidence"] > 0.5)
+    assert "nothing is guaranteed" in gate.report
+
+
+def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
+    asked = labelled(TEXTS, 300, seed=1)
+    filtered = UECRetriever.from_store(
+        retriever.vectorstore, k=7, filter=lambda document: document.metadata["even"]
+    )
+    gate = UECGate.calibrate(filtered, *asked, risk=0.7, confidence=0.9)
+    assert gate.gate == Gate.calibrate(
+        retriever.vectorstore.retriever,
+        *asked,
+        risk=0.7,
+        confidence=0.9,
+        k=7,
+        filter=lambda passage: passage.metadata["even"],
+    )
+    assert gate.report == gate.gate.report
+    assert all(d.metadata["even"] for d in gate.invoke(QUESTIONS[0])["documents"])
+
+
+def test_too_few_queries_abstain_on_everything(retriever):
+    gate = UECGate.calibrate(retriever, QUESTIONS, RELEVANT)
+    assert "answer" not in {one["decision"] for one in gate.batch(QUESTIONS)}
+    assert "at least 80" in gate.report
+
+
+async def test_fewer_hits_than_the_guarantee_is_about_are_refused(gate):
+    assert len(gate.invoke(QUESTIONS[0], k=9)["documents"]) == 9
+    with pytest.raises(ValueError, match="k: expected at least the 4 hits that the gate was"):
+        gate.invoke(QUESTIONS[0], k=3)
+    with pytest.raises(ValueError, match="k: expected at least the 4 hits that the gate was"):
+        await gate.ainvoke(QUESTIONS[0], k=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'top'"):
+        gate.invoke(QUESTIONS[0], top=9)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (7, TypeError, 'input: expected a question, a string, or a mapping with a string "quest'),
+        (None, TypeError, "got None"),
+        ({"query": "badero"}, TypeError, "got {'query': 'badero'}"),
+        ({"question": 7}, TypeError, "got {'question': 7}"),
+        ({"question": ["badero"]}, TypeError, "got {'question': ['badero']}"),
+        (" ", ValueError, "expected a text, got an empty one"),
+        ({"question": ""}, ValueError, "expected a text, got an empty one"),
+    ],
+)
+async def test_what_is_no_question_is_refused(gate, given, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        gate.invoke(given)
+    with pytest.raises(error, match=re.escape(message)):
+        await gate.ainvoke(given)
+
+
+def test_what_it_does_not_know_is_refused(retriever):
+    with pytest.raises(ValueError, match="treshold"):
+        UECGate(retriever=retriever, treshold=0.5)

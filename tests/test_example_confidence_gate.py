@@ -1,0 +1,45 @@
+"""The example of the confidence gate, run on cheap encoders over real documentation."""
+
+import pytest
+
+from examples import confidence_gate
+from tests.helpers import bag_of_words
+
+
+@pytest.fixture(scope="module")
+def built():
+    encoders = [bag_of_words(64, "a"), bag_of_words(48, "b", seed=1)]
+    return confidence_gate.build_gate(encoders=encoders, passages=400, risk=0.5)
+
+
+@pytest.mark.slow
+def test_the_gate_is_calibrated_on_some_questions_and_shown_on_others(built):
+    gate, questions, answers = built
+    assert len(questions) == len(answers) > 30
+    assert "labelled queries" in gate.retriever.vectorstore.retriever.report
+    assert gate.gate.threshold.queries > 30
+    assert gate.gate.threshold.risk == 0.5
+    assert 0.02 < sum(not ids for ids in answers) / len(answers) < 0.3
+
+
+@pytest.mark.slow
+def test_it_prints_what_it_found(built, monkeypatch, capsys):
+    monkeypatch.setattr(confidence_gate, "build_gate", lambda: built)
+    confidence_gate.main()
+    printed = capsys.readouterr().out
+    assert built[0].report in printed
+    assert f"On {len(built[1])} other questions" in printed
+    assert "'What is the capital of France?': " in printed
+    assert (
+        printed.count("I do not know (")
+        + printed.count("answer from: ")
+        + printed.count("ask back, ")
+        == 5
+    )
+
+
+def test_no_question_is_used_twice():
+    pairs = [(f"q{i}", f"p{i}") for i in range(200)]
+    parts = confidence_gate.split(pairs)
+    assert sorted(pair for part in parts for pair in part) == sorted(pairs)
+    assert [len(part) for part in parts] == [50, 40, 60, 50]
