@@ -76,8 +76,8 @@ def approximate_search(
     """Top k of each query among its nearest rows by mu_s, with exact scores.
 
     It is `exact` where no other row can enter: all were candidates, or the k-th score of every
-    query is above the product of the query's length and the longest mean, as mu_s of no row is.
-    Unit vectors hardly ever prove that; it takes a query that is itself in the store k times.
+    query reaches the product of the query's length and the longest mean's, which no mu_s exceeds.
+    Among unit vectors that hardly ever happens: the query has to be in the store k times.
     """
     hits = _Hits(state, query, k)
     assert state.graph is not None
@@ -89,7 +89,7 @@ def approximate_search(
         scores = probit(mu, sigma2, beta)
         best = np.lexsort((rows, -scores))[:k]
         hits.put(i, rows[best], scores[best], mu[best], sigma2[best])
-        proven &= len(rows) == state.count or bool(scores[best[-1]] > bounds[i])
+        proven &= len(rows) == state.count or bool(scores[best[-1]] >= bounds[i])
     return hits.found(exact=proven)
 
 

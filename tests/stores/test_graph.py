@@ -1,0 +1,166 @@
+"""Approximate search against exact search of the same store."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import random_gaussian
+from uec_rag import Gaussian
+from uec_rag.stores import MemoryStore, Passage
+
+COUNT, DIMENSION = 3000, 16
+PROFILE = np.random.default_rng(5).gamma(1.0, 0.05, (2, DIMENSION))
+
+
+def clustered(seed, count):
+    """Unit vectors around centres, with a small variance of the same profile always."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(6).standard_normal((40, DIMENSION))
+    mean = centres[rng.integers(40, size=count)] + 0.5 * rng.standard_normal((count, DIMENSION))
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    return Gaussian.factored(mean, rng.gamma(1.0, 1.0, (count, 2)), PROFILE)
+
+
+def numbered(numbers):
+    return [Passage(str(i), f"text {i}", {"third": i % 3 == 0}) for i in numbers]
+
+
+def ids(found):
+    return [[p.id for p in row] for row in found.passages]
+
+
+def recall(found, wanted):
+    pairs = zip(ids(found), ids(wanted), strict=True)
+    return np.mean([len({*a} & {*b}) / len(b) for a, b in pairs])
+
+
+@pytest.fixture
+def stores():
+    """An approximate store and an exact one of the same history of adds, replaces and deletes."""
+    both = MemoryStore(index="hnsw"), MemoryStore()
+    for store in both:
+        store.add(numbered(range(COUNT // 2)), clustered(0, COUNT // 2))
+        store.add(numbered(range(COUNT // 2, COUNT)), clustered(1, COUNT // 2))
+        store.add(numbered(range(100, 300)), clustered(2, 200))
+        store.delete([str(i) for i in range(400, 900)])
+    return both
+
+
+QUERIES = clustered(3, 30)
+
+
+def assert_alike(approximate, exact, **options):
+    found = approximate.search(QUERIES, 10, beta=1.0, **options)
+    wanted = exact.search(QUERIES, 10, beta=1.0, **options)
+    assert recall(found, wanted) >= 0.99
+    for row in range(len(QUERIES)):
+        scores = dict(zip(ids(wanted)[row], wanted.scores[row], strict=True))
+        for id_, score in zip(ids(found)[row], found.scores[row], strict=True):
+            assert score == pytest.approx(scores.get(id_, score), rel=1e-5)
+    assert (np.diff(found.scores) <= 0).all()
+    return found
+
+
+def test_hits_are_those_of_an_exact_search_after_adds_replaces_and_deletes(stores):
+    assert_alike(*stores)
+
+
+def test_hits_pass_the_filter_whether_it_lets_through_many_or_few(stores):
+    for filter_ in ({"third": True}, lambda p: int(p.id) % 50 == 0):
+        assert_alike(*stores, filter=filter_)
+
+
+def test_a_snapshot_finds_what_was_there_and_nothing_later(stores):
+    approximate, exact = stores
+    views = [store.snapshot() for store in stores]
+    for store in (approximate, exact):
+        store.add(numbered(range(COUNT, COUNT + 200)), QUERIES[[0] * 200])
+        store.delete([str(i) for i in range(300)])
+    assert_alike(*views)
+    assert_alike(approximate, exact)
+
+
+def test_most_being_deleted_the_rest_is_found(stores):
+    for store in stores:
+        store.delete([str(i) for i in range(2500)])
+    assert_alike(*stores)
+
+
+def test_a_saved_graph_comes_back_and_is_written_to(stores, tmp_path):
+    approximate, exact = stores
+    before = approximate.search(QUERIES, 10, beta=1.0)
+    approximate.save(tmp_path)
+    loaded = MemoryStore.load(tmp_path)
+    assert ids(loaded.search(QUERIES, 10, beta=1.0)) == ids(before)
+    for store in (loaded, exact):
+        store.add(numbered([5000]), clustered(9, 1))
+        store.delete(["7"])
+    assert_alike(loaded, exact)
+    assert ids(approximate.search(QUERIES, 10, beta=1.0)) == ids(before)
+
+
+def test_an_interrupted_write_leaves_nothing_in_the_graph(stores, monkeypatch):
+    approximate, exact = stores
+    lost = QUERIES[list(range(20))]
+
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("uec_rag.stores.memory.compacted", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            approximate.add(numbered(range(6000, 6020)), lost)
+    assert_alike(approximate, exact)
+    for store in (approximate, exact):
+        store.add(numbered(range(7000, 7020)), clustered(11, 20))
+    assert_alike(approximate, exact)
+
+
+def test_search_says_that_it_is_not_proven_exact_except_where_it_is(stores):
+    approximate, _ = stores
+    assert not approximate.search(QUERIES, 10, beta=1.0).exact
+    few = MemoryStore(index="hnsw")
+    few.add(numbered(range(50)), clustered(0, 50))
+    assert few.search(QUERIES, 10, beta=1.0).exact
+    # Longer than all others, along the query and certain: only a passage as long could enter.
+    along = np.eye(DIMENSION)[[0] * 19 + [1]] * ([[2.0]] * 19 + [[1.9]])
+    approximate.add(
+        numbered(range(8000, 8020)), Gaussian.factored(along, np.zeros((20, 2)), PROFILE)
+    )
+    approximate.add(numbered([9000]), Gaussian.factored(2.5 * along[:1], np.zeros((1, 2)), PROFILE))
+    query = Gaussian(np.eye(DIMENSION)[:1], np.zeros((1, DIMENSION)))
+    found = approximate.search(query, 1, beta=1.0)
+    assert ids(found) == [["9000"]]
+    assert found.exact
+    assert not approximate.search(query, 2, beta=1.0).exact
+
+
+def test_more_hits_than_candidates_are_all_found(stores):
+    approximate, exact = stores
+    found = approximate.search(QUERIES, 2800, beta=1.0)
+    wanted = exact.search(QUERIES, 2800, beta=1.0)
+    assert found.exact
+    assert [sorted(row) for row in ids(found)] == [sorted(row) for row in ids(wanted)]
+    np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-6)
+
+
+def test_an_empty_index_finds_nothing(tmp_path):
+    store = MemoryStore(index="hnsw")
+    assert store.search(QUERIES, 3, beta=1.0).scores.shape == (30, 0)
+    store.save(tmp_path)
+    loaded = MemoryStore.load(tmp_path)
+    loaded.add(numbered(range(200)), clustered(0, 200))
+    assert len(loaded.search(QUERIES, 3, beta=1.0).passages[0]) == 3
+
+
+def test_an_unknown_index_is_refused():
+    with pytest.raises(ValueError, match=r"index: expected None \(exact search\) or 'hnsw'"):
+        MemoryStore(index="ivf")
+
+
+def test_known_similarities_make_the_search_exact(stores):
+    approximate, exact = stores
+    query = random_gaussian(np.random.default_rng(0), 3, DIMENSION)
+    mu = approximate.similarities([query.mean])[0]
+    found = approximate.search(query, 10, beta=1.0, mu=mu)
+    assert found.exact
+    assert ids(found) == ids(exact.search(query, 10, beta=1.0))
