@@ -30,6 +30,11 @@ class Index:
         self._posteriors = uec.posteriors
         self._changes = 0
 
+    @property
+    def changes(self) -> int:
+        """How often passages were added or removed here: a calibration notes it down."""
+        return self._changes
+
     def __len__(self) -> int:
         return len(self.store)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import warnings
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
@@ -213,3 +214,19 @@ async def test_what_is_no_question_is_refused(gate, given, error, message):
 def test_what_it_does_not_know_is_refused(retriever):
     with pytest.raises(ValueError, match="treshold"):
         UECGate(retriever=retriever, treshold=0.5)
+
+
+def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do():
+    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
+    ids = [f"p{i}" for i in range(len(TEXTS))]
+    retriever = UECRetriever.from_texts(TEXTS, uec, ids=ids, k=4)
+    gate = UECGate.calibrate(retriever, QUESTIONS, RELEVANT, risk=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gate.invoke(QUESTIONS[0])
+    retriever.vectorstore.add_texts(["something new"])
+    with pytest.warns(UserWarning, match=r"changed since the gate.*UECGate\.calibrate again"):
+        gate.invoke(QUESTIONS[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gate.invoke(QUESTIONS[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, TypeAlias, TypedDict
@@ -14,7 +15,7 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableSerializable,
 )
-from pydantic import ConfigDict
+from pydantic import ConfigDict, PrivateAttr
 
 from uec_rag.gate import Gate
 from uec_rag.inputs import check_k
@@ -84,6 +85,8 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
     retriever: UECRetriever
     gate: Gate | None = None
 
+    _calibrated_at: int | None = PrivateAttr(default=None)
+
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     @classmethod
@@ -113,7 +116,20 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
             k=retriever.k,
             filter=passage_filter(retriever.filter),
         )
-        return cls(retriever=retriever, gate=gate)
+        made = cls(retriever=retriever, gate=gate)
+        made._calibrated_at = retriever.vectorstore.retriever.changes
+        return made
+
+    def _warn_changed(self) -> None:
+        changes = self.retriever.vectorstore.retriever.changes
+        if self._calibrated_at not in (None, changes):
+            self._calibrated_at = changes
+            warnings.warn(
+                "The index has changed since the gate was calibrated: its guarantee is about the "
+                "old corpus. Call UECGate.calibrate again.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     @property
     def report(self) -> str:
@@ -177,6 +193,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
         return k
 
     def _decide(self, given: Question, question: str, result: SearchResult) -> dict[str, Any]:
+        self._warn_changed()
         decision = result.decisions[0] if self.gate is None else self.gate.decide(result)[0]
         documents = with_uncertainty(result)
         for document in documents:
