@@ -8,6 +8,7 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.baselines.subspace import subspace_overlap
 from uec_rag.baselines.theory import Scaling, theorem_1, theorem_2
@@ -28,6 +29,17 @@ from uec_rag.evaluation.results import Json
 from uec_rag.evaluation.similarities import compare_similarities, search_times
 from uec_rag.evaluation.systems import Ensemble, NotApplicable
 from uec_rag.evaluation.tasks import Retrieval
+from uec_rag.gaussian import FloatArray
+from uec_rag.laplace.pairs import (
+    LabelledPairs,
+    Pairs,
+    check_pairs,
+    held_out_pairs,
+    split_queries,
+    training_pairs,
+)
+
+Triple = tuple[str, str, int]
 
 _OVERLAP_TEXTS = 4000
 _LAYER_PAIRS = 80  # each costs a backward pass through the model
@@ -145,10 +157,9 @@ def _ffn(lineup: Lineup) -> Encoder | None:
         return None
 
 
-def _pair_tasks(group: Group, limit: int | None = None) -> tuple[PairTask, PairTask]:
+def _pair_tasks(group: Group) -> tuple[PairTask, PairTask]:
     order = np.random.default_rng(0).permutation(len(group.lineup.pairs))
-    fit = [group.lineup.pairs[index] for index in order]
-    return pair_task(fit[:limit]), pair_task(group.plan.proxy[:limit])
+    return pair_task([group.lineup.pairs[i] for i in order]), pair_task(group.plan.proxy)
 
 
 def _layers(group: Group) -> Json:
@@ -162,9 +173,11 @@ def _layers(group: Group) -> Json:
     encoder = next((e for e in transformers if _has_linear_layers(e)), None)
     if encoder is None:
         raise NotApplicable("needs a transformer with its weights at hand, which no encoder is")
-    fit, test = _pair_tasks(group, _LAYER_PAIRS)
-    fitting, tuning = fit.split()
-    found = layer_ablation(encoder, fitting.triples(), tuning.triples(), test.triples())
+    found = layer_ablation(
+        encoder,
+        *_mined(encoder, group.lineup.pairs),
+        _with_hits(encoder, check_pairs(group.plan.proxy[:_LAYER_PAIRS])),
+    )
     return {
         "encoder": encoder.name,
         "rows": [
@@ -178,6 +191,40 @@ def _layers(group: Group) -> Json:
             for row in found
         ],
     }
+
+
+def _mined(encoder: Encoder, pairs: Sequence[tuple[str, str]]) -> tuple[list[Triple], list[Triple]]:
+    """Some of the pairs as posteriors are fitted and tuned on them: among hard negatives.
+
+    Random ones are told apart without error, which leaves nothing for a variance to explain.
+    """
+    order = np.random.default_rng(0).permutation(len(pairs))[:_LAYER_PAIRS]
+    some = check_pairs([pairs[index] for index in order])
+    fit, tune = split_queries(some, 0)
+    mined = training_pairs(some, fit, *_embeddings(encoder, some), 0)
+    return _triples(some, mined), _with_hits(encoder, some, tune, 4)
+
+
+def _with_hits(
+    encoder: Encoder, pairs: Pairs, rows: NDArray[np.int64] | None = None, hits: int = 1
+) -> list[Triple]:
+    """Some queries with their answers and the best of what does not answer them."""
+    rows = np.arange(len(pairs.queries)) if rows is None else rows
+    return _triples(pairs, held_out_pairs(pairs, rows, *_embeddings(encoder, pairs), hits))
+
+
+def _embeddings(encoder: Encoder, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
+    return (
+        encoder.encode(pairs.queries, "query").embedding,
+        encoder.encode(pairs.passages, "passage").embedding,
+    )
+
+
+def _triples(pairs: Pairs, labelled: LabelledPairs) -> list[Triple]:
+    """(query, passage, label) of index pairs, shuffled."""
+    rows = zip(labelled.query_index, labelled.passage_index, labelled.labels, strict=True)
+    found = [(pairs.queries[q], pairs.passages[p], int(label)) for q, p, label in rows]
+    return [found[index] for index in np.random.default_rng(0).permutation(len(found))]
 
 
 def _has_linear_layers(encoder: SentenceTransformerEncoder) -> bool:

@@ -69,22 +69,6 @@ class PairTask:
     passages: list[str]
     labels: FloatArray
 
-    def triples(self) -> list[tuple[str, str, int]]:
-        """(query, passage, label) of every pair, shuffled."""
-        order = np.random.default_rng(0).permutation(len(self.labels))
-        return [(self.queries[i], self.passages[i], int(self.labels[i])) for i in order]
-
-    def split(self) -> tuple[PairTask, PairTask]:
-        """Two thirds of the pairs and the rest, positives and negatives alike."""
-        third = np.arange(len(self.labels)) % 3 == 0
-        return self._some(~third), self._some(third)
-
-    def _some(self, rows: NDArray[np.bool_]) -> PairTask:
-        chosen = np.flatnonzero(rows)
-        return PairTask(
-            [self.queries[i] for i in chosen], [self.passages[i] for i in chosen], self.labels[rows]
-        )
-
 
 def pair_task(pairs: Sequence[tuple[str, str]], seed: int = 0) -> PairTask:
     """Add a random other passage to each query of some positive pairs.

@@ -45,7 +45,7 @@ def bars(
     finite = finite[np.isfinite(finite)]
     if len(finite):  # from a round number below the smallest: differences are what matters
         axes.set_ylim(min(0.0, float(finite.min())) if finite.min() < 0.3 else finite.min() - 0.1)
-    axes.legend(fontsize=7, ncols=2)
+    figure.legend(fontsize=7, ncols=4, loc="outside upper center")  # not over a bar
     _save(figure, path)
 
 
