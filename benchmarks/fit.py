@@ -97,9 +97,7 @@ def median(run: Callable[[], float], rounds: int = 3) -> float:
 def main(
     pairs: Annotated[int, typer.Option(help="Pairs to fit on.")] = 7500,
     width: Annotated[int, typer.Option(help="Of the embeddings.")] = 384,
-    generic: Annotated[
-        int, typer.Option(help="Pairs that laplace-torch's own backend gets.")
-    ] = 512,
+    generic: Annotated[int, typer.Option(help="Pairs for laplace-torch's own.")] = 512,
     markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
     out: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
 ) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from uec_rag.convolution import block_scales
-from uec_rag.evidence import EvidenceGate
+from uec_rag.coefficients import Uniform
+from uec_rag.convolution import block_scales, blocks
+from uec_rag.evidence import EvidenceGate, candidate_evidence, candidate_sums
 from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.passes import softmax_sums, weighted_sum
+from uec_rag.passes import SoftmaxSums, mean_and_deviation, softmax_sums, weighted_sum
 from uec_rag.stores.base import Store
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
+
+_CANDIDATES = 256  # of an approximate search, that stand for what is near a query
+_SAMPLE = 4096  # passages that stand for the corpus
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +36,10 @@ class Asked:
     coefficients : array, shape (n, K)
     query : Gaussian
         The ensemble's.
-    similarities : array, shape (n, N)
-        The ensemble's mu_s to the whole corpus.
+    similarities : array, shape (n, N) or (n, C)
+        The ensemble's mu_s to the whole corpus, or to candidates.
+    rest : Rest or None
+        What is known of the corpus where `similarities` are those of candidates.
     """
 
     parts: Sequence[Gaussian]
@@ -41,6 +47,39 @@ class Asked:
     coefficients: FloatArray
     query: Gaussian
     similarities: FloatArray
+    rest: Rest | None = None
+
+    def sums(self, slope: float) -> SoftmaxSums:
+        """Sums of the softmax of ``slope * mu_s`` over the corpus."""
+        if self.rest is None:
+            return softmax_sums(self.similarities, slope)
+        return self.rest.sums(self.similarities, slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Rest:
+    """The similarities of n queries to N passages of which candidates are known.
+
+    Attributes
+    ----------
+    mean, deviation : array, shape (n,)
+        Over the corpus, from a sample of it.
+    size : int
+        N.
+    """
+
+    mean: FloatArray
+    deviation: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, sample: FloatArray, size: int) -> Self:
+        """What similarities to a sample, shape (n, S), say."""
+        return cls(*mean_and_deviation(sample), size)
+
+    def sums(self, candidates: FloatArray, slope: float) -> SoftmaxSums:
+        """Sums of the softmax of ``slope * similarity``, the rest taken as normal."""
+        return candidate_sums(candidates, self.mean, self.deviation, self.size, slope)
 
 
 def ask(uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gaussian]) -> Asked:
@@ -67,6 +106,62 @@ def ask(uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gauss
     normalisers = np.stack([s.log_normaliser for s in sums], axis=1)
     fused = weighted_sum(own, pi * uec.weights)
     return Asked(parts, normalisers, pi, uec.combine(parts, pi), fused)
+
+
+def ask_nearest(
+    uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gaussian]
+) -> Asked:
+    """`ask` of a store that searches approximately: candidates and a sample stand for the corpus.
+
+    With a gate the candidates are those of uniform coefficients. The sample's mean and deviation
+    tell what the passages that are no candidates add to a softmax.
+    """
+    plain = uec.coefficients(parts, "query") if gate is None else Uniform()(parts)
+    query, size = uec.combine(parts, plain), len(store)
+    if not size or not len(query):
+        return ask(uec, gate, store, parts)
+    means, sample = _near(store, query.mean), store.sample(_SAMPLE).mean
+    if gate is None:
+        mu, everywhere = np.einsum("nd,ncd->nc", query.mean, means), query.mean @ sample.T
+        return Asked(parts, None, plain, query, mu, Rest.of(everywhere, size))
+    dimensions = [part.dimension for part in parts]
+    own = [
+        np.einsum("nd,ncd->nc", part.mean, block)
+        for part, block in zip(parts, blocks(means, dimensions, uec.weights), strict=True)
+    ]
+    sampled = [
+        part.mean @ block.T
+        for part, block in zip(parts, blocks(sample, dimensions, uec.weights), strict=True)
+    ]
+    rests = [Rest.of(similarities, size) for similarities in sampled]
+    evidence = candidate_evidence(
+        own,
+        [rest.mean for rest in rests],
+        [rest.deviation for rest in rests],
+        size,
+        uec.slopes,
+        uec.intercepts,
+        uec.standardised_traces(parts),
+    )
+    pi = gate.coefficients(evidence)
+    sums = [r.sums(s, slope) for r, s, slope in zip(rests, own, uec.slopes, strict=True)]
+    query = uec.combine(parts, pi)
+    return Asked(
+        parts,
+        np.stack([s.log_normaliser for s in sums], axis=1),
+        pi,
+        query,
+        np.einsum("nd,ncd->nc", query.mean, _near(store, query.mean)),
+        Rest.of(weighted_sum(sampled, pi * uec.weights), size),
+    )
+
+
+def _near(store: Store, mean: FloatArray) -> FloatArray:
+    """Means of the candidates of each query, shape (n, C, d)."""
+    found = store.nearest(mean, _CANDIDATES)
+    count = min(map(len, found))
+    near = store.vectors([id_ for row in found for id_ in row[:count]])
+    return near.mean.reshape(len(mean), count, -1)
 
 
 def own_similarities(uec: UEC, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from uec_rag.calibration import Calibrator
 from uec_rag.gaussian import FloatArray
-from uec_rag.passes import softmax_sums
+from uec_rag.passes import SoftmaxSums, softmax_sums
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -90,6 +90,16 @@ class CorpusSummary:
     soft_normaliser: FloatArray
     entropy: FloatArray
 
+    @classmethod
+    def of(cls, sums: SoftmaxSums) -> Self:
+        """The summary that a softmax's sums make."""
+        return cls(
+            top=sums.top,
+            log_normaliser=sums.log_normaliser,
+            soft_normaliser=sums.soft_normaliser,
+            entropy=sums.log_normaliser - sums.mean_logit,
+        )
+
     def shifted(self, offset: FloatArray) -> CorpusSummary:
         """The summary where every l / T of a query is higher by its offset, shape (n,)."""
         return CorpusSummary(
@@ -128,13 +138,7 @@ def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
     """
     if logits.ndim != 2 or not logits.shape[1]:
         raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
-    sums = softmax_sums(logits, 1 / temperature)
-    return CorpusSummary(
-        top=sums.top,
-        log_normaliser=sums.log_normaliser,
-        soft_normaliser=sums.soft_normaliser,
-        entropy=sums.log_normaliser - sums.mean_logit,
-    )
+    return CorpusSummary.of(softmax_sums(logits, 1 / temperature))
 
 
 def relevance_features(

@@ -139,24 +139,49 @@ def candidate_evidence(
         zip(similarities, means, deviations, strict=True)
     ):
         slope, intercept = np.float32(slopes[k]), np.float32(intercepts[k])
-        logits = slope * similarity + intercept
-        centre, spread = slope * mean + intercept, abs(slope) * deviation
-        seen, seen_logit = _mass(logits)
-        rest = rest_of(logits, centre, spread, size)
-        unseen, unseen_logit = normal_mass(*rest, logits.max(axis=1), size - logits.shape[1])
-        normaliser = np.logaddexp(seen, unseen)
-        mean_logit = (
-            np.exp(seen - normaliser) * seen_logit + np.exp(unseen - normaliser) * unseen_logit
-        )
+        own = candidate_sums(similarity, mean, deviation, size, slopes[k])
         out[:, k, 1:] = _shape(
-            logits,
-            mean=centre,
-            deviation=spread,
-            entropy=_entropy(normaliser, mean_logit),
+            slope * similarity + intercept,
+            mean=slope * mean + intercept,
+            deviation=abs(slope) * deviation,
+            entropy=_entropy(own.log_normaliser, own.mean_logit),
             size=size,
         )
     out[:, :, 0] = traces
     return out
+
+
+def candidate_sums(
+    similarities: FloatArray, mean: FloatArray, deviation: FloatArray, size: int, slope: float
+) -> SoftmaxSums:
+    """Sums of the softmax over N passages of which C are seen, the rest taken as normal.
+
+    Parameters
+    ----------
+    similarities : array, shape (n, C)
+    mean, deviation : array, shape (n,)
+        Of the similarities to the whole corpus.
+    size : int
+        N.
+    slope : float
+    """
+    seen, left = softmax_sums(similarities, slope), size - similarities.shape[1]
+    factor = np.float32(slope)
+    centre, spread = rest_of(factor * similarities, factor * mean, abs(factor) * deviation, size)
+    unseen, unseen_logit = normal_mass(centre, spread, seen.top, left)
+    half = np.float32(0.5)
+    soft, _ = normal_mass(half * centre, half * spread, half * seen.top, left)
+    normaliser = np.logaddexp(seen.log_normaliser, unseen)
+    mean_logit: FloatArray = (
+        np.exp(seen.log_normaliser - normaliser) * seen.mean_logit
+        + np.exp(unseen - normaliser) * unseen_logit
+    )
+    return SoftmaxSums(
+        top=seen.top,
+        log_normaliser=normaliser,
+        soft_normaliser=np.logaddexp(seen.soft_normaliser, soft),
+        mean_logit=mean_logit,
+    )
 
 
 def rest_of(
@@ -339,15 +364,6 @@ def _traces(trace: ArrayLike, encoders: int) -> FloatArray:
     if traces.ndim != 2 or traces.shape[1] != encoders:
         raise ValueError(f"trace: expected shape (n, {encoders}), got {traces.shape}.")
     return np.clip(traces, *_TRACE_RANGE)
-
-
-def _mass(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log sum of exp, and the mean logit under the softmax, shape (n,) each."""
-    top = logits.max(axis=1)
-    shifted = logits - top[:, None]
-    mass = np.exp(shifted)
-    total = mass.sum(axis=1)
-    return top + np.log(total), top + np.einsum("nc,nc->n", mass, shifted) / total
 
 
 def _leaders(similarities: FloatArray, slope: np.float32) -> FloatArray:

@@ -10,12 +10,12 @@ import numpy as np
 from uec_rag.asking import Asked
 from uec_rag.confidence import (
     ConfidenceModel,
+    CorpusSummary,
     Decision,
     Reading,
     Signals,
     decide,
     readings,
-    summarise,
 )
 from uec_rag.convolution import blocks
 from uec_rag.gaussian import FloatArray
@@ -70,7 +70,7 @@ def judge(
     pi = asked.coefficients
     # Logits are slope * mu_s + offset: their sums are those of mu_s, so they need not be written.
     offset = uec.logits(np.zeros((len(pi), 1), np.float32), pi)[:, 0]
-    summary = summarise(asked.similarities, model.temperature / uec.slope).shifted(
+    summary = CorpusSummary.of(asked.sums(uec.slope / model.temperature)).shifted(
         offset / np.float32(model.temperature)
     )
     logits, variance = uec.logits(found.mu, pi), uec.logit_variance(found.sigma2)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
-from uec_rag.asking import ask
+from uec_rag.asking import ask, ask_nearest
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.corpus_calibration import (
     CorpusCalibration,
@@ -167,8 +167,12 @@ class Retriever(Index):
         self, store: Store, queries: list[str], parts: list[Gaussian], k: int
     ) -> SearchResult:
         uec = self.uec
-        asked = ask(uec, self.gate, store, parts)
-        found = store.search(asked.query, k, beta=uec.beta, mu=asked.similarities)
+        if store.approximate:
+            asked = ask_nearest(uec, self.gate, store, parts)
+        else:
+            asked = ask(uec, self.gate, store, parts)
+        known = asked.similarities if asked.rest is None else None
+        found = store.search(asked.query, k, beta=uec.beta, mu=known)
         judged = judge(uec, self.confidence_model, store, asked, found)
         return SearchResult(
             queries=queries,

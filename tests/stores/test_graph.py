@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.helpers import random_gaussian
-from uec_rag import Gaussian
+from tests.helpers import bag_of_words, pairs, passages, random_gaussian
+from uec_rag import UEC, Gaussian
+from uec_rag.retrieval import Retriever
 from uec_rag.stores import MemoryStore, Passage
 
 COUNT, DIMENSION = 3000, 16
@@ -164,3 +165,23 @@ def test_known_similarities_make_the_search_exact(stores):
     found = approximate.search(query, 10, beta=1.0, mu=mu)
     assert found.exact
     assert ids(found) == ids(exact.search(query, 10, beta=1.0))
+
+
+def test_a_retriever_asks_candidates_as_it_would_ask_the_corpus():
+    """Coefficients and confidence rest on candidates and a sample; they are those of the whole."""
+    encoders = [bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]
+    uec = UEC(encoders).fit(pairs(200))
+    texts, questions = passages(3000, seed=1), [q for q, _ in pairs(40, seed=1)]
+    exact, approximate = Retriever(uec), Retriever(uec, MemoryStore(index="hnsw"))
+    for retriever in (exact, approximate):
+        retriever.add(texts, ids=[str(i) for i in range(len(texts))])
+    wanted, found = (r.search(questions, k=10) for r in (exact, approximate))
+    assert wanted.exact
+    assert not found.exact
+    overlap = [len({*a} & {*b}) / 10 for a, b in zip(wanted.ids, found.ids, strict=True)]
+    assert np.mean(overlap) >= 0.95
+    np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.1)
+    assert np.corrcoef(found.confidence, wanted.confidence)[0, 1] > 0.9
+    assert found.relevance.min() >= 0
+    assert found.relevance.max() <= 1
+    assert approximate.search([], k=3).scores.shape[0] == 0

@@ -54,6 +54,11 @@ class Found:
 class Store(Protocol):
     """Passages with their Gaussians."""
 
+    @property
+    def approximate(self) -> bool:
+        """Whether a search looks at candidates only."""
+        ...
+
     def __len__(self) -> int:
         """Return the number of passages."""
         ...
@@ -95,6 +100,14 @@ class Store(Protocol):
         list of array, shapes (n, N)
             A column per passage, in the order of `passages`.
         """
+        ...
+
+    def nearest(self, mean: FloatArray, count: int) -> list[list[str]]:
+        """Ids of about `count` candidates for each query, probably of the highest mu_s."""
+        ...
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of `count` passages, or of all, that stand for the rest."""
         ...
 
     def search(

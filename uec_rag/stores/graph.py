@@ -68,7 +68,7 @@ class Graph:
             self._rows = np.where(self._rows >= row, -1, self._rows)
 
     def nearest(self, queries: FloatArray, count: int) -> list[NDArray[np.int64]]:
-        """Rows of probably the highest inner products with each query, ascending."""
+        """Rows of probably the highest inner products with each query, best first."""
         from usearch.index import BatchMatches
 
         with self._lock:
@@ -81,7 +81,7 @@ class Graph:
             else:
                 nodes = [matches.keys]
             rows = [self._rows[row.astype(np.int64)] for row in nodes]
-        return [np.sort(row[row >= 0]) for row in rows]
+        return [row[row >= 0] for row in rows]
 
     def save(self, folder: Path, rows: NDArray[np.int64]) -> None:
         """Write the graph; `rows` are those that are saved, in their new order."""

@@ -16,7 +16,7 @@ from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.passages import PassageLog
-from uec_rag.stores.search import approximate_search, exact_search, similarities
+from uec_rag.stores.search import approximate_search, exact_search, nearest, similarities
 from uec_rag.stores.state import State, check_fits, compacted, with_room, without_leftovers
 
 _CANDIDATES = 128  # of an approximate search, at least
@@ -175,6 +175,27 @@ class MemoryStore:
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each."""
         return similarities(self._state, blocks)
+
+    @property
+    def approximate(self) -> bool:
+        """Whether a search looks at candidates only."""
+        return self._state.graph is not None
+
+    def nearest(self, mean: FloatArray, count: int) -> list[list[str]]:
+        """Ids of about `count` candidates for each query, probably of the highest mu_s."""
+        state = self._state
+        if not state.count:
+            return [[] for _ in mean]
+        return [
+            [state.passages[row].id for row in rows.tolist()]
+            for rows in nearest(state, mean, count)
+        ]
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of `count` passages at regular distances, or of all."""
+        state = self._state
+        step = max(1, state.count // count)
+        return state.gaussians(state.live_rows()[::step])
 
     def search(
         self,

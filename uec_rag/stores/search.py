@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.passes import largest
 from uec_rag.similarity import probit
 from uec_rag.stores.base import Found, Passage
 from uec_rag.stores.products import block_products
@@ -50,7 +51,7 @@ def exact_search(
 
 
 def nearest(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64]]:
-    """Live rows of probably the highest mu_s, about `count` of them for each query.
+    """Live rows of probably the highest mu_s, best first, about `count` of them for each query.
 
     Where the graph is of little help, because few of its rows are live or all are wanted, the
     rows are those of an exact search.
@@ -66,7 +67,8 @@ def nearest(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64
     everything = state.live_rows()
     out = []
     for row in similarities(state, [mean])[0]:
-        out.append(everything[np.argpartition(row, len(row) - count)[len(row) - count :]])
+        best = largest(row, count)
+        out.append(everything[best[np.argsort(-row[best])]])
     return out
 
 
