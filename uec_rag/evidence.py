@@ -172,9 +172,10 @@ def candidate_sums(
     half = np.float32(0.5)
     soft, _ = normal_mass(half * centre, half * spread, half * seen.top, left)
     normaliser = np.logaddexp(seen.log_normaliser, unseen)
-    mean_logit: FloatArray = (
-        np.exp(seen.log_normaliser - normaliser) * seen.mean_logit
-        + np.exp(unseen - normaliser) * unseen_logit
+    mean_logit: FloatArray = np.add(
+        np.exp(seen.log_normaliser - normaliser) * seen.mean_logit,
+        np.exp(unseen - normaliser) * unseen_logit,
+        dtype=np.float32,
     )
     return SoftmaxSums(
         top=seen.top,
