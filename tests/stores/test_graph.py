@@ -1,5 +1,8 @@
 """Approximate search against exact search of the same store."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -151,6 +154,18 @@ def test_an_empty_index_finds_nothing(tmp_path):
     loaded = MemoryStore.load(tmp_path)
     loaded.add(numbered(range(200)), clustered(0, 200))
     assert len(loaded.search(QUERIES, 3, beta=1.0).passages[0]) == 3
+
+
+def test_torch_still_compiles_scripts_in_a_process_that_made_a_graph_first():
+    """Loaded before torch, usearch makes torch.jit.script hang: the graph loads torch first."""
+    code = (
+        "from uec_rag.stores import MemoryStore; MemoryStore(index='hnsw'); import torch;"
+        "print(torch.jit.script(torch.nn.Linear(1, 1))(torch.ones(1)).shape)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_unknown_index_is_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +34,7 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        require_usearch()
+        _usearch()
         self.longest = 0.0  # norm of the longest mean
         self._index: Index | None = None
         self._rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # of each node; -1: gone
@@ -42,11 +43,9 @@ class Graph:
 
     def add(self, start: int, mean: FloatArray) -> None:
         """Add the rows from `start` on."""
-        from usearch.index import Index
-
         with self._lock:
             if self._index is None:
-                self._index = Index(
+                self._index = _usearch().Index(
                     ndim=mean.shape[1],
                     metric="ip",
                     dtype="bf16",
@@ -69,14 +68,12 @@ class Graph:
 
     def nearest(self, queries: FloatArray, count: int) -> list[NDArray[np.int64]]:
         """Rows of probably the highest inner products with each query, best first."""
-        from usearch.index import BatchMatches
-
         with self._lock:
             if self._index is None or not len(queries):
                 return [np.zeros(0, dtype=np.int64) for _ in queries]
             self._index.expansion_search = count  # type: ignore[misc]  # it has a setter
             matches = self._index.search(queries, count)
-            if isinstance(matches, BatchMatches):
+            if isinstance(matches, _usearch().BatchMatches):
                 nodes = [row[:n] for row, n in zip(matches.keys, matches.counts, strict=True)]
             else:
                 nodes = [matches.keys]
@@ -97,20 +94,23 @@ class Graph:
     @classmethod
     def load(cls, folder: Path, longest: float) -> Graph:
         """Open a graph that `save` wrote; its file is mapped, not read."""
-        from usearch.index import Index
-
         graph = cls()
         if (folder / _GRAPH).exists():
-            graph._index = Index.restore(str(folder / _GRAPH), view=True)
+            graph._index = _usearch().Index.restore(str(folder / _GRAPH), view=True)
             graph._rows = np.load(folder / _ROWS, allow_pickle=False)
             graph.longest = longest
             graph._is_view = True
         return graph
 
 
-def require_usearch() -> None:
-    """Raise ImportError, saying what to install, where usearch is missing."""
+def _usearch() -> ModuleType:
+    """usearch, where it is installed."""
+    # First: with usearch loaded before it, torch.jit.script never returns (seen with torch 2.13 and
+    # usearch 2.26), and laplace-torch calls that when it is imported.
+    import torch  # noqa: F401
+
     try:
-        import usearch.index  # noqa: F401
+        import usearch.index
     except ImportError as error:
         raise ImportError("index='hnsw' needs usearch: pip install \"uec-rag[hnsw]\".") from error
+    return usearch.index
