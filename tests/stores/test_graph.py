@@ -77,7 +77,7 @@ def test_a_snapshot_finds_what_was_there_and_nothing_later(stores):
     approximate, exact = stores
     views = [store.snapshot() for store in stores]
     for store in (approximate, exact):
-        store.add(numbered(range(COUNT, COUNT + 200)), QUERIES[[0] * 200])
+        store.add(numbered(range(COUNT, COUNT + len(QUERIES))), QUERIES)
         store.delete([str(i) for i in range(300)])
     assert_alike(*views)
     assert_alike(approximate, exact)
