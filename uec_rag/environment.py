@@ -21,6 +21,8 @@ FEATURES = {
     "fit": "Fitting a posterior",
     "plots": "Plotting",
     "evaluation": "The evaluation",
+    "hnsw": "Approximate search",
+    "mteb": "The official benchmark",
     "demo": "Reading documents from a folder",
 }
 """What each extra of the package is for, as the subject of a sentence."""
