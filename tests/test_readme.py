@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parent.parent / "README.md"
+NUMBER = re.compile(r"\b\d+\.\d+\b")
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,4 +28,7 @@ def test_the_code_runs_and_prints_what_follows_it(tmp_path, monkeypatch):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, str(README), "exec"), names)
-        assert printed.getvalue() == expected
+        # Processors round differently: a printed probability may differ in its last digit.
+        assert NUMBER.sub("#", printed.getvalue()) == NUMBER.sub("#", expected)
+        numbers = [[float(n) for n in NUMBER.findall(t)] for t in (printed.getvalue(), expected)]
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.11)
