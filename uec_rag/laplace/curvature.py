@@ -12,6 +12,7 @@ ever formed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import MutableMapping
 from typing import Any, NamedTuple
 
@@ -89,7 +90,7 @@ class InBatchModel(PairModel):
         return logits
 
 
-class _ClosedForm(CurvatureInterface):
+class _ClosedForm(CurvatureInterface, ABC):
     """What both likelihoods share: the loss, and the packing into laplace-torch's structures."""
 
     model: PairModel
@@ -119,11 +120,13 @@ class _ClosedForm(CurvatureInterface):
         """Refuse: a full GGN has (d * m)^2 entries."""
         raise ValueError("structure: expected 'diag' or 'kron'; 'full' does not fit in memory.")
 
+    @abstractmethod
     def _diag(self, sides: Sides, logits: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Diagonal of the batch's GGN, (d, m)."""
 
+    @abstractmethod
     def _output_factor(self, sides: Sides, logits: Tensor) -> Tensor:
-        raise NotImplementedError
+        """G of the batch, (d, d)."""
 
 
 class PairGGN(_ClosedForm):
