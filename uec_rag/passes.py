@@ -1,16 +1,14 @@
 """Passes over a matrix of similarities (n, N) at the speed of its memory.
 
-Each reads the matrix a cache-sized tile at a time into buffers that are used again: at a million
-passages the temporaries of a plain expression cost more than the arithmetic.
+Each reads the matrix a cache-sized tile at a time: at a million passages the temporaries of a plain
+expression cost more than the arithmetic. Python threads were measured to make it slower, as tiles
+take less time than handing over the interpreter.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +16,6 @@ from numpy.typing import NDArray
 from uec_rag.gaussian import FloatArray
 
 _TILE = 2**16  # numbers at a time: a few such buffers fit a core's cache
-_THREADS_FROM = 16  # tiles from which starting threads pays
-_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-_Result = TypeVar("_Result")
 _SAMPLE = 2**15  # row length from which `largest` looks at a sample first
 
 
@@ -60,37 +55,6 @@ def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
             yield slice(row, row + height), slice(column, column + _TILE)
 
 
-def in_threads(
-    function: Callable[[slice, slice], _Result], pieces: Sequence[tuple[slice, slice]]
-) -> Iterator[_Result]:
-    """What a function makes of each piece, in order; on all cores where there are many pieces.
-
-    NumPy lets go of the interpreter while it computes.
-    """
-    if len(pieces) < _THREADS_FROM or _CORES == 1:
-        yield from (function(*piece) for piece in pieces)
-        return
-    share = -(-len(pieces) // _CORES)
-    with ThreadPoolExecutor(_CORES) as pool:
-        for results in pool.map(
-            lambda start: [function(*piece) for piece in pieces[start : start + share]],
-            range(0, len(pieces), share),
-        ):
-            yield from results
-
-
-def _summed(
-    tile: Callable[[slice, slice], tuple[FloatArray, ...]], shape: tuple[int, ...], sums: int
-) -> NDArray[np.float64]:
-    """Sums over the columns, shape (sums, n), from those of the tiles."""
-    pieces = list(tiles(*shape))
-    out = np.zeros((sums, shape[0]))
-    for (rows, _), parts in zip(pieces, in_threads(tile, pieces), strict=True):
-        for total, part in zip(out, parts, strict=True):
-            total[rows] += part
-    return out
-
-
 def softmax_sums(values: FloatArray, slope: float) -> SoftmaxSums:
     """Sum up the softmax over ``slope * values`` of each row.
 
@@ -109,15 +73,15 @@ def softmax_sums(values: FloatArray, slope: float) -> SoftmaxSums:
     half_slope = np.float32(slope / 2)
     highest = (values.max(axis=1) if slope >= 0 else values.min(axis=1))[:, None]
 
-    def tile(rows: slice, columns: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+    soft, mass, weighted = np.zeros((3, len(values)))
+    for rows, columns in tiles(*values.shape):
         shifted = values[rows, columns] - highest[rows]
         shifted *= half_slope
         root = np.exp(shifted)
-        soft = root.sum(axis=1)
+        soft[rows] += root.sum(axis=1)
         root *= root
-        return soft, root.sum(axis=1), np.einsum("nc,nc->n", root, shifted)
-
-    soft, mass, weighted = _summed(tile, values.shape, 3)
+        mass[rows] += root.sum(axis=1)
+        weighted[rows] += np.einsum("nc,nc->n", root, shifted)
     top = np.float32(slope) * highest[:, 0]
     return SoftmaxSums(
         top=top,
@@ -138,11 +102,10 @@ def mean_and_deviation(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     count = values.shape[1]
     mean: FloatArray = values.mean(axis=1)
 
-    def tile(rows: slice, columns: slice) -> tuple[FloatArray]:
+    square = np.zeros(len(values))
+    for rows, columns in tiles(*values.shape):
         centred = values[rows, columns] - mean[rows, None]
-        return (np.einsum("nc,nc->n", centred, centred),)
-
-    (square,) = _summed(tile, values.shape, 1)
+        square[rows] += np.einsum("nc,nc->n", centred, centred)
     return mean, np.sqrt(square / count).astype(np.float32)
 
 
@@ -156,14 +119,11 @@ def weighted_sum(matrices: list[FloatArray], weights: FloatArray) -> FloatArray:
     """
     out = np.empty_like(matrices[0])
 
-    def tile(rows: slice, columns: slice) -> None:
+    for rows, columns in tiles(*out.shape):
         total = out[rows, columns]
         np.multiply(matrices[0][rows, columns], weights[rows, 0, None], out=total)
         for matrix, weight in zip(matrices[1:], weights.T[1:], strict=True):
             total += matrix[rows, columns] * weight[rows, None]
-
-    for _ in in_threads(tile, list(tiles(*out.shape))):
-        pass
     return out
 
 

@@ -11,7 +11,6 @@ from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.passes import largest
 from uec_rag.similarity import probit
 from uec_rag.stores.base import Found, Passage
-from uec_rag.stores.products import block_products
 from uec_rag.stores.state import State
 from uec_rag.stores.topk import top_k
 
@@ -27,8 +26,13 @@ def similarities(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]
     mean, live = state.mean[: state.rows], state.live
     if live is not None and len(live) < state.rows * _COPY_BELOW:
         mean, live = mean[live], None
-    products = block_products(blocks, mean)
-    return products if live is None else [product[:, live] for product in products]
+    out, start = [], 0
+    for block in blocks:
+        stop = start + block.shape[1]
+        products = block @ mean[:, start:stop].T
+        out.append(products if live is None else products[:, live])
+        start = stop
+    return out
 
 
 def exact_search(
