@@ -79,9 +79,9 @@ def softmax_sums(values: FloatArray, slope: float) -> SoftmaxSums:
         shifted *= half_slope
         root = np.exp(shifted)
         soft[rows] += root.sum(axis=1)
+        mass[rows] += np.vecdot(root, root)
         root *= root
-        mass[rows] += root.sum(axis=1)
-        weighted[rows] += np.einsum("nc,nc->n", root, shifted)
+        weighted[rows] += np.vecdot(root, shifted)
     top = np.float32(slope) * highest[:, 0]
     return SoftmaxSums(
         top=top,
@@ -105,7 +105,7 @@ def mean_and_deviation(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     square = np.zeros(len(values))
     for rows, columns in tiles(*values.shape):
         centred = values[rows, columns] - mean[rows, None]
-        square[rows] += np.einsum("nc,nc->n", centred, centred)
+        square[rows] += np.vecdot(centred, centred)
     return mean, np.sqrt(square / count).astype(np.float32)
 
 
