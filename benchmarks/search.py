@@ -1,10 +1,10 @@
 """Search times of UEC and its peers over the same vectors, as ratios to the plain inner product.
 
 Every ratio is of one run: the systems of a case take turns, and a ratio is the median over the
-rounds. "plain" is what one writes with NumPy: a matrix product, `argpartition`, a sort of ten, and "our
-selection" the same with this package's quicker way to the largest of many;
-"UEC score" the ten of the highest s_hat; "UEC search" a whole search after encoding, with relevance
-and confidence, and, where there are several encoders, coefficients from the corpus's evidence.
+rounds. "plain" is what one writes with NumPy: a matrix product, `argpartition`, a sort of ten; "our
+selection" the same with this package's quicker way to the largest of many; "UEC score" the ten of
+the highest s_hat; "UEC search" a whole search after encoding, with relevance and confidence, and,
+where there are several encoders, coefficients from the corpus's evidence.
 
     python benchmarks/search.py                     # the whole table, about half an hour
     python benchmarks/search.py --quick             # small ones only, two minutes
@@ -263,7 +263,7 @@ def report(
         ]
         for (width, passages, batch), case in cases.items()
     ]
-    _print(described, header, rows, markdown=markdown)
+    print_table(described, header, rows, markdown=markdown)
     header = ["width", "passages", "to open, s", "first search, s", "bytes / those of the vectors"]
     rows = [
         [
@@ -275,10 +275,11 @@ def report(
         ]
         for row in opened
     ]
-    _print("A saved index", header, rows, markdown=markdown)
+    print_table("A saved index", header, rows, markdown=markdown)
 
 
-def _print(title: str, header: list[str], rows: list[list[str]], *, markdown: bool) -> None:
+def print_table(title: str, header: list[str], rows: list[list[str]], *, markdown: bool) -> None:
+    """Print a table, for a terminal or as Markdown."""
     if markdown:
         print(f"\n{title}\n")
         for line in (header, ["---"] * len(header), *rows):
