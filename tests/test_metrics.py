@@ -95,3 +95,14 @@ def test_more_bins_than_examples_are_refused(bins):
 def test_negative_variance_is_refused():
     with pytest.raises(ValueError, match="variance: expected values >= 0"):
         var_ece([0.0], [-0.1], [0.0], bins=1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nauc_is_mtebs_own_function_on_random_queries(seed):
+    from mteb._evaluators.retrieval_metrics import nauc as mteb_nauc
+
+    rng = np.random.default_rng(seed)
+    confidence = rng.normal(size=200)
+    quality = np.clip(confidence / 4 + rng.random(200), 0, 1)
+    theirs = mteb_nauc(confidence, quality)
+    assert nauc(confidence, quality) == pytest.approx(theirs, abs=1e-12)
