@@ -164,7 +164,7 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(full, queries, mo
         return similarities(store, blocks)
 
     monkeypatch.setattr(MemoryStore, "similarities", recorded)
-    monkeypatch.setattr("uec_rag.retrieval._BLOCK", 3 * 200 * 4)  # three queries, 3 + 1 matrices
+    monkeypatch.setattr("uec_rag.asking._BLOCK", 3 * 200 * 4)  # three queries, 3 + 1 matrices
     blocks = full.search(queries, k=5)
     assert sizes == [3] * 6 + [2]
     assert blocks.ids == whole.ids

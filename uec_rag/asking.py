@@ -18,6 +18,7 @@ from uec_rag.stores.base import Store
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
 
+_BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 _CANDIDATES = 256  # of an approximate search, that stand for what is near a query
 _SAMPLE = 4096  # passages that stand for the corpus
 
@@ -80,6 +81,11 @@ class Rest:
     def sums(self, candidates: FloatArray, slope: float) -> SoftmaxSums:
         """Sums of the softmax of ``slope * similarity``, the rest taken as normal."""
         return candidate_sums(candidates, self.mean, self.deviation, self.size, slope)
+
+
+def queries_at_once(passages: int, encoders: int) -> int:
+    """How many queries to ask at a time, so that their similarities take bounded memory."""
+    return max(1, _BLOCK // max(1, passages * (encoders + 1)))
 
 
 def ask(uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gaussian]) -> Asked:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.asking import Asked, ask
+from uec_rag.asking import Asked, ask, queries_at_once
 from uec_rag.confidence import ConfidenceModel, relevance_features, summarise
 from uec_rag.confidence_fit import FitView, fit_confidence
 from uec_rag.convolution import blocks
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FEWEST = 20
 """Labelled queries, or questions of its own, that a calibration is made on at least."""
 
-_BLOCK = 2**26  # similarities held at a time
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
 
@@ -204,7 +203,8 @@ def calibrate_with_labels(
     if uec.confidence_model is None:
         model = _learned(uec, store, parts, wanted, hide, k)
     else:
-        rows = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+        rows = queries_at_once(len(store), len(parts))
+        place = _places(store)
         examples = [
             example
             for start in range(0, len(queries), rows)
@@ -213,6 +213,7 @@ def calibrate_with_labels(
                 ask(uec, gate, store, [part[start : start + rows] for part in parts]),
                 store,
                 wanted[start : start + rows],
+                place,
                 hide,
                 k,
             )
@@ -244,6 +245,7 @@ def _examples(
     asked: Asked,
     store: Store,
     wanted: Sequence[frozenset[str]],
+    place: Mapping[str, int],
     hide: bool,
     k: int,
 ) -> Iterator[_Examples]:
@@ -251,7 +253,7 @@ def _examples(
     model = uec.confidence_model
     assert model is not None
     pi, similarities = asked.coefficients, asked.similarities
-    answers = _answers(store, wanted)
+    answers = _answers(place, wanted)
     lowest = similarities.min(axis=1, keepdims=True)
     for hidden in (False, True)[: 1 + hide]:
         mu = np.where(answers, lowest, similarities) if hidden else similarities
@@ -270,9 +272,13 @@ def _examples(
         yield _Examples(hits, summary.features(), np.array(right, dtype=bool), hidden)
 
 
-def _answers(store: Store, wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
+def _places(store: Store) -> dict[str, int]:
+    """The column of each passage's similarities, by id."""
+    return {passage.id: column for column, passage in enumerate(store.passages())}
+
+
+def _answers(place: Mapping[str, int], wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
     """Which passages answer which query, shape (n, N)."""
-    place = {passage.id: column for column, passage in enumerate(store.passages())}
     out = np.zeros((len(wanted), len(place)), dtype=bool)
     for row, ids in enumerate(wanted):
         out[row, [place[id_] for id_ in ids]] = True
@@ -290,7 +296,7 @@ def _learned(
     """A model from labels alone, for an ensemble that was never fitted: its variance is 0."""
     asked = ask(uec, None, store, parts)
     logits = uec.logits(asked.similarities, asked.coefficients)
-    relevant = _answers(store, wanted)
+    relevant = _answers(_places(store), wanted)
     views = [FitView(logits, np.zeros_like(logits), relevant)]
     if hide:
         gone = np.where(relevant, logits.min(axis=1, keepdims=True), logits)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
-from uec_rag.asking import ask, ask_nearest
+from uec_rag.asking import ask, ask_nearest, queries_at_once
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.corpus_calibration import (
     CorpusCalibration,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
 
 __all__ = ["Passage", "Retriever", "SearchResult", "check_k", "make_passages"]
-
-_BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 
 
 class Retriever(Index):
@@ -149,7 +147,7 @@ class Retriever(Index):
         self._check_fit()
         self._warn_changed()
         store = self.store.snapshot(filter)
-        rows = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+        rows = queries_at_once(len(store), len(parts))
         starts = range(0, max(1, len(queries)), rows)
         return joined(
             [

@@ -85,6 +85,44 @@ class Encoder(Protocol):
         ...
 
 
+class EncoderInside:
+    """What an encoder that wraps another one tells of it; `revision` and `encode` are its own.
+
+    Parameters
+    ----------
+    encoder
+        The one inside.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    @property
+    def name(self) -> str:
+        """Name of the encoder inside."""
+        return self._encoder.name
+
+    @property
+    def spec(self) -> str | None:
+        """What rebuilds the encoder inside."""
+        return self._encoder.spec
+
+    @property
+    def dimension(self) -> int:
+        """d, length of an embedding."""
+        return self._encoder.dimension
+
+    @property
+    def feature_dimension(self) -> int:
+        """m, length of the last layer's input."""
+        return self._encoder.feature_dimension
+
+    @property
+    def gain(self) -> Float32Array:
+        """(d,): gain of the encoder inside."""
+        return self._encoder.gain
+
+
 _MEMBERS = (
     "name",
     "revision",

@@ -12,6 +12,7 @@ import numpy as np
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
+    EncoderInside,
     Float32Array,
     Role,
     check_role,
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS embedding (
 """
 
 
-class CachedEncoder:
+class CachedEncoder(EncoderInside):
     """An encoder that remembers: only texts never seen before reach the one inside.
 
     One SQLite database per revision of the encoder, keyed by role and text. Several processes may
@@ -60,38 +61,13 @@ class CachedEncoder:
                 f"encoder {encoder.name!r} is a black box without a revision: nothing would tell "
                 "the cache that its model has changed; give revision='model name and version'"
             )
-        self._encoder = encoder
+        super().__init__(encoder)
         hashed = hashlib.sha256(self.revision.encode()).hexdigest()
         self.path = Path(folder).expanduser() / f"{hashed[:32]}.sqlite3"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._database() as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute(_SCHEMA)
-
-    @property
-    def name(self) -> str:
-        """Name of the encoder inside."""
-        return self._encoder.name
-
-    @property
-    def spec(self) -> str | None:
-        """What rebuilds the encoder inside."""
-        return self._encoder.spec
-
-    @property
-    def dimension(self) -> int:
-        """d, length of an embedding."""
-        return self._encoder.dimension
-
-    @property
-    def feature_dimension(self) -> int:
-        """m, length of the last layer's input."""
-        return self._encoder.feature_dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """(d,): gain of the encoder inside."""
-        return self._encoder.gain
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts, from the cache where they are in it.

@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from uec_rag.encoders import Encoded, Encoder, Role
-from uec_rag.gaussian import FloatArray
+from uec_rag.encoders.base import EncoderInside
 
 _KEPT = 24  # lists of texts: what all systems ask for on a few tasks
 
 
-class RememberedEncoder:
+class RememberedEncoder(EncoderInside):
     """An encoder that keeps its answers to the last few lists of texts.
 
     Parameters
@@ -22,38 +22,13 @@ class RememberedEncoder:
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+        super().__init__(encoder)
         self._kept: OrderedDict[tuple[Role, tuple[str, ...]], Encoded] = OrderedDict()
-
-    @property
-    def name(self) -> str:
-        """Name of the encoder inside."""
-        return self._encoder.name
 
     @property
     def revision(self) -> str:
         """Revision of the encoder inside."""
         return self._encoder.revision
-
-    @property
-    def spec(self) -> str | None:
-        """What rebuilds the encoder inside."""
-        return self._encoder.spec
-
-    @property
-    def dimension(self) -> int:
-        """d, length of an embedding."""
-        return self._encoder.dimension
-
-    @property
-    def feature_dimension(self) -> int:
-        """m, length of the last layer's input."""
-        return self._encoder.feature_dimension
-
-    @property
-    def gain(self) -> FloatArray:
-        """(d,): gain of the encoder inside."""
-        return self._encoder.gain
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts, from memory where this very list was asked for lately."""
