@@ -10,9 +10,11 @@ import numpy as np
 
 from uec_rag.coefficients import Uniform
 from uec_rag.convolution import block_scales, blocks
-from uec_rag.evidence import EvidenceGate, candidate_evidence, candidate_sums
+from uec_rag.digest import Digest, SoftmaxSums
+from uec_rag.evidence import EvidenceGate, evidence_of
 from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.passes import SoftmaxSums, mean_and_deviation, softmax_sums, weighted_sum
+from uec_rag.landscape import Landscape, candidate_sums
+from uec_rag.passes import weighted_sum
 from uec_rag.stores.base import Store
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class Asked:
     def sums(self, slope: float) -> SoftmaxSums:
         """Sums of the softmax of ``slope * mu_s`` over the corpus."""
         if self.rest is None:
-            return softmax_sums(self.similarities, slope)
+            return Digest.of(self.similarities).softmax(slope)
         return self.rest.sums(self.similarities, slope)
 
 
@@ -76,7 +78,7 @@ class Rest:
     @classmethod
     def of(cls, sample: FloatArray, size: int) -> Self:
         """What similarities to a sample, shape (n, S), say."""
-        return cls(*mean_and_deviation(sample), size)
+        return cls(*Digest.of(sample).mean_and_deviation(), size)
 
     def sums(self, candidates: FloatArray, slope: float) -> SoftmaxSums:
         """Sums of the softmax of ``slope * similarity``, the rest taken as normal."""
@@ -107,11 +109,10 @@ def ask(uec: UEC, gate: EvidenceGate | None, store: Store, parts: Sequence[Gauss
         query = uec.combine(parts, pi)
         return Asked(parts, None, pi, query, store.similarities([query.mean])[0])
     own = own_similarities(uec, store, parts)
-    sums = [softmax_sums(s, slope) for s, slope in zip(own, uec.slopes, strict=True)]
-    pi = uec.weigh(gate, parts, own, sums)
-    normalisers = np.stack([s.log_normaliser for s in sums], axis=1)
+    landscapes = [Landscape.of(s, slope) for s, slope in zip(own, uec.slopes, strict=True)]
+    pi = _weighed(uec, gate, parts, landscapes)
     fused = weighted_sum(own, pi * uec.weights)
-    return Asked(parts, normalisers, pi, uec.combine(parts, pi), fused)
+    return Asked(parts, _normalisers(landscapes), pi, uec.combine(parts, pi), fused)
 
 
 def ask_nearest(
@@ -140,26 +141,31 @@ def ask_nearest(
         for part, block in zip(parts, blocks(sample, dimensions, uec.weights), strict=True)
     ]
     rests = [Rest.of(similarities, size) for similarities in sampled]
-    evidence = candidate_evidence(
-        own,
-        [rest.mean for rest in rests],
-        [rest.deviation for rest in rests],
-        size,
-        uec.slopes,
-        uec.intercepts,
-        uec.standardised_traces(parts),
-    )
-    pi = gate.coefficients(evidence)
-    sums = [r.sums(s, slope) for r, s, slope in zip(rests, own, uec.slopes, strict=True)]
+    landscapes = [
+        Landscape.of_candidates(s, rest.mean, rest.deviation, size, slope)
+        for s, rest, slope in zip(own, rests, uec.slopes, strict=True)
+    ]
+    pi = _weighed(uec, gate, parts, landscapes)
     query = uec.combine(parts, pi)
     return Asked(
         parts,
-        np.stack([s.log_normaliser for s in sums], axis=1),
+        _normalisers(landscapes),
         pi,
         query,
         np.einsum("nd,ncd->nc", query.mean, _near(store, query.mean)),
         Rest.of(weighted_sum(sampled, pi * uec.weights), size),
     )
+
+
+def _weighed(
+    uec: UEC, gate: EvidenceGate, parts: Sequence[Gaussian], landscapes: Sequence[Landscape]
+) -> FloatArray:
+    traces = uec.standardised_traces(parts)
+    return gate.coefficients(evidence_of(landscapes, uec.slopes, uec.intercepts, traces))
+
+
+def _normalisers(landscapes: Sequence[Landscape]) -> FloatArray:
+    return np.stack([landscape.sums.log_normaliser for landscape in landscapes], axis=1)
 
 
 def _near(store: Store, mean: FloatArray) -> FloatArray:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uec_rag.calibration import Calibrator
+from uec_rag.digest import Digest, SoftmaxSums
 from uec_rag.gaussian import FloatArray
-from uec_rag.passes import SoftmaxSums, softmax_sums
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -138,7 +138,7 @@ def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
     """
     if logits.ndim != 2 or not logits.shape[1]:
         raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
-    return CorpusSummary.of(softmax_sums(logits, 1 / temperature))
+    return CorpusSummary.of(Digest.of(logits).softmax(1 / temperature))
 
 
 def relevance_features(

@@ -19,7 +19,6 @@ from uec_rag.evidence import Evidence, EvidenceGate, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.posterior import Posterior, Structure
-from uec_rag.passes import SoftmaxSums
 from uec_rag.report import FitReport
 from uec_rag.rules import make_rule
 
@@ -290,7 +289,6 @@ class UEC:
         gate: EvidenceGate,
         parts: Sequence[Gaussian],
         similarities: Sequence[FloatArray],
-        sums: Sequence[SoftmaxSums] | None = None,
     ) -> FloatArray:
         """Coefficients of queries by a gate, shape (n, K).
 
@@ -301,12 +299,10 @@ class UEC:
             Each encoder's Gaussians of the queries.
         similarities : sequence of K arrays, shape (n, N)
             Each encoder's cosines to the corpus that is searched.
-        sums : sequence of K SoftmaxSums, optional
-            Of them at the encoders' slopes, where they are known already.
         """
         traces = self.standardised_traces(parts)
         return gate.coefficients(
-            corpus_evidence(similarities, self.slopes, self.intercepts, traces, sums)
+            corpus_evidence(similarities, self.slopes, self.intercepts, traces)
         )
 
     def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ on that and `EvidenceGate` turns them into coefficients.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from uec_rag.coefficients import Uniform, softmax
 from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.passes import SoftmaxSums, largest, mean_and_deviation, softmax_sums
+from uec_rag.landscape import LEADERS, Landscape
 
 FEATURES = ("trace", "entropy", "gap", "top", "base")
 """What is known of each encoder on a query, from its calibrated logits a_k s_k + b_k:
@@ -29,33 +29,54 @@ FEATURES = ("trace", "entropy", "gap", "top", "base")
   every passage alike, as one does in a language foreign to it, has a high mean.
 """
 
-NEXT = 9
-"""How many runners-up the gap looks at."""
-
 _TRACE_RANGE = (-3.0, 4.0)
 _STANDARD_RANGE = 6.0
 
 
-def corpus_evidence(
-    similarities: Iterable[FloatArray],
+def evidence_of(
+    landscapes: Sequence[Landscape],
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
-    sums: Sequence[SoftmaxSums] | None = None,
+) -> FloatArray:
+    """Evidence of every encoder on every query.
+
+    Parameters
+    ----------
+    landscapes : sequence of K Landscape
+        Of n queries.
+    slopes, intercepts, trace
+        As in `corpus_evidence`.
+
+    Returns
+    -------
+    array, shape (n, K, F)
+        In the order of `FEATURES`.
+    """
+    traces = _traces(trace, len(slopes))
+    shapes = [
+        _shape(landscape, np.float32(slope), np.float32(intercept))
+        for landscape, slope, intercept in zip(landscapes, slopes, intercepts, strict=True)
+    ]
+    return np.concatenate([traces[:, :, None], np.stack(shapes, axis=1)], axis=2)
+
+
+def corpus_evidence(
+    similarities: Sequence[FloatArray],
+    slopes: Sequence[float],
+    intercepts: Sequence[float],
+    trace: ArrayLike,
 ) -> FloatArray:
     """Evidence of every encoder on every query, over a whole corpus.
 
     Parameters
     ----------
-    similarities : iterable of K arrays, shape (n, N)
-        Each encoder's similarities of n queries to all N passages; a (K, n, N) array will do, a
-        generator saves memory.
+    similarities : sequence of K arrays, shape (n, N)
+        Each encoder's similarities of n queries to all N passages.
     slopes, intercepts : sequence of K floats
         Of each encoder's logit, ``a_k s_k + b_k``.
     trace : array_like, shape (n, K)
         Log trace of each query's variance, standardised over the fit queries; 0 where unknown.
-    sums : sequence of K SoftmaxSums, optional
-        Of the similarities at the slopes, where they are known already.
 
     Returns
     -------
@@ -75,170 +96,16 @@ def corpus_evidence(
     >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
     1.0
     """
-    traces = _traces(trace, len(slopes))
-    out = np.empty((len(traces), len(slopes), len(FEATURES)), dtype=np.float32)
-    count = 0
-    for k, similarity in enumerate(similarities):
-        if k >= len(slopes) or similarity.ndim != 2 or len(similarity) != len(traces):
-            raise ValueError(
-                f"similarities: expected {len(slopes)} arrays of shape ({len(traces)}, N), got "
-                f"one of shape {similarity.shape} at position {k}."
-            )
-        size = similarity.shape[1]
-        if not size:
-            raise ValueError("similarities: the corpus is empty; add passages first.")
-        slope, intercept = np.float32(slopes[k]), np.float32(intercepts[k])
-        own = softmax_sums(similarity, slopes[k]) if sums is None else sums[k]
-        mean, deviation = mean_and_deviation(similarity)
-        out[:, k, 1:] = _shape(
-            slope * _leaders(similarity, slope) + intercept,
-            mean=slope * mean + intercept,
-            deviation=abs(slope) * deviation,
-            entropy=_entropy(own.log_normaliser, own.mean_logit),
-            size=size,
+    queries = len(_traces(trace, len(slopes)))
+    shapes = [np.shape(similarity) for similarity in similarities]
+    if len(shapes) != len(slopes) or any(len(s) != 2 or s[0] != queries for s in shapes):
+        raise ValueError(
+            f"similarities: expected {len(slopes)} arrays of shape ({queries}, N), got {shapes}."
         )
-        count += 1
-    if count != len(slopes):
-        raise ValueError(f"similarities: expected {len(slopes)} arrays, got {count}.")
-    out[:, :, 0] = traces
-    return out
-
-
-def candidate_evidence(
-    similarities: Sequence[FloatArray],
-    means: Sequence[FloatArray],
-    deviations: Sequence[FloatArray],
-    size: int,
-    slopes: Sequence[float],
-    intercepts: Sequence[float],
-    trace: ArrayLike,
-) -> FloatArray:
-    """Evidence from candidates, where an approximate search sees only C of N passages.
-
-    The rest is taken as normal, with the mean and deviation that the whole corpus leaves for it.
-    Both are known without a scan: with the corpus's mean m and second moment M,
-    ``mean = q.m`` and ``deviation^2 = q.M q - mean^2``.
-
-    Parameters
-    ----------
-    similarities : sequence of K arrays, shape (n, C)
-    means, deviations : sequence of K arrays, shape (n,)
-        Of each encoder's similarities to the whole corpus.
-    size : int
-        N.
-    slopes, intercepts, trace
-        As in `corpus_evidence`.
-
-    Returns
-    -------
-    array, shape (n, K, F)
-    """
-    traces = _traces(trace, len(slopes))
-    out = np.empty((len(traces), len(slopes), len(FEATURES)), dtype=np.float32)
-    for k, (similarity, mean, deviation) in enumerate(
-        zip(similarities, means, deviations, strict=True)
-    ):
-        slope, intercept = np.float32(slopes[k]), np.float32(intercepts[k])
-        own = candidate_sums(similarity, mean, deviation, size, slopes[k])
-        out[:, k, 1:] = _shape(
-            slope * similarity + intercept,
-            mean=slope * mean + intercept,
-            deviation=abs(slope) * deviation,
-            entropy=_entropy(own.log_normaliser, own.mean_logit),
-            size=size,
-        )
-    out[:, :, 0] = traces
-    return out
-
-
-def candidate_sums(
-    similarities: FloatArray, mean: FloatArray, deviation: FloatArray, size: int, slope: float
-) -> SoftmaxSums:
-    """Sums of the softmax over N passages of which C are seen, the rest taken as normal.
-
-    Parameters
-    ----------
-    similarities : array, shape (n, C)
-    mean, deviation : array, shape (n,)
-        Of the similarities to the whole corpus.
-    size : int
-        N.
-    slope : float
-    """
-    seen, left = softmax_sums(similarities, slope), size - similarities.shape[1]
-    factor = np.float32(slope)
-    centre, spread = rest_of(factor * similarities, factor * mean, abs(factor) * deviation, size)
-    unseen, unseen_logit = normal_mass(centre, spread, seen.top, left)
-    half = np.float32(0.5)
-    soft, _ = normal_mass(half * centre, half * spread, half * seen.top, left)
-    normaliser = np.logaddexp(seen.log_normaliser, unseen)
-    mean_logit: FloatArray = np.add(
-        np.exp(seen.log_normaliser - normaliser) * seen.mean_logit,
-        np.exp(unseen - normaliser) * unseen_logit,
-        dtype=np.float32,
-    )
-    return SoftmaxSums(
-        top=seen.top,
-        log_normaliser=normaliser,
-        soft_normaliser=np.logaddexp(seen.soft_normaliser, soft),
-        mean_logit=mean_logit,
-    )
-
-
-def rest_of(
-    candidates: FloatArray, mean: FloatArray, deviation: FloatArray, size: int
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and deviation of the passages that are not among the candidates, shape (n,) each.
-
-    Parameters
-    ----------
-    candidates : array, shape (n, C)
-    mean, deviation : array, shape (n,)
-        Over the whole corpus.
-    size : int
-        N.
-    """
-    left = max(1, size - candidates.shape[1])
-    centre = (size * mean - candidates.sum(axis=1)) / left
-    square = (size * (deviation**2 + mean**2) - (candidates**2).sum(axis=1)) / left
-    return centre, np.sqrt(np.maximum(square - centre**2, 0))
-
-
-def normal_mass(
-    mean: FloatArray, deviation: FloatArray, bound: FloatArray, count: int
-) -> tuple[FloatArray, FloatArray]:
-    """What `count` normal logits below a bound add to a softmax.
-
-    Parameters
-    ----------
-    mean, deviation, bound : array, shape (n,)
-    count : int
-
-    Returns
-    -------
-    log_mass : array, shape (n,)
-        ``log(count * E[exp(l); l < bound])``, -inf where count is 0.
-    mean_logit : array, shape (n,)
-        Mean logit under the softmax within them.
-    """
-    from scipy.stats import norm
-
-    if count <= 0:
-        return np.full_like(mean, -np.inf), mean
-    spread = np.maximum(deviation, 1e-6)
-    # exp(l) times a normal density is a normal density with its mean moved by the variance.
-    moved = mean + spread**2
-    edge = (bound - moved) / spread
-    log_share = norm.logcdf(edge)
-    log_mass = np.log(count) + mean + spread**2 / 2 + log_share
-    mean_logit = moved - spread * np.exp(norm.logpdf(edge) - log_share)
-    return log_mass.astype(np.float32), mean_logit.astype(np.float32)
-
-
-def _entropy(normaliser: ArrayLike, mean_logit: ArrayLike) -> FloatArray:
-    """Of a softmax, from the log of its normaliser and its mean logit."""
-    entropy: FloatArray = np.subtract(normaliser, mean_logit, dtype=np.float32)
-    return entropy
+    if not all(size for _, size in shapes):
+        raise ValueError("similarities: the corpus is empty; add passages first.")
+    landscapes = [Landscape.of(s, slope) for s, slope in zip(similarities, slopes, strict=True)]
+    return evidence_of(landscapes, slopes, intercepts, trace)
 
 
 @dataclass(frozen=True)
@@ -367,33 +234,24 @@ def _traces(trace: ArrayLike, encoders: int) -> FloatArray:
     return np.clip(traces, *_TRACE_RANGE)
 
 
-def _leaders(similarities: FloatArray, slope: np.float32) -> FloatArray:
-    """The similarities of the highest logits of each row."""
-    best = min(NEXT + 1, similarities.shape[1])
-    ranked = similarities if slope >= 0 else -similarities
-    out = np.empty((len(similarities), best), dtype=np.float32)
-    for i, (row, by) in enumerate(zip(similarities, ranked, strict=True)):
-        out[i] = row[largest(by, best)]
-    return out
-
-
-def _shape(
-    logits: FloatArray, mean: FloatArray, deviation: FloatArray, entropy: FloatArray, size: int
-) -> FloatArray:
-    """Entropy, gap, top and base, shape (n, 4); `logits` holds the best ones at least."""
-    best = min(NEXT + 1, logits.shape[1])
-    leaders = np.partition(logits, -best, axis=1)[:, -best:]
+def _shape(landscape: Landscape, slope: np.float32, intercept: np.float32) -> FloatArray:
+    """Entropy, gap, top and base of an encoder, shape (n, 4)."""
+    sums, size = landscape.sums, landscape.size
+    best = min(LEADERS, landscape.leaders.shape[1])
+    leaders = np.partition(landscape.leaders, -best, axis=1)[:, -best:]
     top = leaders.max(axis=1)
     gap = np.zeros_like(top)
     if best > 1:
-        gap = top - (leaders.sum(axis=1) - top) / np.float32(best - 1)
-    distance = (top - mean) / np.maximum(deviation, np.float32(1e-6))
+        gap = slope * (top - (leaders.sum(axis=1) - top) / np.float32(best - 1))
+    spread = np.maximum(slope * landscape.deviation, np.float32(1e-6))
+    distance = slope * (top - landscape.mean) / spread
+    entropy = (sums.log_normaliser - sums.mean_logit) / np.float32(np.log(max(size, 2)))
     return np.stack(
         [
-            np.clip(entropy / np.float32(np.log(max(size, 2))), 0, 1),
+            np.clip(entropy, 0, 1),
             np.log1p(np.maximum(gap, 0)),
-            np.log(np.clip(distance, 0.01, None)),
-            mean,
+            np.log(np.maximum(distance, np.float32(0.01))),
+            slope * landscape.mean + intercept,
         ],
         axis=1,
     )

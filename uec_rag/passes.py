@@ -8,7 +8,6 @@ take less time than handing over the interpreter.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,28 +16,6 @@ from uec_rag.gaussian import FloatArray
 
 _TILE = 2**16  # numbers at a time: a few such buffers fit a core's cache
 _SAMPLE = 2**15  # row length from which `largest` looks at a sample first
-
-
-@dataclass(frozen=True, eq=False)
-class SoftmaxSums:
-    """Of the softmax over the logits l of each row; shape (n,) each.
-
-    Attributes
-    ----------
-    top : array
-        Highest l.
-    log_normaliser : array
-        log sum exp(l).
-    soft_normaliser : array
-        log sum exp(l / 2).
-    mean_logit : array
-        Mean of l under the softmax.
-    """
-
-    top: FloatArray
-    log_normaliser: FloatArray
-    soft_normaliser: FloatArray
-    mean_logit: FloatArray
 
 
 def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
@@ -53,60 +30,6 @@ def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
     for row in range(0, rows, height):
         for column in range(0, columns, _TILE):
             yield slice(row, row + height), slice(column, column + _TILE)
-
-
-def softmax_sums(values: FloatArray, slope: float) -> SoftmaxSums:
-    """Sum up the softmax over ``slope * values`` of each row.
-
-    Parameters
-    ----------
-    values : array, shape (n, N)
-        N at least 1.
-    slope : float
-
-    Examples
-    --------
-    >>> sums = softmax_sums(np.zeros((1, 8), "f4"), 20.0)
-    >>> bool(np.isclose(sums.log_normaliser[0], np.log(8)))
-    True
-    """
-    half_slope = np.float32(slope / 2)
-    highest = (values.max(axis=1) if slope >= 0 else values.min(axis=1))[:, None]
-
-    soft, mass, weighted = np.zeros((3, len(values)))
-    for rows, columns in tiles(*values.shape):
-        shifted = values[rows, columns] - highest[rows]
-        shifted *= half_slope
-        root = np.exp(shifted)
-        soft[rows] += root.sum(axis=1)
-        mass[rows] += np.vecdot(root, root)
-        root *= root
-        weighted[rows] += np.vecdot(root, shifted)
-    top = np.float32(slope) * highest[:, 0]
-    return SoftmaxSums(
-        top=top,
-        log_normaliser=top + np.log(mass).astype(np.float32),
-        soft_normaliser=top / 2 + np.log(soft).astype(np.float32),
-        mean_logit=top + (2 * weighted / mass).astype(np.float32),
-    )
-
-
-def mean_and_deviation(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of each row, shape (n,) each.
-
-    Parameters
-    ----------
-    values : array, shape (n, N)
-        N at least 1.
-    """
-    count = values.shape[1]
-    mean: FloatArray = values.mean(axis=1)
-
-    square = np.zeros(len(values))
-    for rows, columns in tiles(*values.shape):
-        centred = values[rows, columns] - mean[rows, None]
-        square[rows] += np.vecdot(centred, centred)
-    return mean, np.sqrt(square / count).astype(np.float32)
 
 
 def weighted_sum(matrices: list[FloatArray], weights: FloatArray) -> FloatArray:
