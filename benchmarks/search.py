@@ -189,7 +189,7 @@ def opening(retriever: Retriever, parts: list) -> dict[str, float]:
     """Seconds to open the saved store and to search it first; bytes a passage over the vectors'."""
     with tempfile.TemporaryDirectory() as folder:
         retriever.store.save(Path(folder))
-        vectors = (Path(folder) / "mean.npy").stat().st_size
+        vectors = sum(file.stat().st_size for file in Path(folder).glob("mean.*.npy"))
         numbers = sum(file.stat().st_size for file in Path(folder).glob("*.npy"))
         start = time.perf_counter()
         store = MemoryStore.load(Path(folder))

@@ -78,6 +78,6 @@ class Corpus:
         return self._parts(range(count), "query")
 
     def matrix(self, store: MemoryStore) -> np.ndarray:
-        """The very matrix that the store searches."""
+        """The means as one matrix: the very one that the store searches, where it has one block."""
         state = store._state
-        return state.mean[: state.rows]
+        return state.means.rows(slice(state.rows))

@@ -121,6 +121,14 @@ def test_means_that_cancel_give_finite_numbers():
     assert np.isfinite(z.variance).all()
 
 
+@FACTORS
+def test_the_direct_sum_knows_the_widths_of_its_blocks(rng, factors):
+    parts = [random_gaussian(rng, 3, d, f) for d, f in zip((4, 6), factors, strict=True)]
+    assert direct_sum(parts, Uniform()(parts), np.ones(2)).widths == (4, 6)
+    same = [random_gaussian(rng, 3, 4, f) for f in factors]
+    assert shared(same, Uniform()(same)).widths == (4,)
+
+
 def test_the_coefficients_are_carried_along(rng):
     parts, pi = [random_gaussian(rng, 3, 4) for _ in range(2)], convex(rng, 3, 2)
     np.testing.assert_array_equal(shared(parts, pi).coefficients, pi)

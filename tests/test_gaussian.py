@@ -39,6 +39,17 @@ def test_coefficients_follow_their_rows():
     assert g[[1]].coefficients.tolist() == [[1.0, 0.0]]
 
 
+def test_widths_are_one_block_unless_given_and_add_up_to_the_dimension(rng):
+    mean, zeros = np.ones((2, 5)), np.zeros((2, 5))
+    assert Gaussian(mean, zeros).widths == (5,)
+    assert Gaussian(mean, zeros, widths=[2, 3])[:1].widths == (2, 3)
+    assert Gaussian.factored(mean, zeros, np.eye(5), widths=[1, 4]).widths == (1, 4)
+    with pytest.raises(
+        ValueError, match=r"widths: expected numbers that add up to 5.*got \[2, 2\]"
+    ):
+        Gaussian(mean, zeros, widths=[2, 2])
+
+
 def test_a_single_index_is_refused_because_the_result_would_be_no_batch(rng):
     g = random_gaussian(rng, 3, 4)
     with pytest.raises(TypeError, match=r"g\[\[1\]\]"):

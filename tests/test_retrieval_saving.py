@@ -82,7 +82,7 @@ def test_an_index_of_black_boxes_asks_for_them(small, tmp_path):
 @pytest.mark.parametrize(
     "file",
     [
-        "store/mean.npy",
+        "store/mean.1.npy",
         "store/scales.npy",
         "store/passages.jsonl",
         "ensemble/uec.json",

@@ -51,9 +51,10 @@ def direct_sum(
     Returns
     -------
     Gaussian
-        Dimension sum of d_k; `coefficients` are carried along.
+        Dimension sum of d_k; `coefficients` are carried along, and the d_k as `widths`.
     """
     pi = _checked(parts, coefficients)
+    widths = [part.dimension for part in parts]
     factors = np.sqrt(len(parts) * np.asarray(weights, dtype=np.float32)) * pi
     mean = np.concatenate([p.mean * f[:, None] for p, f in zip(parts, factors.T, strict=True)], 1)
     square = factors**2
@@ -61,11 +62,11 @@ def direct_sum(
         variance = np.concatenate(
             [p.variance * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
         )
-        return Gaussian(mean, variance, pi)
+        return Gaussian(mean, variance, pi, widths)
     scales = np.concatenate(
         [p.scales * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
     )
-    return Gaussian.factored(mean, scales, block_diagonal(parts), pi)
+    return Gaussian.factored(mean, scales, block_diagonal(parts), pi, widths)
 
 
 def block_scales(weights: FloatArray) -> FloatArray:

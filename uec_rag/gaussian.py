@@ -50,6 +50,8 @@ class Gaussian:
         The variances, one per dimension, at least 0.
     coefficients : array_like, shape (n, K), optional
         The weight of each encoder in each text, where the Gaussian is an ensemble's.
+    widths : sequence of int, optional
+        Dimensions of the encoders' blocks, where it lives in a direct sum; one block by default.
 
     Raises
     ------
@@ -73,14 +75,18 @@ class Gaussian:
     scales: FloatArray
     profile: FloatArray | None
     coefficients: FloatArray | None
+    widths: tuple[int, ...]
 
     def __init__(
         self,
         mean: ArrayLike,
         variance: ArrayLike,
         coefficients: ArrayLike | None = None,
+        widths: Sequence[int] | None = None,
     ) -> None:
-        self._set(as_matrix(mean, "mean"), as_matrix(variance, "variance"), None, coefficients)
+        self._set(
+            as_matrix(mean, "mean"), as_matrix(variance, "variance"), None, coefficients, widths
+        )
         if self.scales.shape != self.mean.shape:
             raise ValueError(
                 f"variance: expected the shape of mean, {self.mean.shape}, got {self.scales.shape}."
@@ -95,6 +101,7 @@ class Gaussian:
         scales: ArrayLike,
         profile: ArrayLike,
         coefficients: ArrayLike | None = None,
+        widths: Sequence[int] | None = None,
     ) -> Self:
         """Build from a factored variance, ``variance = scales @ profile``.
 
@@ -106,6 +113,7 @@ class Gaussian:
         profile : array_like, shape (r, d)
             What all texts share, at least 0.
         coefficients : array_like, shape (n, K), optional
+        widths : sequence of int, optional
         """
         self = cls.__new__(cls)
         self._set(
@@ -113,6 +121,7 @@ class Gaussian:
             as_matrix(scales, "scales"),
             as_matrix(profile, "profile"),
             coefficients,
+            widths,
         )
         assert self.profile is not None
         n, d = self.mean.shape
@@ -139,7 +148,14 @@ class Gaussian:
         scales: FloatArray,
         profile: FloatArray | None,
         coefficients: ArrayLike | None,
+        widths: Sequence[int] | None,
     ) -> None:
+        blocks = mean.shape[1:] if widths is None else tuple(widths)
+        if sum(blocks) != mean.shape[1]:
+            raise ValueError(
+                f"widths: expected numbers that add up to {mean.shape[1]}, the dimension, "
+                f"got {list(blocks)}."
+            )
         weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
         if weights is not None and len(weights) != len(mean):
             raise ValueError(
@@ -150,6 +166,7 @@ class Gaussian:
             ("scales", scales),
             ("profile", profile),
             ("coefficients", weights),
+            ("widths", blocks),
         ):
             object.__setattr__(self, name, value)
 
@@ -171,6 +188,7 @@ class Gaussian:
             self.scales[rows],
             self.profile,
             None if self.coefficients is None else self.coefficients[rows],
+            self.widths,
         )
         return part
 

@@ -1,3 +1,4 @@
+import json
 import re
 
 import numpy as np
@@ -164,6 +165,7 @@ def test_more_hits_than_passages_gives_all_of_them(store, query):
 
 def test_an_empty_store_finds_nothing(query):
     store = MemoryStore()
+    assert len(store.vectors([])) == 0
     found = store.search(query, 3, beta=1.0)
     assert found.passages == [[], []]
     assert found.scores.shape == (2, 0)
@@ -383,9 +385,21 @@ def test_an_empty_store_is_saved_too(tmp_path):
     assert len(MemoryStore.load(tmp_path)) == 0
 
 
+def test_a_store_saved_before_means_had_blocks_is_read(tmp_path, store, query):
+    found = store.search(query, 9, beta=1.0)
+    store.save(tmp_path)
+    (tmp_path / "mean.0.npy").rename(tmp_path / "mean.npy")
+    settings = json.loads((tmp_path / "store.json").read_text())
+    del settings["blocks"]
+    (tmp_path / "store.json").write_text(json.dumps(settings))
+    loaded = MemoryStore.load(tmp_path).search(query, 9, beta=1.0)
+    assert ids(loaded) == ids(found)
+    np.testing.assert_array_equal(loaded.scores, found.scores)
+
+
 def test_files_that_do_not_belong_together_are_refused(tmp_path, store):
     store.save(tmp_path)
-    np.save(tmp_path / "mean.npy", np.zeros((3, 3), dtype=np.float32))
+    np.save(tmp_path / "mean.0.npy", np.zeros((3, 3), dtype=np.float32))
     with pytest.raises(ValueError, match="Save the index again"):
         MemoryStore.load(tmp_path)
 

@@ -15,20 +15,22 @@ from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
+from uec_rag.stores.means import Means, with_room
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.search import approximate_search, exact_search, nearest, similarities
-from uec_rag.stores.state import State, check_fits, compacted, with_room, without_leftovers
+from uec_rag.stores.state import State, check_fits, compacted, without_leftovers
 
+_MEAN = "mean.{}.npy"
 _CANDIDATES = 256  # of an approximate search, at least: recall@10 0.997 at a million passages
 
 
 class MemoryStore:
     """Passages and their Gaussians in memory.
 
-    Means are one float32 matrix. A factored variance costs one number per passage and encoder,
-    any other a second matrix. Appends are amortised O(1); deleted rows are skipped and copied out
-    when they are more than half. Reads see one consistent state while another thread writes. A
-    loaded store maps its files and reads what it touches.
+    Means are a float32 matrix for each encoder's block. A factored variance costs one number per
+    passage and encoder, any other as much as the means. Appends are amortised O(1); deleted rows
+    are skipped and copied out when they are more than half. Reads see one consistent state while
+    another thread writes. A loaded store maps its files and reads what it touches.
 
     Parameters
     ----------
@@ -106,10 +108,9 @@ class MemoryStore:
             old = self._state
             check_fits(old, gaussians)
             start, stop = old.rows, old.rows + len(passages)
-            mean = with_room(old.mean, start, stop, (gaussians.dimension,))
-            scales = with_room(old.scales, start, stop, (gaussians.scales.shape[1],))
-            alive = with_room(old.alive, start, stop, ())
-            mean[start:stop] = gaussians.mean
+            means = old.means.written(start, gaussians.mean, gaussians.widths)
+            scales = with_room(old.scales if start else gaussians.scales[:0], start, stop)
+            alive = with_room(old.alive, start, stop)
             scales[start:stop] = gaussians.scales
             alive[start:stop] = True
             if len(old.passages) > start:
@@ -131,7 +132,7 @@ class MemoryStore:
                     old.earlier[row] = before
                 old.row_of[passage.id] = row
             state = replace(
-                old, rows=stop, mean=mean, scales=scales, passages=known, alive=alive, live=live
+                old, rows=stop, means=means, scales=scales, passages=known, alive=alive, live=live
             )
             self._state = compacted(replace(state, profile=gaussians.profile))
 
@@ -225,9 +226,9 @@ class MemoryStore:
         if filter is not None:
             return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
         state = self._state
-        if state.rows and query.dimension != state.mean.shape[1]:
+        if state.rows and query.dimension != state.means.dimension:
             raise ValueError(
-                f"query: expected dimension {state.mean.shape[1]}, as stored, "
+                f"query: expected dimension {state.means.dimension}, as stored, "
                 f"got {query.dimension}."
             )
         if mu is not None and mu.shape != (len(query), state.count):
@@ -252,12 +253,17 @@ class MemoryStore:
         state = self._state
         live = state.live_rows()
         rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
-        np.save(folder / "mean.npy", state.mean[rows], allow_pickle=False)
+        for number, block in enumerate(state.means.blocks):
+            np.save(folder / _MEAN.format(number), block[rows], allow_pickle=False)
         np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
         if state.profile is not None:
             np.save(folder / "profile.npy", state.profile, allow_pickle=False)
         ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
-        settings: dict[str, object] = {"store": "memory", "ids": ids}
+        settings: dict[str, object] = {
+            "store": "memory",
+            "ids": ids,
+            "blocks": len(state.means.blocks),
+        }
         if state.graph is not None:
             state.graph.save(folder, live)
             settings |= {"index": "hnsw", "longest": state.graph.longest}
@@ -275,20 +281,28 @@ class MemoryStore:
         settings = read_json(folder / "store.json")
         ids = settings["ids"]
         graph = Graph.load(folder, settings["longest"]) if "index" in settings else None
-        mean, scales = _mapped(folder / "mean.npy"), _mapped(folder / "scales.npy")
+        # Indexes saved before there were blocks have one matrix.
+        names = (
+            [_MEAN.format(n) for n in range(settings["blocks"])]
+            if "blocks" in settings
+            else ["mean.npy"]
+        )
+        means = Means(tuple(_mapped(folder / name) for name in names))
+        scales = _mapped(folder / "scales.npy")
         file = folder / "profile.npy"
         profile = np.load(file, allow_pickle=False) if file.exists() else None
         passages = PassageLog(folder)
-        if not len(mean) == len(scales) == len(passages) == len(ids):
+        held = [*(len(block) for block in means.blocks), len(scales), len(passages), len(ids)]
+        if len({*held}) > 1:
             raise ValueError(
-                f"path: {str(folder)!r} holds {len(mean)} means, {len(scales)} variances, "
-                f"{len(passages)} passages and {len(ids)} ids; expected as many of each. "
+                f"path: {str(folder)!r} holds {held[:-3]} means, {held[-3]} variances, "
+                f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
                 "Save the index again."
             )
         store = cls()
         store._state = State(
             rows=len(ids),
-            mean=mean,
+            means=means,
             scales=scales,
             profile=profile,
             passages=passages,

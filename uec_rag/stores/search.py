@@ -23,16 +23,11 @@ def similarities(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]
     """Inner products of queries with blocks of the means of the live rows, (n, count) each."""
     if not state.count:  # perhaps of no dimension yet
         return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
-    mean, live = state.mean[: state.rows], state.live
+    live = state.live
     if live is not None and len(live) < state.rows * _COPY_BELOW:
-        mean, live = mean[live], None
-    out, start = [], 0
-    for block in blocks:
-        stop = start + block.shape[1]
-        products = block @ mean[:, start:stop].T
-        out.append(products if live is None else products[:, live])
-        start = stop
-    return out
+        return state.means.products(live, blocks)
+    products = state.means.products(slice(state.rows), blocks)
+    return products if live is None else [product[:, live] for product in products]
 
 
 def exact_search(
@@ -90,7 +85,7 @@ def approximate_search(
     bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.graph.longest)
     proven = True
     for i, rows in enumerate(nearest(state, query.mean, candidates)):
-        mu: FloatArray = state.mean[rows] @ query.mean[i]
+        mu: FloatArray = state.means.rows(rows) @ query.mean[i]
         sigma2 = hits.variance(i, rows)
         scores = probit(mu, sigma2, beta)
         best = np.lexsort((rows, -scores))[:k]
@@ -125,7 +120,7 @@ class _Hits:
     def variance(self, i: int, rows: NDArray[np.int64]) -> FloatArray:
         """sigma_s^2 of query i and some rows."""
         total: FloatArray = self._state.scales[rows] @ self._weights[i]
-        total += self._state.mean[rows] ** 2 @ self._variance[i]
+        total += self._state.means.rows(rows) ** 2 @ self._variance[i]
         return total
 
     def put(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.stores.filters import MetadataIndex
 from uec_rag.stores.graph import Graph
+from uec_rag.stores.means import Means
 from uec_rag.stores.passages import PassageLog
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
-_Number = TypeVar("_Number", np.float32, np.bool_)
 
 
 def _empty() -> FloatArray:
@@ -30,7 +29,7 @@ class State:
     """
 
     rows: int = 0
-    mean: FloatArray = field(default_factory=_empty)
+    means: Means = field(default_factory=Means)
     scales: FloatArray = field(default_factory=_empty)
     profile: FloatArray | None = None
     passages: PassageLog = field(default_factory=PassageLog)
@@ -60,9 +59,10 @@ class State:
 
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         """Gaussians of some rows."""
+        mean, scales, widths = self.means.rows(rows), self.scales[rows], self.means.widths
         if self.profile is None:
-            return Gaussian(self.mean[rows], self.scales[rows])
-        return Gaussian.factored(self.mean[rows], self.scales[rows], self.profile)
+            return Gaussian(mean, scales, widths=widths)
+        return Gaussian.factored(mean, scales, self.profile, widths=widths)
 
 
 def without_leftovers(state: State) -> State:
@@ -77,9 +77,9 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
     """Raise ValueError unless Gaussians are of the stored dimension and posterior."""
     if not state.rows:
         return
-    if gaussians.dimension != state.mean.shape[1]:
+    if gaussians.dimension != state.means.dimension:
         raise ValueError(
-            f"gaussians: expected dimension {state.mean.shape[1]}, as stored, "
+            f"gaussians: expected dimension {state.means.dimension}, as stored, "
             f"got {gaussians.dimension}."
         )
     same = (
@@ -94,18 +94,6 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
         )
 
 
-def with_room(
-    buffer: NDArray[_Number], used: int, needed: int, shape: tuple[int, ...]
-) -> NDArray[_Number]:
-    """The buffer itself where it is long enough, else a copy at least twice as long."""
-    if needed <= len(buffer) and buffer.flags.writeable:
-        return buffer
-    grown = np.empty((max(needed, 2 * used), *shape), dtype=buffer.dtype)
-    if used:
-        grown[:used] = buffer[:used]
-    return grown
-
-
 def compacted(state: State) -> State:
     """The state itself, or one without its deleted rows where they are most of it."""
     if state.count >= state.rows * (1 - _COMPACT_ABOVE):
@@ -113,14 +101,14 @@ def compacted(state: State) -> State:
     live = state.live_rows()
     passages = PassageLog()
     passages.extend([state.passages[row] for row in live.tolist()])
-    mean = state.mean[live]
+    means = state.means.chosen(live)
     graph = None
     if state.graph is not None:
         graph = Graph()
-        graph.add(0, mean)
+        graph.add(0, means.rows(slice(len(live))))
     return State(
         rows=len(live),
-        mean=mean,
+        means=means,
         scales=state.scales[live],
         profile=state.profile,
         passages=passages,
