@@ -19,11 +19,13 @@ _SPREAD = 0.8  # of a passage around its cluster's centre, over the centre's own
 class Corpus:
     """Passages and queries by number, as unit vectors of several encoders of 384 dimensions.
 
-    Passages lie around cluster centres; query i asks for passage i.
+    Passages lie around cluster centres; query i asks for passage i, and is off by about `noise`:
+    with the default its passage stands far out, with 8 it competes with others of its cluster.
     """
 
-    def __init__(self, encoders: int) -> None:
+    def __init__(self, encoders: int, noise: float = 0.7) -> None:
         self.encoders = encoders
+        self.noise = noise
 
     def _vectors(self, encoder: int, numbers: Sequence[int], role: str) -> np.ndarray:
         """The vectors of texts by number; the same number gives the same vector each time."""
@@ -34,10 +36,14 @@ class Corpus:
             centres = self._centres[encoder][rng.integers(_CENTRES, size=1000)]
             passages = centres + _SPREAD * rng.standard_normal((1000, WIDTH), dtype=np.float32)
             if role == "query":
-                passages += 0.7 * rng.standard_normal((1000, WIDTH), dtype=np.float32)
+                passages += self._noise(rng) * rng.standard_normal((1000, WIDTH), dtype=np.float32)
             blocks.append(passages[numbers[numbers // 1000 == block] % 1000])
         vectors = np.concatenate(blocks)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def _noise(self, rng: np.random.Generator) -> np.ndarray:
+        """How far off each query is to one encoder: the others may understand it better."""
+        return np.float32(self.noise) * rng.lognormal(0.0, 0.5, (1000, 1)).astype(np.float32)
 
     @cached_property
     def _centres(self) -> list[np.ndarray]:
