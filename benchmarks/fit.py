@@ -59,10 +59,10 @@ class Siamese(nn.Module):
 
 
 def texts(count: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors of queries and of the passages that answer them."""
+    """Unit vectors of queries and of the passages that answer them, not always the nearest."""
     rng = np.random.default_rng(0)
     passages = rng.standard_normal((count, width), dtype=np.float32)
-    queries = passages + rng.standard_normal((count, width), dtype=np.float32)
+    queries = passages + 4 * rng.standard_normal((count, width), dtype=np.float32)
     return tuple(v / np.linalg.norm(v, axis=1, keepdims=True) for v in (queries, passages))
 
 

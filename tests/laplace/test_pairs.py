@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+import uec_rag.laplace.pairs
 from tests.helpers import bag_of_words, pairs
 from uec_rag.laplace.pairs import (
     MINIMUM,
@@ -190,6 +191,20 @@ def test_mining_is_the_same_for_the_same_seed(checked, embeddings):
         triples(training_pairs(checked, fitting, *embeddings, seed=s)) for s in (0, 0, 1)
     )
     assert first == again != other
+
+
+def test_mining_a_few_rows_at_a_time_finds_the_same(checked, embeddings, monkeypatch):
+    fitting, held_out = split_queries(checked, seed=0)
+
+    def mined():
+        return (
+            triples(training_pairs(checked, fitting, *embeddings, seed=0)),
+            triples(held_out_pairs(checked, held_out, *embeddings)),
+        )
+
+    at_once = mined()
+    monkeypatch.setattr(uec_rag.laplace.pairs, "_AT_ONCE", 7 * len(checked.passages))
+    assert mined() == at_once
 
 
 def test_a_query_that_everything_answers_gets_no_negative():

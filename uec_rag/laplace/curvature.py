@@ -65,8 +65,10 @@ class PairModel(nn.Module):
     def split(self, x: Tensor) -> Sides:
         """Features and embeddings of both sides."""
         m = self.delta.shape[1]
-        features, fixed = x[..., :m], x[..., m:]
-        embedding = fixed + self.gain * (features @ self.delta.T)
+        features, embedding = x[..., :m], x[..., m:]
+        # At the pre-trained weights the product is 0, unless somebody differentiates it.
+        if torch.is_grad_enabled() or bool(self.delta.any()):
+            embedding = embedding + self.gain * (features @ self.delta.T)
         return Sides(features[:, 0], features[:, 1], embedding[:, 0], embedding[:, 1])
 
     def forward(self, x: Tensor) -> Tensor:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.environment import missing_extra, shield_from_broken_torchvision
-from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.gaussian import FloatArray
 from uec_rag.laplace.likelihood import (
     Likelihood,
     bernoulli_map,
     in_batch_map,
     predictive_nll,
-    variance_scale,
 )
 from uec_rag.laplace.pairs import (
     LabelledPairs,
@@ -27,32 +25,25 @@ from uec_rag.laplace.pairs import (
     training_pairs,
 )
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
+from uec_rag.laplace.tuning import Side, candidates, tune
 
 if TYPE_CHECKING:
     from laplace import ParametricLaplace
     from torch import Tensor
     from torch.utils.data import DataLoader
 
-_PAIR_BATCH = 2048
+    from uec_rag.encoders import Encoded
+
+_PAIR_BATCH = 1024
 _SOFTMAX_BATCH = 64
-# sqrt(delta) over the mean eigenvalue of a factor (kron), delta over the mean of H (diag).
-_KRON_DAMPING = np.logspace(-2, 2, 9)
-_DIAG_DAMPING = np.logspace(-4, 4, 9)
-
-
-class _Encoded(Protocol):
-    @property
-    def embedding(self) -> FloatArray: ...
-    @property
-    def features(self) -> FloatArray: ...
 
 
 @dataclass(frozen=True)
 class _Batches:
     """What laplace-torch asks of a data loader: batches, and a data set with a length."""
 
-    queries: _Encoded
-    passages: _Encoded
+    queries: Encoded
+    passages: Encoded
     pairs: LabelledPairs
     size: int
 
@@ -63,17 +54,20 @@ class _Batches:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         import torch
 
+        m, d = self.queries.features.shape[1], self.queries.embedding.shape[1]
         for start in range(0, len(self.pairs), self.size):
             part = slice(start, start + self.size)
-            sides = [
-                np.concatenate([side.features[index], side.embedding[index]], axis=1)
-                for side, index in (
+            labels = torch.from_numpy(self.pairs.labels[part]).long()
+            texts = np.empty((len(labels), 2, m + d), dtype=np.float32)
+            for number, (side, index) in enumerate(
+                (
                     (self.queries, self.pairs.query_index[part]),
                     (self.passages, self.pairs.passage_index[part]),
                 )
-            ]
-            labels = torch.from_numpy(self.pairs.labels[part]).long()
-            yield torch.from_numpy(np.stack(sides, axis=1)), labels
+            ):
+                texts[:, number, :m] = side.features[index]
+                texts[:, number, m:] = side.embedding[index]
+            yield torch.from_numpy(texts), labels
 
 
 def require_laplace() -> None:
@@ -87,8 +81,8 @@ def require_laplace() -> None:
 
 def fit_posterior(
     pairs: Pairs,
-    queries: _Encoded,
-    passages: _Encoded,
+    queries: Encoded,
+    passages: Encoded,
     gain: FloatArray,
     *,
     structure: Structure = "kron",
@@ -134,34 +128,41 @@ def fit_posterior(
         slope, intercept = bernoulli_map(similarity, train.labels, slope)
 
     curvature = _laplace(batches, gain, slope, intercept, structure, likelihood)
-    candidates = _kron(curvature, gain) if structure == "kron" else _diag(curvature, gain)
     test = held_out_pairs(pairs, held_out, queries.embedding, passages.embedding)
-    best = _tune(candidates, queries, passages, test, slope)
-    unit, prior_precision, scale, nll = best
-
-    log_trace = np.log(
-        np.maximum(
-            scale * unit.gaussian(queries.embedding[held_out], queries.features[held_out]).trace,
-            1e-30,
-        )
-    )
     similarity, nothing = _cosine(queries, passages, test), np.zeros(len(test))
+    sides = Side.of(queries, test.query_index), Side.of(passages, test.passage_index)
+    trials = candidates(curvature, gain, structure, *sides)
+    best, scale, nll = tune(trials, similarity, test, slope)
     _, free = bernoulli_map(similarity, test.labels, slope)
     deterministic = predictive_nll(similarity, nothing, test.labels, slope, free)
     summary = PosteriorSummary(
         slope=slope,
         intercept=intercept,
-        prior_precision=prior_precision,
+        prior_precision=best.prior_precision,
         scale=scale,
-        log_trace_mean=float(log_trace.mean()),
-        log_trace_sd=max(float(log_trace.std()), 1e-4),
+        log_trace_mean=0.0,
+        log_trace_sd=1.0,
         pairs=len(batches.pairs),
         held_out=len(test),
         nll=nll,
         nll_deterministic=float(deterministic.mean()),
-        log_marginal_likelihood=float(curvature.log_marginal_likelihood(_tensor(prior_precision))),
+        log_marginal_likelihood=float(
+            curvature.log_marginal_likelihood(_tensor(best.prior_precision))
+        ),
     )
-    return Posterior(structure, unit.covariance, unit.profile, summary)
+    posterior = Posterior(structure, best.covariance, best.profile, summary)
+    return _standardised(posterior, queries.embedding[held_out], queries.features[held_out])
+
+
+def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatArray) -> Posterior:
+    """The posterior, knowing what is usual for texts that it was not fitted on."""
+    log_trace = np.log(np.maximum(posterior.gaussian(embedding, features).trace, 1e-30))
+    summary = replace(
+        posterior.summary,
+        log_trace_mean=float(log_trace.mean()),
+        log_trace_sd=max(float(log_trace.std()), 1e-4),
+    )
+    return replace(posterior, summary=summary)
 
 
 def _laplace(
@@ -196,83 +197,7 @@ def _laplace(
     return cast("ParametricLaplace", laplace)
 
 
-def _kron(laplace: ParametricLaplace, gain: FloatArray) -> Iterator[tuple[Posterior, float]]:
-    """Unit-scale posteriors over the grid of prior precisions, smallest first.
-
-    The factors are rescaled to one mean eigenvalue before sqrt(delta) is added to both (the pi
-    correction of Martens and Grosse, 2015), which leaves their product as it is.
-    """
-    (eigenvalues_g, eigenvalues_a), (basis_g, basis_a) = (
-        [part.double().numpy() for part in laplace.H.eigenvalues[0]],
-        [part.double().numpy() for part in laplace.H.eigenvectors[0]],
-    )
-    size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
-    size = max(size, 1e-12)
-    unit_g = np.maximum(eigenvalues_g, 0) * (size / max(eigenvalues_g.mean(), 1e-24))
-    unit_a = np.maximum(eigenvalues_a, 0) * (size / max(eigenvalues_a.mean(), 1e-24))
-    for damping in _KRON_DAMPING * size:
-        root = (basis_a / np.sqrt(unit_a + damping)).astype(np.float32)
-        profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
-        yield _unit("kron", root, profile[None].astype(np.float32)), float(damping**2)
-
-
-def _diag(laplace: ParametricLaplace, gain: FloatArray) -> Iterator[tuple[Posterior, float]]:
-    """Unit-scale posteriors over the grid of prior precisions, smallest first."""
-    curvature = laplace.H.reshape(len(gain), -1).double().numpy()
-    for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
-        variance = gain[:, None] ** 2 / (curvature + prior_precision)
-        covariance = np.ascontiguousarray(variance.T, dtype=np.float32)
-        yield _unit("diag", covariance, np.zeros((0, 0), np.float32)), float(prior_precision)
-
-
-def _unit(structure: Structure, covariance: FloatArray, profile: FloatArray) -> Posterior:
-    blank = PosteriorSummary(1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0, 0, 0.0, 0.0, 0.0)
-    return Posterior(structure, covariance, profile, blank)
-
-
-def _tune(
-    candidates: Iterator[tuple[Posterior, float]],
-    queries: _Encoded,
-    passages: _Encoded,
-    test: LabelledPairs,
-    slope: float,
-) -> tuple[Posterior, float, float, float]:
-    """Posterior, prior precision, scale and held-out NLL by the one-standard-error rule."""
-    similarity = _cosine(queries, passages, test)
-    trials = []
-    for posterior, prior_precision in candidates:
-        single, double = _pair_variance(posterior, queries, passages, test)
-        scale, intercept = variance_scale(similarity, single, double, test.labels, slope)
-        variance = scale * single + scale**2 * double
-        nll = predictive_nll(similarity, variance, test.labels, slope, intercept)
-        trials.append((posterior, prior_precision, scale, nll))
-    best = min(trials, key=lambda trial: float(trial[3].mean()))[3]
-    posterior, prior_precision, scale, nll = next(t for t in trials if _as_good(t[3], best))
-    return posterior, prior_precision, scale, float(nll.mean())
-
-
-def _as_good(nll: NDArray[np.floating], best: NDArray[np.floating]) -> bool:
-    """Whether pairs are worse off by no more than one standard error of the paired difference."""
-    worse = nll - best
-    return float(worse.mean()) <= float(worse.std()) / math.sqrt(len(worse))
-
-
-def _pair_variance(
-    posterior: Posterior, queries: _Encoded, passages: _Encoded, test: LabelledPairs
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """sigma_s^2 of each pair at scale s is ``s * first + s^2 * second``."""
-
-    def gather(side: _Encoded, index: NDArray[np.int64]) -> Gaussian:
-        texts, place = np.unique(index, return_inverse=True)
-        return posterior.gaussian(side.embedding[texts], side.features[texts])[place]
-
-    q, c = gather(queries, test.query_index), gather(passages, test.passage_index)
-    first = (c.variance * q.mean**2 + q.variance * c.mean**2).sum(axis=1, dtype=np.float64)
-    second = (q.variance.astype(np.float64) * c.variance).sum(axis=1)
-    return first, second
-
-
-def _cosine(queries: _Encoded, passages: _Encoded, pairs: LabelledPairs) -> NDArray[np.float32]:
+def _cosine(queries: Encoded, passages: Encoded, pairs: LabelledPairs) -> NDArray[np.float32]:
     product: NDArray[np.float32] = np.einsum(
         "nd,nd->n", queries.embedding[pairs.query_index], passages.embedding[pairs.passage_index]
     )

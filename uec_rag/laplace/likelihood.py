@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.laplace.newton import Derivatives, Vector, minimise
+
 Likelihood = Literal["pairs", "in_batch"]
 
 _PROBIT = np.pi / 8
@@ -36,30 +38,22 @@ def bernoulli_map(
         The slope is kept positive: an encoder whose cosines tell nothing, or tell the wrong way
         round, counts for next to nothing in an ensemble.
     """
-    from scipy.optimize import minimize
-
     s, y = similarity.astype(np.float64), labels.astype(np.float64)
+    moving = slice(0 if slope is None else 1, 2)
 
-    def loss(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        a, b = (slope, theta[0]) if slope is not None else theta
+    def loss(theta: Vector) -> Derivatives:
+        a, b = (theta[0], theta[1]) if slope is None else (slope, theta[0])
         logit = a * s + b
-        residual = _sigmoid(logit) - y
-        gradient = [(residual * s).mean(), residual.mean()][slope is not None :]
-        return float((np.logaddexp(0, logit) - y * logit).mean()), np.array(gradient)
+        yes = _sigmoid(logit)
+        error, weight = yes - y, yes * (1 - yes)
+        cross = (weight * s).mean()
+        gradient = np.array([(error * s).mean(), error.mean()])
+        hessian = np.array([[(weight * s * s).mean(), cross], [cross, weight.mean()]])
+        value = float((np.logaddexp(0, logit) - y * logit).mean())
+        return value, gradient[moving], hessian[moving, moving]
 
-    start, bounds = [10.0, -5.0], [(1e-2, 1e4), (-1e4, 1e4)]
-    fixed = slope is not None
-    found = minimize(
-        # The default tolerance stops early where cosines are narrow and the slope is steep.
-        loss,
-        start[fixed:],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds[fixed:],
-        tol=1e-10,
-    )
-    a, b = (slope, found.x[0]) if slope is not None else found.x
-    return float(a), float(b)
+    found = minimise(loss, [10.0, -5.0][moving], [(1e-2, 1e4), (-1e4, 1e4)][moving])
+    return float(found[0] if slope is None else slope), float(found[-1])
 
 
 def in_batch_map(similarity: Floats) -> float:
@@ -118,24 +112,41 @@ def variance_scale(
     scale, intercept : float
         The scale is bounded: the mean variance of a logit is at most 25.
     """
-    from scipy.optimize import minimize
-
     largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
     start = _scale_for(1 / slope**2, float(single.mean()), float(double.mean()))
+    probit = _PROBIT * slope**2
 
-    def loss(theta: NDArray[np.float64]) -> float:
-        scale = np.exp(theta[0])
-        variance = scale * single + scale**2 * double
-        return float(predictive_nll(similarity, variance, labels, slope, theta[1]).mean())
+    def loss(theta: Vector) -> Derivatives:
+        first, second = np.exp(theta[0]) * single, np.exp(2 * theta[0]) * double
+        # The logit is (a s + b) root; root and its derivatives by the log of the scale.
+        root = 1 / np.sqrt(1 + probit * (first + second))
+        once, twice = probit * (first + 2 * second), probit * (first + 4 * second)
+        slower = -once * root**3 / 2
+        bend = (-twice + 1.5 * once**2 * root**2) * root**3 / 2
+        plain = slope * similarity + theta[1]
+        logit = plain * root
+        yes = _sigmoid(logit)
+        error, weight = yes - labels, yes * (1 - yes)
+        by_scale = plain * slower
+        cross = (weight * by_scale * root + error * slower).mean()
+        gradient = np.array([(error * by_scale).mean(), (error * root).mean()])
+        hessian = np.array(
+            [
+                [(weight * by_scale**2 + error * plain * bend).mean(), cross],
+                [cross, (weight * root**2).mean()],
+            ]
+        )
+        return float((np.logaddexp(0, logit) - labels * logit).mean()), gradient, hessian
 
     top = float(np.log(largest))
-    found = minimize(
+    found = minimise(
         loss,
         [np.log(start), -slope * float(similarity.mean())],
-        method="L-BFGS-B",
-        bounds=[(top - 35.0, top), (None, None)],
+        [(top - 35.0, top), (-np.inf, np.inf)],
+        # Where no variance is best, each e-th of it is better still, by less and less.
+        tolerance=1e-6,
     )
-    return float(np.exp(found.x[0])), float(found.x[1])
+    return float(np.exp(found[0])), float(found[1])
 
 
 def _scale_for(variance: float, single: float, double: float) -> float:
@@ -145,5 +156,6 @@ def _scale_for(variance: float, single: float, double: float) -> float:
     return float(2 * variance / (single + np.sqrt(single**2 + 4 * double * variance)))
 
 
-def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 0.5 * (1 + np.tanh(x / 2))
+def _sigmoid(x: Floats) -> Floats:
+    sigmoid: Floats = 0.5 * (1 + np.tanh(x / 2))
+    return sigmoid

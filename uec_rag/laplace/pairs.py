@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ _FEWEST_QUERIES = 5  # a fifth of them is held out
 
 _BATCH = 32  # texts among which the hard negative is looked for: hard, yet rarely a true answer
 _HELD_OUT = 0.2
+_AT_ONCE = 1 << 22  # numbers of mining held at a time, 16 MiB
 
 
 @dataclass(frozen=True)
@@ -185,13 +186,15 @@ def training_pairs(
     """
     rng = np.random.default_rng(seed)
     batch = rng.integers(0, len(passages), (len(rows), _BATCH))
-    known = _known(pairs, rows, len(passages))
-    similarity = np.einsum("nd,nbd->nb", queries[rows], passages[batch])
-    similarity[np.take_along_axis(known, batch, axis=1)] = -np.inf
-    hardest = np.take_along_axis(batch, similarity.argmax(axis=1)[:, None], axis=1)[:, 0]
+    known = _known(pairs, rows[:, None], batch)
+    hardest = np.empty(len(rows), dtype=np.int64)
+    for part in _slices(len(rows), _BATCH * passages.shape[1]):
+        similarity = (passages[batch[part]] @ queries[rows[part], :, None])[..., 0]
+        similarity[known[part]] = -np.inf
+        hardest[part] = similarity.argmax(axis=1)
+    fresh = np.concatenate([~known[np.arange(len(rows)), hardest], ~known[:, 0]])
     mined_q = np.concatenate([rows, rows])
-    mined_p = np.concatenate([hardest, batch[:, 0]])
-    fresh = ~known[np.tile(np.arange(len(rows)), 2), mined_p]
+    mined_p = np.concatenate([batch[np.arange(len(rows)), hardest], batch[:, 0]])
     return _with_given(pairs, rows, mined_q[fresh], mined_p[fresh])
 
 
@@ -203,22 +206,39 @@ def held_out_pairs(
     Users see hits, not random pairs; a variance tuned here says how wrong a model is where it
     matters.
     """
-    known = _known(pairs, rows, len(passages))
-    similarity = queries[rows] @ passages.T
-    similarity[known] = -np.inf
-    top = np.argpartition(-similarity, min(hits, len(passages) - 1), axis=1)[:, :hits]
-    wrong = np.isfinite(np.take_along_axis(similarity, top, axis=1))
+    place = np.full(len(pairs.queries), -1)
+    place[rows] = np.arange(len(rows))
+    own = place[pairs.query_index]
+    top = np.empty((len(rows), min(hits, len(passages))), dtype=np.int64)
+    wrong = np.empty(top.shape, dtype=bool)
+    for part in _slices(len(rows), len(passages)):
+        similarity = queries[rows[part]] @ passages.T
+        given = (own >= part.start) & (own < part.stop)
+        similarity[own[given] - part.start, pairs.passage_index[given]] = -np.inf
+        line = np.arange(len(similarity))
+        # A few maxima in turn are quicker than one partition of every row.
+        for hit in range(top.shape[1]):
+            top[part, hit] = best = similarity.argmax(axis=1)
+            wrong[part, hit] = np.isfinite(similarity[line, best])
+            similarity[line, best] = -np.inf
     mined_q = np.repeat(rows, wrong.sum(axis=1))
     return _with_given(pairs, rows, mined_q, top[wrong])
 
 
-def _known(pairs: Pairs, rows: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Which passages each query already has a label for, (len(rows), count)."""
-    place = np.full(len(pairs.queries), -1)
-    place[rows] = np.arange(len(rows))
-    known = np.zeros((len(rows), count), dtype=bool)
-    own = place[pairs.query_index] >= 0
-    known[place[pairs.query_index[own]], pairs.passage_index[own]] = True
+def _slices(rows: int, numbers: int) -> Iterator[slice]:
+    """Slices of rows of so many numbers each, of which a bounded number is held at a time."""
+    step = max(1, _AT_ONCE // numbers)
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def _known(pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether pairs of a query and a passage already have a label; the shapes broadcast."""
+    count = len(pairs.passages)
+    keys = np.sort(pairs.query_index * count + pairs.passage_index)
+    wanted = query * count + passage
+    found = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)]
+    known: NDArray[np.bool_] = found == wanted
     return known
 
 

@@ -1,0 +1,192 @@
+"""Tuning a posterior on held-out pairs: which prior precision, and which scale of the variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.gaussian import FloatArray
+from uec_rag.laplace.likelihood import predictive_nll, variance_scale
+from uec_rag.laplace.pairs import LabelledPairs
+from uec_rag.laplace.posterior import Structure
+
+if TYPE_CHECKING:
+    from laplace import ParametricLaplace
+
+    from uec_rag.encoders import Encoded
+
+# sqrt(delta) over the mean eigenvalue of a factor (kron), delta over the mean of H (diag).
+_KRON_DAMPING = np.logspace(-2, 2, 9)
+_DIAG_DAMPING = np.logspace(-4, 4, 9)
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A posterior of unit scale, and what it says of the held-out pairs.
+
+    Attributes
+    ----------
+    prior_precision : float
+    covariance, profile : array
+        As in `uec_rag.laplace.posterior.Posterior`.
+    single, double : array, shape (n,)
+        The variance of a pair's similarity at scale s is ``s * single + s^2 * double``.
+    """
+
+    prior_precision: float
+    covariance: FloatArray
+    profile: FloatArray
+    single: Floats
+    double: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The distinct texts of one side of n pairs: each is looked at once, not once per pair.
+
+    Attributes
+    ----------
+    embedding, features : array, shapes (t, d) and (t, m)
+    place : int array, shape (n,)
+        Which text each pair has.
+    """
+
+    embedding: FloatArray
+    features: FloatArray
+    place: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, encoded: Encoded, index: NDArray[np.int64]) -> Self:
+        """The texts that pairs point to."""
+        texts, place = np.unique(index, return_inverse=True)
+        return cls(encoded.embedding[texts], encoded.features[texts], place)
+
+
+def candidates(
+    laplace: ParametricLaplace, gain: FloatArray, structure: Structure, query: Side, passage: Side
+) -> Iterator[Candidate]:
+    """Posteriors over a grid of prior precisions, smallest first.
+
+    Parameters
+    ----------
+    laplace : ParametricLaplace
+        Fitted.
+    gain : array, shape (d,)
+    structure : {"kron", "diag"}
+    query, passage : Side
+        Of the held-out pairs.
+    """
+    return (_kron if structure == "kron" else _diag)(laplace, gain, query, passage)
+
+
+def tune(
+    trials: Iterator[Candidate], similarity: Floats, test: LabelledPairs, slope: float
+) -> tuple[Candidate, float, float]:
+    """Choose by the one-standard-error rule; see `uec_rag.laplace.fit.fit_posterior`.
+
+    Parameters
+    ----------
+    trials : iterator of Candidate
+        Smallest prior precision first.
+    similarity : array, shape (n,)
+        Cosines of the held-out pairs.
+    test : LabelledPairs
+        The held-out pairs.
+    slope : float
+
+    Returns
+    -------
+    candidate : Candidate
+    scale, nll : float
+        Of its variance; its mean negative log-likelihood of a held-out pair.
+    """
+    seen = []
+    for trial in trials:
+        scale, intercept = variance_scale(
+            similarity, trial.single, trial.double, test.labels, slope
+        )
+        variance = scale * trial.single + scale**2 * trial.double
+        seen.append(
+            (trial, scale, predictive_nll(similarity, variance, test.labels, slope, intercept))
+        )
+    best = min((nll for *_, nll in seen), key=lambda nll: float(nll.mean()))
+    trial, scale, nll = next(found for found in seen if _as_good(found[2], best))
+    return trial, scale, float(nll.mean())
+
+
+def _as_good(nll: Floats, best: Floats) -> bool:
+    """Whether pairs are worse off by no more than one standard error of the paired difference."""
+    worse = nll - best
+    return float(worse.mean()) <= float(worse.std()) / math.sqrt(len(worse))
+
+
+def _kron(
+    laplace: ParametricLaplace, gain: FloatArray, query: Side, passage: Side
+) -> Iterator[Candidate]:
+    """Candidates of a Kronecker-factored posterior.
+
+    The factors are rescaled to one mean eigenvalue before sqrt(delta) is added to both (the pi
+    correction of Martens and Grosse, 2015), which leaves their product as it is. Features are
+    turned into the eigenbasis of A once: all prior precisions share it.
+    """
+    (eigenvalues_g, eigenvalues_a), (basis_g, basis_a) = (
+        [part.double().numpy() for part in laplace.H.eigenvalues[0]],
+        [part.double().numpy() for part in laplace.H.eigenvectors[0]],
+    )
+    size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
+    size = max(size, 1e-12)
+    unit_g = np.maximum(eigenvalues_g, 0) * (size / max(eigenvalues_g.mean(), 1e-24))
+    unit_a = np.maximum(eigenvalues_a, 0) * (size / max(eigenvalues_a.mean(), 1e-24))
+    sides = [
+        ((side.features @ basis_a.astype(np.float32)) ** 2, side.embedding**2, side.place)
+        for side in (query, passage)
+    ]
+    for damping in _KRON_DAMPING * size:
+        inverse = 1 / (unit_a + damping)
+        profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
+        # var = leverage * profile: each text's own part of a pair's variance is a number or two.
+        (leverage_q, along_q), (leverage_p, along_p) = (
+            ((turned @ inverse.astype(np.float32))[place], (square @ profile)[place])
+            for turned, square, place in sides
+        )
+        yield Candidate(
+            float(damping**2),
+            (basis_a * np.sqrt(inverse)).astype(np.float32),
+            profile[None].astype(np.float32),
+            leverage_p * along_q + leverage_q * along_p,
+            leverage_q * leverage_p * float(profile @ profile),
+        )
+
+
+def _diag(
+    laplace: ParametricLaplace, gain: FloatArray, query: Side, passage: Side
+) -> Iterator[Candidate]:
+    """Candidates of a diagonal posterior."""
+    curvature = np.ascontiguousarray(laplace.H.reshape(len(gain), -1).double().numpy().T)
+    sides = [(side.features**2, (side.embedding**2)[side.place]) for side in (query, passage)]
+    for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
+        covariance = (gain**2 / (curvature + prior_precision)).astype(np.float32)
+        variance_q, variance_p = (
+            (square @ covariance)[side.place]
+            for (square, _), side in zip(sides, (query, passage), strict=True)
+        )
+        yield Candidate(
+            float(prior_precision),
+            covariance,
+            np.zeros((0, 0), np.float32),
+            _dot(variance_p, sides[0][1]) + _dot(variance_q, sides[1][1]),
+            _dot(variance_q, variance_p),
+        )
+
+
+def _dot(x: FloatArray, y: FloatArray) -> NDArray[np.float64]:
+    """Inner products of rows, shape (n,)."""
+    product: NDArray[np.float64] = np.einsum("nd,nd->n", x, y).astype(np.float64)
+    return product
