@@ -144,9 +144,9 @@ def test_threads_may_share_an_encoder(tiny, texts):
 def test_progress_is_shown_only_when_asked_for(tiny, texts, capfd):
     encoder = SentenceTransformerEncoder(tiny())
     encoder.encode(texts, "passage")
-    assert "Batches" not in capfd.readouterr().err
+    assert "Texts" not in capfd.readouterr().err
     encoder.encode(texts, "passage", show_progress=True)
-    assert "Batches" in capfd.readouterr().err
+    assert "Texts" in capfd.readouterr().err
 
 
 def test_loading_a_folder_prints_nothing(saved, capfd):

@@ -18,6 +18,7 @@ from uec_rag.encoders.base import (
     check_texts,
     check_vectors,
 )
+from uec_rag.encoders.batches import can_batch, encode_in_batches
 from uec_rag.encoders.last_layer import LastLayerTap, attach
 from uec_rag.encoders.prompts import prompts_of
 from uec_rag.encoders.revision import revision_of
@@ -49,7 +50,7 @@ class SentenceTransformerEncoder:
     dtype
         By default float16 on an accelerator and float32 on a CPU; a model in memory keeps its own.
     batch_size
-        Texts per forward pass; batches are formed by length.
+        Texts per forward pass at most; batches are formed by length, on a CPU of fewer long ones.
     query_prompt, passage_prompt
         What to put before each text. By default the model's own configuration, else the prompt of
         a known family (e5, bge, arctic-embed), else nothing. "" switches a prompt off.
@@ -100,6 +101,7 @@ class SentenceTransformerEncoder:
         _place(model, device, dtype, loaded_here=loaded_here)
         self._tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
+        self._can_batch = can_batch(model)
         # One short text tells the width, and at once whether the model works in this precision.
         self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
 
@@ -131,19 +133,33 @@ class SentenceTransformerEncoder:
         return self._encode(checked, role, show_progress)
 
     def _encode(self, texts: list[str], role: Role, show_progress: bool) -> Encoded:
-        encode = self.model.encode_query if role == "query" else self.model.encode_document
         # A tokenizer changes its own padding while it works: one thread at a time.
         with self._lock, self._tap.recording():
-            output = encode(
-                texts,
-                prompt=self.prompts[role],
-                batch_size=self.batch_size,
-                show_progress_bar=show_progress,
-                truncate_dim=self._tap.output_width,
-            )
-        vectors, features = self._tap.split(np.asarray(output, dtype=np.float32))
+            if self._can_batch:
+                output = encode_in_batches(
+                    self.model,
+                    texts,
+                    self.prompts[role],
+                    batch_size=self.batch_size,
+                    width=self._tap.output_width or self.model.truncate_dim,
+                    show_progress=show_progress,
+                )
+            else:
+                output = self._encode_by_library(texts, role, show_progress)
+        vectors, features = self._tap.split(output)
         embedding = check_vectors(vectors, rows=len(texts), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)
+
+    def _encode_by_library(self, texts: list[str], role: Role, show_progress: bool) -> Float32Array:
+        encode = self.model.encode_query if role == "query" else self.model.encode_document
+        output = encode(
+            texts,
+            prompt=self.prompts[role],
+            batch_size=self.batch_size,
+            show_progress_bar=show_progress,
+            truncate_dim=self._tap.output_width,
+        )
+        return np.asarray(output, dtype=np.float32)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts in a thread."""
