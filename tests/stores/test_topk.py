@@ -17,16 +17,17 @@ ANY_VARIANCE = st.floats(0, 64, width=32)
 BETAS = st.sampled_from([0.0, 0.01, 1.0, 30.0, 1e6])
 
 
-class Variances:
-    """sigma_s^2 of every row, and how many rows it was asked for."""
+class Moments:
+    """mu_s and sigma_s^2 of every row, and how many rows they were asked for."""
 
-    def __init__(self, values):
-        self.values = np.asarray(values, dtype=np.float32)
+    def __init__(self, mu, sigma2):
+        self.mu = mu
+        self.sigma2 = np.asarray(sigma2, dtype=np.float32)
         self.asked = 0
 
     def __call__(self, rows):
         self.asked += len(rows)
-        return self.values[rows]
+        return self.mu[rows], self.sigma2[rows]
 
 
 def everything(mu, sigma2, k, beta):
@@ -50,10 +51,24 @@ def problems(draw):
 def test_pruned_search_equals_scoring_everything(problem):
     mu, sigma2, k, beta = problem
     expected, expected_scores, expected_sigma2 = everything(mu, sigma2, k, beta)
-    rows, scores, variances = top_k(mu, Variances(sigma2), k, beta)
-    assert rows.tolist() == expected
-    np.testing.assert_array_equal(scores, expected_scores)
-    np.testing.assert_array_equal(variances, expected_sigma2)
+    top = top_k(mu, Moments(mu, sigma2), k, beta)
+    assert top.rows.tolist() == expected
+    np.testing.assert_array_equal(top.scores, expected_scores)
+    np.testing.assert_array_equal(top.mu, mu[expected])
+    np.testing.assert_array_equal(top.sigma2, expected_sigma2)
+
+
+@settings(max_examples=400, deadline=None)
+@given(problems(), st.sampled_from([0.0, 1e-6, 0.01, 0.25, 2.0]), st.integers(0, 1000))
+def test_it_does_where_similarities_are_known_up_to_an_error(problem, error, seed):
+    mu, sigma2, k, beta = problem
+    off = np.random.default_rng(seed).uniform(-error, error, len(mu)).astype(np.float32)
+    off[::3] = np.sign(off[::3]) * np.float32(error)
+    expected, expected_scores, _ = everything(mu, sigma2, k, beta)
+    seen = mu + off
+    top = top_k(seen, Moments(mu, sigma2), k, beta, error=float(np.abs(seen - mu).max()))
+    assert top.rows.tolist() == expected
+    np.testing.assert_array_equal(top.scores, expected_scores)
 
 
 @settings(max_examples=50, deadline=None)
@@ -63,7 +78,7 @@ def test_it_does_where_the_best_similarities_are_the_most_uncertain(seed, k, bet
     rng = np.random.default_rng(seed)
     mu = rng.normal(0.2, 0.3, 5000).astype(np.float32)
     sigma2 = (1e4 * np.maximum(mu, 0) ** 8).astype(np.float32)
-    rows, scores, _ = top_k(mu, Variances(sigma2), k, beta)
+    rows, scores, *_ = top_k(mu, Moments(mu, sigma2), k, beta)
     expected, expected_scores, _ = everything(mu, sigma2, k, beta)
     assert rows.tolist() == expected
     np.testing.assert_array_equal(scores, expected_scores)
@@ -71,34 +86,34 @@ def test_it_does_where_the_best_similarities_are_the_most_uncertain(seed, k, bet
 
 def test_ties_go_to_the_earlier_row():
     mu = np.float32([0.25, 0.5, 0.5, 0.25] * 50)
-    rows, _, _ = top_k(mu, Variances(np.zeros(200)), 5, beta=1.0)
+    rows = top_k(mu, Moments(mu, np.zeros(200)), 5, beta=1.0).rows
     assert rows.tolist() == [1, 2, 5, 6, 9]
 
 
 def test_a_tie_across_the_edge_of_the_candidates_goes_to_the_earlier_row():
     """A row that was left out may score as much as the last hit: then it must be looked at."""
     mu = np.full(500, 0.5, dtype=np.float32)
-    rows, _, _ = top_k(mu, Variances(np.zeros(500)), 3, beta=1.0)
+    rows = top_k(mu, Moments(mu, np.zeros(500)), 3, beta=1.0).rows
     assert rows.tolist() == [0, 1, 2]
 
 
 def test_negative_similarities_are_raised_by_their_variance():
     mu = np.float32([-0.5, -0.1, -0.9] + [-1.0] * 100)
     sigma2 = np.float32([1e6, 0.0, 1e9] + [0.0] * 100)
-    rows, _, _ = top_k(mu, Variances(sigma2), 3, beta=1.0)
+    rows = top_k(mu, Moments(mu, sigma2), 3, beta=1.0).rows
     assert rows.tolist() == [2, 0, 1]
 
 
 def test_rows_that_do_not_take_part_are_never_found():
     mu = np.array([-np.inf, 0.1, -np.inf, -0.4, 0.3], dtype=np.float32)
-    rows, _, _ = top_k(mu, Variances(np.full(5, 0.5)), 3, beta=1.0)
+    rows = top_k(mu, Moments(mu, np.full(5, 0.5)), 3, beta=1.0).rows
     assert rows.tolist() == [4, 1, 3]
 
 
 def test_without_beta_the_ranking_is_that_of_the_similarity():
     rng = np.random.default_rng(0)
     mu = rng.standard_normal(1000).astype(np.float32)
-    rows, scores, _ = top_k(mu, Variances(rng.gamma(1, 9, 1000)), 10, beta=0.0)
+    rows, scores, *_ = top_k(mu, Moments(mu, rng.gamma(1, 9, 1000)), 10, beta=0.0)
     assert rows.tolist() == np.argsort(-mu)[:10].tolist()
     np.testing.assert_array_equal(scores, mu[rows])
 
@@ -107,7 +122,7 @@ def test_without_beta_the_ranking_is_that_of_the_similarity():
 def test_only_a_few_rows_are_looked_at_where_variances_are_alike(k):
     rng = np.random.default_rng(0)
     mu = rng.normal(0.3, 0.1, 100_000).astype(np.float32)
-    variances = Variances(0.05 + 0.001 * rng.random(100_000))
-    rows, _, _ = top_k(mu, variances, k, beta=1.0)
-    assert rows.tolist() == everything(mu, variances.values, k, 1.0)[0]
+    variances = Moments(mu, 0.05 + 0.001 * rng.random(100_000))
+    rows = top_k(mu, variances, k, beta=1.0).rows
+    assert rows.tolist() == everything(mu, variances.sigma2, k, 1.0)[0]
     assert variances.asked < 10_000

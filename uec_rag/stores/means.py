@@ -18,7 +18,7 @@ from uec_rag.gaussian import FloatArray
 Rows = slice | NDArray[np.int64]
 """The first rows, or rows by number."""
 
-_TILE = 2**18  # products at a time, so that a sum of several stays in a core's cache
+_TILE = 2**22  # products at a time, where several are summed
 _Number = TypeVar("_Number", np.float32, np.bool_)
 
 
@@ -158,7 +158,7 @@ def tiles(count: int, size: int) -> Iterator[slice]:
 
 def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
     """The buffer itself where it is long enough, else a copy at least twice as long."""
-    if needed <= len(buffer) and buffer.flags.writeable:
+    if needed <= len(buffer):
         return buffer
     grown = np.empty((max(needed, 2 * used), *buffer.shape[1:]), dtype=buffer.dtype)
     grown[:used] = buffer[:used]

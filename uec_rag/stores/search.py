@@ -12,7 +12,7 @@ from uec_rag.passes import largest
 from uec_rag.similarity import probit
 from uec_rag.stores.base import Found, Passage
 from uec_rag.stores.state import State
-from uec_rag.stores.topk import top_k
+from uec_rag.stores.topk import Top, top_k
 
 _COPY_BELOW = 0.25  # share of rows below which they are copied out rather than all multiplied
 _GRAPH_FROM = 0.1  # share of rows from which a graph of all of them finds enough of these
@@ -23,10 +23,10 @@ def similarities(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]
     """Inner products of queries with blocks of the means of the live rows, (n, count) each."""
     if not state.count:  # perhaps of no dimension yet
         return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
-    live = state.live
+    source, live = state.scan or state.means, state.live
     if live is not None and len(live) < state.rows * _COPY_BELOW:
-        return state.means.products(live, blocks)
-    products = state.means.products(slice(state.rows), blocks)
+        return source.products(live, blocks)
+    products = source.products(slice(state.rows), blocks)
     return products if live is None else [product[:, live] for product in products]
 
 
@@ -35,17 +35,22 @@ def exact_search(
 ) -> Found:
     """Top k of each query; `mu`, where it is known, has a column per live row."""
     hits = _Hits(state, query, k)
+    scan = state.scan if state.scan is not None and state.scan.compressed else None
+    errors = np.zeros(len(query)) if scan is None else scan.bound(query.mean)
     step = max(1, _BLOCK // state.count)
     for start in range(0, len(query), step):
         block = slice(start, start + step)
         known = similarities(state, [query.mean[block]])[0] if mu is None else mu[block]
         for i, row in enumerate(known, start):
 
-            def sigma2(columns: NDArray[np.int64], i: int = i) -> FloatArray:
-                return hits.variance(i, hits.rows(columns))
+            def moments(
+                columns: NDArray[np.int64], i: int = i, row: FloatArray = row
+            ) -> tuple[FloatArray, FloatArray]:
+                known = row[columns] if scan is None else None
+                return hits.moments(i, hits.rows(columns), known)
 
-            columns, scores, sigmas = top_k(row, sigma2, k, beta)
-            hits.put(i, hits.rows(columns), scores, row[columns], sigmas)
+            top = top_k(row, moments, k, beta, errors[i])
+            hits.put(i, top._replace(rows=hits.rows(top.rows)))
     return hits.found(exact=True)
 
 
@@ -85,11 +90,10 @@ def approximate_search(
     bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.graph.longest)
     proven = True
     for i, rows in enumerate(nearest(state, query.mean, candidates)):
-        mu: FloatArray = state.means.rows(rows) @ query.mean[i]
-        sigma2 = hits.variance(i, rows)
+        mu, sigma2 = hits.moments(i, rows)
         scores = probit(mu, sigma2, beta)
         best = np.lexsort((rows, -scores))[:k]
-        hits.put(i, rows[best], scores[best], mu[best], sigma2[best])
+        hits.put(i, Top(rows[best], scores[best], mu[best], sigma2[best]))
         proven &= len(rows) == state.count or bool(scores[best[-1]] >= bounds[i])
     return hits.found(exact=proven)
 
@@ -108,7 +112,7 @@ class _Hits:
 
     def __init__(self, state: State, query: Gaussian, k: int) -> None:
         self._state = state
-        self._variance = query.variance
+        self._mean, self._variance = query.mean, query.variance
         second = query.mean**2 + self._variance
         self._weights = second if state.profile is None else second @ state.profile.T
         self._passages: list[list[Passage]] = [[] for _ in range(len(query))]
@@ -117,22 +121,21 @@ class _Hits:
     def rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         return columns if self._state.live is None else self._state.live[columns]
 
-    def variance(self, i: int, rows: NDArray[np.int64]) -> FloatArray:
-        """sigma_s^2 of query i and some rows."""
-        total: FloatArray = self._state.scales[rows] @ self._weights[i]
-        total += self._state.means.rows(rows) ** 2 @ self._variance[i]
-        return total
+    def moments(
+        self, i: int, rows: NDArray[np.int64], mu: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """mu_s, where it is not known already, and sigma_s^2 of query i and some rows."""
+        means = self._state.means.rows(rows)
+        if mu is None:
+            mu = means @ self._mean[i]
+        sigma2: FloatArray = self._state.scales[rows] @ self._weights[i]
+        sigma2 += means**2 @ self._variance[i]
+        return mu, sigma2
 
-    def put(
-        self,
-        i: int,
-        rows: NDArray[np.int64],
-        scores: FloatArray,
-        mu: FloatArray,
-        sigma2: FloatArray,
-    ) -> None:
-        self._scores[i], self._mu[i], self._sigma2[i] = scores, mu, sigma2
-        self._passages[i] = [self._state.passages[row] for row in rows.tolist()]
+    def put(self, i: int, top: Top) -> None:
+        """Note down the hits of query i; `top` counts rows of the state."""
+        self._scores[i], self._mu[i], self._sigma2[i] = top.scores, top.mu, top.sigma2
+        self._passages[i] = [self._state.passages[row] for row in top.rows.tolist()]
 
     def found(self, *, exact: bool) -> Found:
         return Found(self._passages, self._scores, self._mu, self._sigma2, exact)

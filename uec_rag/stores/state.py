@@ -12,6 +12,7 @@ from uec_rag.stores.filters import MetadataIndex
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.means import Means
 from uec_rag.stores.passages import PassageLog
+from uec_rag.stores.scan import Scan
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
 
@@ -38,6 +39,7 @@ class State:
     earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
     live: NDArray[np.int64] | None = None  # None: all rows
     index: MetadataIndex = field(default_factory=MetadataIndex)
+    scan: Scan | None = None  # what to multiply with instead of the means
     graph: Graph | None = None  # over the means of all rows, for approximate search
 
     @property
@@ -112,6 +114,7 @@ def compacted(state: State) -> State:
         scales=state.scales[live],
         profile=state.profile,
         passages=passages,
+        scan=None if state.scan is None else state.scan.written(0, len(live), means),
         alive=np.ones(len(live), dtype=bool),
         row_of={passages[row].id: row for row in range(len(live))},
         graph=graph,

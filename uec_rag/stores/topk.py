@@ -1,12 +1,15 @@
 """Exact top-k by the uncertainty-aware score, looking at a few candidates only.
 
 For beta >= 0 and mu_s >= 0 the score never exceeds mu_s. So: take the m best by mu_s, score those,
-and if the k-th score is above the best mu_s left out, nothing left out can enter; else double m.
+and if the k-th score is above the best mu_s left out, nothing left out can enter; else take more.
+Where mu_s is known up to an error only, candidates are scored with the exact one, and what is left
+out must be below by the error, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,41 +18,45 @@ from uec_rag.gaussian import FloatArray
 from uec_rag.passes import largest
 from uec_rag.similarity import probit
 
-Variance = Callable[[NDArray[np.int64]], FloatArray]
-"""sigma_s^2 of one query against some rows, (m,) -> (m,)."""
+Moments = Callable[[NDArray[np.int64]], tuple[FloatArray, FloatArray]]
+"""mu_s and sigma_s^2 of one query against some rows, (m,) -> (m,), (m,)."""
 
 
-def top_k(
-    mu: FloatArray, variance: Variance, k: int, beta: float
-) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
-    """Rows of the k highest scores of one query, best first; ties go to the earlier row.
+class Top(NamedTuple):
+    """The k best rows of one query, best first; shape (k,) each."""
+
+    rows: NDArray[np.int64]
+    scores: FloatArray
+    mu: FloatArray
+    sigma2: FloatArray
+
+
+def top_k(mu: FloatArray, moments: Moments, k: int, beta: float, error: float = 0.0) -> Top:
+    """Find the k highest scores of one query; ties go to the earlier row.
 
     Parameters
     ----------
     mu : array, shape (N,)
         Similarities; -inf for rows that do not take part.
-    variance : callable
-        sigma_s^2 of given rows.
+    moments : callable
+        mu_s and sigma_s^2 of given rows.
     k : int
         At most the number of finite entries of `mu`.
     beta : float
         At least 0.
-
-    Returns
-    -------
-    rows : int array, shape (k,)
-    scores, sigma2 : array, shape (k,)
+    error : float
+        How far `mu` may be from what `moments` returns.
     """
     count = len(mu)
     m = min(count, 2 * k + 16)
     while True:
         rows, left_out = _largest(mu, m)
-        sigma2 = variance(rows)
-        scores = probit(mu[rows], sigma2, beta)
+        exact, sigma2 = moments(rows)
+        scores = probit(exact, sigma2, beta)
         order = np.lexsort((rows, -scores))[:k]
         # A negative mu_s is raised towards 0 by its variance, hence the bound of 0 for those.
-        if m == count or scores[order[-1]] > max(left_out, 0.0):
-            return rows[order], scores[order], sigma2[order]
+        if m == count or scores[order[-1]] > max(left_out + error, 0.0):
+            return Top(rows[order], scores[order], exact[order], sigma2[order])
         m = min(count, 2 * m)
 
 

@@ -1,0 +1,293 @@
+"""Every index type, number format and device finds what scoring everything in float64 finds."""
+
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uec_rag import Gaussian
+from uec_rag.stores import MemoryStore, Passage
+
+WIDTHS = (24, 8)
+PROFILE = np.random.default_rng(5).gamma(1.0, 0.02, (2, 32))
+K, BETA = 10, 1.0
+
+FORMS = [
+    ("float32", None),
+    ("float32", "cpu"),
+    *((dtype, None) for dtype in ("float16", "bfloat16", "int8")),
+]
+if torch.cuda.is_available():
+    FORMS += [(dtype, "cuda") for dtype in ("float32", "float16", "bfloat16", "int8")]
+every_form = pytest.mark.parametrize(("dtype", "device"), FORMS)
+every_index = pytest.mark.parametrize("index", [None, "hnsw"])
+
+
+def clustered(seed, count):
+    """Means around centres, as a direct sum of two encoders has them, of a small variance."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(6).standard_normal((12, 32))
+    mean = centres[rng.integers(12, size=count)] + 0.6 * rng.standard_normal((count, 32))
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    return Gaussian.factored(mean, rng.gamma(1.0, 1.0, (count, 2)), PROFILE, widths=WIDTHS)
+
+
+QUERIES = clustered(99, 20)
+
+
+@dataclass
+class Written:
+    """A store, and what must be in it, in order."""
+
+    store: MemoryStore
+    rows: dict[str, tuple[Passage, np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def add(self, numbers, seed):
+        gaussians = clustered(seed, len(numbers))
+        passages = [Passage(str(i), f"text {i}", {"third": i % 3 == 0}) for i in numbers]
+        self.store.add(passages, gaussians)
+        for passage, mean, scales in zip(passages, gaussians.mean, gaussians.scales, strict=True):
+            self.rows.pop(passage.id, None)
+            self.rows[passage.id] = passage, mean, scales
+
+    def delete(self, numbers):
+        self.store.delete([str(i) for i in numbers])
+        for i in numbers:
+            self.rows.pop(str(i), None)
+
+
+@pytest.fixture
+def written(index, dtype, device):
+    """A store of 900 passages after adds, replacements and deletes."""
+    out = Written(MemoryStore(index=index, dtype=dtype, device=device))
+    out.add(range(500), seed=0)
+    out.add(range(500, 1000), seed=1)
+    out.add(range(100, 200), seed=2)
+    out.delete(range(400, 500))
+    return out
+
+
+def brute(rows, query):
+    """mu, sigma2 and s_hat of every row by the formulas, in float64."""
+    mean = np.array([m for _, m, _ in rows], dtype=np.float64)
+    variance = np.array([s for _, _, s in rows], dtype=np.float64) @ PROFILE
+    asked, own = query.mean.astype(np.float64), query.variance.astype(np.float64)
+    mu = asked @ mean.T
+    sigma2 = (asked**2 + own) @ variance.T + own @ (mean**2).T
+    return mu, sigma2, mu / np.sqrt(1 + np.pi / 8 * BETA * sigma2)
+
+
+def assert_finds(store, expected, query=QUERIES, k=K, filter_=None, mu=None):
+    """The store finds the best of what is expected, with their very numbers."""
+    rows = [row for row in expected.values() if filter_ is None or row[0].metadata["third"]]
+    wanted = dict(zip(("mu", "sigma2", "scores"), brute(rows, query), strict=True))
+    place = {row[0].id: i for i, row in enumerate(rows)}
+    found = store.search(query, k, beta=BETA, filter=filter_, mu=mu)
+    best = -np.sort(-wanted["scores"], axis=1)[:, :k]
+    at = np.array([[place[passage.id] for passage in row] for row in found.passages])
+    assert all(len({*row}) == len(row) for row in at.tolist())
+    for name, values in wanted.items():
+        hits = np.take_along_axis(values, at, axis=1)
+        np.testing.assert_allclose(getattr(found, name), hits, rtol=1e-5, atol=1e-6)
+    if found.exact:
+        np.testing.assert_allclose(found.scores, best, rtol=1e-5, atol=1e-6)
+    else:
+        assert store.approximate
+        missed = found.scores < best[:, -1:] - 1e-6
+        assert missed.sum() <= max(1, 0.02 * missed.size)
+    return found
+
+
+@every_index
+@every_form
+def test_hits_and_numbers_are_those_of_scoring_everything(written):
+    found = assert_finds(written.store, written.rows)
+    assert found.exact or written.store.approximate
+    assert [p.id for p in written.store.passages()] == list(written.rows)
+    similarities = written.store.similarities([QUERIES.mean])[0]
+    assert assert_finds(written.store, written.rows, mu=similarities).exact
+
+
+@every_index
+@every_form
+def test_one_query_at_a_time_finds_the_same(written):
+    together = assert_finds(written.store, written.rows)
+    for i in range(len(QUERIES)):
+        alone = assert_finds(written.store, written.rows, QUERIES[[i]])
+        assert alone.passages[0] == together.passages[i]
+
+
+@every_index
+@every_form
+def test_filters_snapshots_and_compaction(written):
+    store, before = written.store, dict(written.rows)
+    assert_finds(store, written.rows, filter_={"third": True})
+    assert_finds(store, written.rows, filter_=lambda passage: passage.metadata["third"])
+    snapshot = store.snapshot()
+    written.add(range(950, 1050), seed=3)
+    assert_finds(store, written.rows)
+    written.delete(range(750))  # most of it: the rest is copied together
+    assert_finds(store, written.rows)
+    written.add(range(20), seed=4)
+    assert_finds(store, written.rows, filter_={"third": True})
+    assert_finds(snapshot, before)
+
+
+@every_index
+@every_form
+def test_a_saved_store_comes_back_and_is_written_to(written, tmp_path, device):
+    before = written.store.search(QUERIES, K, beta=BETA)
+    written.store.save(tmp_path)
+    files = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    store = MemoryStore.load(tmp_path, device=device)
+    assert store.approximate == written.store.approximate
+    found = assert_finds(store, written.rows)
+    assert found.passages == before.passages
+    np.testing.assert_allclose(
+        store.similarities([QUERIES.mean])[0],
+        written.store.similarities([QUERIES.mean])[0],
+        atol=1e-6,
+    )
+    again = Written(store, dict(written.rows))
+    again.add(range(950, 1050), seed=3)
+    again.delete(range(100))
+    assert_finds(store, again.rows)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == files
+
+
+@every_index
+@every_form
+def test_an_empty_store_finds_nothing_and_is_saved_too(index, dtype, device, tmp_path):
+    store = MemoryStore(index=index, dtype=dtype, device=device)
+    store.save(tmp_path)
+    for empty in (store, MemoryStore.load(tmp_path, device=device)):
+        assert empty.search(QUERIES, 3, beta=1.0).scores.shape == (20, 0)
+        assert empty.similarities([QUERIES.mean])[0].shape == (20, 0)
+        filled = Written(empty)
+        filled.add(range(300), seed=0)
+        assert_finds(empty, filled.rows)
+
+
+@every_form
+def test_no_queries_find_nothing(dtype, device):
+    store = Written(MemoryStore(dtype=dtype, device=device))
+    store.add(range(5), seed=0)
+    assert store.store.search(QUERIES[:0], 3, beta=1.0).scores.shape == (0, 3)
+
+
+@every_form
+def test_a_loaded_store_may_move_to_a_device(dtype, device, tmp_path):
+    here = Written(MemoryStore(dtype=dtype))
+    here.add(range(300), seed=0)
+    here.store.save(tmp_path)
+    assert_finds(MemoryStore.load(tmp_path, device=device), here.rows)
+
+
+@every_form
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.sampled_from([1, 5, 60, 400]),
+    queries=st.sampled_from([1, 3, 12]),
+    k=st.integers(1, 70),
+    lengths=st.sampled_from([(1.0, 1.0), (1e-3, 100.0), (1e-12, 1e-12), (30.0, 1e-6)]),
+    one_off=st.booleans(),
+)
+def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
+    dtype, device, seed, size, queries, k, lengths, one_off
+):
+    """One mean may be fifty times as long as the others, in one block or in both."""
+    rng = np.random.default_rng(seed)
+    store = MemoryStore(dtype=dtype, device=device)
+    scale = np.repeat(lengths, WIDTHS)
+    mean = rng.standard_normal((size, 32)) * scale
+    mean[0] *= 50 if one_off else 1
+    stored = Gaussian.factored(mean, np.full((size, 2), 0.5), PROFILE, widths=WIDTHS)
+    passages = [Passage(str(i), "") for i in range(size)]
+    store.add(passages[: size // 2], stored[: size // 2])
+    store.add(passages[size // 2 :], stored[size // 2 :])
+    query = Gaussian(rng.standard_normal((queries, 32)), np.zeros((queries, 32)))
+    exact, variance, scores = brute(
+        list(zip(passages, stored.mean, stored.scales, strict=True)), query
+    )
+    size_of = np.abs(query.mean.astype(np.float64)) @ np.abs(stored.mean.astype(np.float64)).T
+    scan = store._state.scan
+    bound = 1e-5 * size_of
+    if scan is not None and scan.compressed:
+        bound = scan.bound(query.mean)[:, None]
+    seen = store.similarities([query.mean])[0]
+    assert (np.abs(seen - exact) <= bound).all()
+    in_parts = sum(store.similarities([query.mean[:, :9], query.mean[:, 9:]]))
+    assert (np.abs(in_parts - exact) <= bound).all()
+    found = store.search(query, k, beta=BETA)
+    best = -np.sort(-scores, axis=1)[:, :k]
+    tolerance = 1e-5 * size_of.max(axis=1, keepdims=True)
+    assert (np.abs(found.scores - best) <= tolerance).all()
+    assert found.exact
+    np.testing.assert_allclose(
+        found.sigma2,
+        np.take_along_axis(variance, _numbers(found), axis=1),
+        rtol=1e-4,
+    )
+
+
+def _numbers(found):
+    return np.array([[int(passage.id) for passage in row] for row in found.passages])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch has no CUDA device here")
+def test_products_on_cuda_are_those_of_numpy():
+    here, there = Written(MemoryStore()), Written(MemoryStore(device="cuda"))
+    for written in (here, there):
+        written.add(range(500), seed=0)
+    np.testing.assert_allclose(
+        there.store.similarities([QUERIES.mean])[0],
+        here.store.similarities([QUERIES.mean])[0],
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(("dtype", "share"), [("float16", 0.5), ("bfloat16", 0.5), ("int8", 0.4)])
+def test_a_compressed_copy_is_a_fraction_of_the_means(dtype, share, tmp_path):
+    written = Written(MemoryStore(dtype=dtype))
+    written.add(range(500), seed=0)
+    written.store.save(tmp_path)
+    sizes = {
+        name: sum(file.stat().st_size for file in tmp_path.glob(f"{name}*.npy"))
+        for name in ("mean", "scan")
+    }
+    assert sizes["scan"] <= share * sizes["mean"] + 1000
+
+
+def test_formats_and_devices_that_are_not_there_are_refused():
+    with pytest.raises(ValueError, match=r"dtype: expected one of \['float32', 'float16', .*'f8'"):
+        MemoryStore(dtype="f8")
+    for device in ("nonsense", "meta", "cuda:99"):
+        with pytest.raises(ValueError, match=rf"device: expected one that torch .* got '{device}'"):
+            MemoryStore(device=device)
+
+
+def test_means_that_float16_cannot_hold_are_refused_and_leave_the_store_as_it_was():
+    written = Written(MemoryStore(dtype="float16"))
+    written.add(range(30), seed=0)
+    long = Gaussian.factored(np.full((1, 32), 3e4), np.ones((1, 2)), PROFILE)
+    with pytest.raises(ValueError, match="no longer than 65504, the largest number of dtype="):
+        written.store.add([Passage("long", "")], long)
+    assert_finds(written.store, written.rows)
+    written.add(range(20, 40), seed=1)
+    assert_finds(written.store, written.rows)
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(["float32", "int8"], repeat=2)))
+def test_a_copy_kept_beside_another_store_is_its_own(first, second):
+    """Two stores of the same Gaussians do not write into each other's."""
+    stores = [Written(MemoryStore(dtype=dtype, device="cpu")) for dtype in (first, second)]
+    for i, store in enumerate(stores):
+        store.add(range(50), seed=0)
+        store.add(range(25, 75), seed=i)
+    for store in stores:
+        assert_finds(store.store, store.rows)
