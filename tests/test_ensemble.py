@@ -192,6 +192,13 @@ def test_a_fitted_ensemble_is_the_same_for_the_same_seed(encoders, fitted, fit_p
     assert UEC(encoders, seed=1).fit(fit_pairs).fingerprint != fitted.fingerprint
 
 
+def test_the_order_of_the_pairs_does_not_matter(encoders, fitted, fit_pairs):
+    turned = UEC(encoders).fit(fit_pairs[::-1])
+    assert turned.fingerprint == fitted.fingerprint
+    assert turned.rule == fitted.rule
+    assert turned.confidence_model == fitted.confidence_model
+
+
 def test_an_encoder_that_knows_nothing_hardly_counts(encoders, fit_pairs, fitted):
     uec = UEC([encoders[0], noise], coefficients="uniform").fit(fit_pairs)
     assert uec.weights[1] < 0.02 * uec.weights[0]

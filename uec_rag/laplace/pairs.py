@@ -22,7 +22,7 @@ _AT_ONCE = 1 << 22  # numbers of mining held at a time, 16 MiB
 
 @dataclass(frozen=True)
 class Pairs:
-    """Checked (query, passage, label) triples over distinct texts.
+    """Checked (query, passage, label) triples over distinct texts, in an order of their own.
 
     Attributes
     ----------
@@ -101,6 +101,8 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
             f"{name}: expected at least {_FEWEST_QUERIES} distinct queries with an answer, got "
             f"{len(answered)}; a fifth of the queries is held out to tune the variance."
         )
+    # Sorted: what is drawn at random below must not hang on the order in which pairs were given.
+    labels = dict(sorted(labels.items()))
     queries = {query: None for query, _ in labels}
     passages = {passage: None for _, passage in labels}
     if positives == len(queries) * len(passages):
