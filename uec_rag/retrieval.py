@@ -331,6 +331,7 @@ class Retriever(Index):
         *,
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
+        store_device: str | None = None,
     ) -> Retriever:
         """Load a saved index.
 
@@ -343,12 +344,15 @@ class Retriever(Index):
             As in `UEC.load`, for encoders that no name brings back.
         device : str, optional
             As in `UEC.load`.
+        store_device : str, optional
+            Where the passages' means are searched: "cuda", say. As in `MemoryStore`.
 
         Raises
         ------
         FileNotFoundError, ValueError
-            If the folder is not a whole saved index, or `uec` is not the ensemble it was made with.
+            If the folder is not a whole saved index, `uec` is not the ensemble it was made with, or
+            torch cannot use a device here.
         """
         from uec_rag.saving import load_index
 
-        return load_index(path, uec, encoders or {}, device)
+        return load_index(path, uec, encoders or {}, device, store_device)

@@ -190,6 +190,7 @@ def load_index(
     uec: UEC | None,
     encoders: Mapping[str, EncoderLike],
     device: str | None,
+    store_device: str | None,
 ) -> Retriever:
     """Read an index from the folder `path`; see `Retriever.load`."""
     from uec_rag.retrieval import Retriever
@@ -204,7 +205,7 @@ def load_index(
             f"{state['fingerprint'][:12]!r}: other models, revisions or posterior. Load the index "
             "with its own ensemble (uec=None), or build it again with this one."
         )
-    retriever = Retriever(uec, MemoryStore.load(folder / "store"))
+    retriever = Retriever(uec, MemoryStore.load(folder / "store", device=store_device))
     if state["calibration"] is not None:
         calibration = CorpusCalibration.restore(state["calibration"])
         retriever.set_calibration(calibration, current=calibration.corpus == state["corpus"])

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag import Gaussian
+from tests.helpers import bag_of_words, pairs, passages
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.stores import MemoryStore, Passage
 
 WIDTHS = (24, 8)
@@ -48,9 +49,9 @@ class Written:
 
     def add(self, numbers, seed):
         gaussians = clustered(seed, len(numbers))
-        passages = [Passage(str(i), f"text {i}", {"third": i % 3 == 0}) for i in numbers]
-        self.store.add(passages, gaussians)
-        for passage, mean, scales in zip(passages, gaussians.mean, gaussians.scales, strict=True):
+        new = [Passage(str(i), f"text {i}", {"third": i % 3 == 0}) for i in numbers]
+        self.store.add(new, gaussians)
+        for passage, mean, scales in zip(new, gaussians.mean, gaussians.scales, strict=True):
             self.rows.pop(passage.id, None)
             self.rows[passage.id] = passage, mean, scales
 
@@ -207,12 +208,12 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
     mean = rng.standard_normal((size, 32)) * scale
     mean[0] *= 50 if one_off else 1
     stored = Gaussian.factored(mean, np.full((size, 2), 0.5), PROFILE, widths=WIDTHS)
-    passages = [Passage(str(i), "") for i in range(size)]
-    store.add(passages[: size // 2], stored[: size // 2])
-    store.add(passages[size // 2 :], stored[size // 2 :])
+    numbered = [Passage(str(i), "") for i in range(size)]
+    store.add(numbered[: size // 2], stored[: size // 2])
+    store.add(numbered[size // 2 :], stored[size // 2 :])
     query = Gaussian(rng.standard_normal((queries, 32)), np.zeros((queries, 32)))
     exact, variance, scores = brute(
-        list(zip(passages, stored.mean, stored.scales, strict=True)), query
+        list(zip(numbered, stored.mean, stored.scales, strict=True)), query
     )
     size_of = np.abs(query.mean.astype(np.float64)) @ np.abs(stored.mean.astype(np.float64)).T
     scan = store._state.scan
@@ -237,6 +238,26 @@ def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
 
 def _numbers(found):
     return np.array([[int(passage.id) for passage in row] for row in found.passages])
+
+
+@every_form
+def test_a_retriever_answers_as_over_float32(dtype, device, tmp_path):
+    """Evidence and confidence rest on sums over the corpus, which rounding hardly moves."""
+    uec = UEC([bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]).fit(pairs(200))
+    texts, questions = passages(800, seed=1), [query for query, _ in pairs(40, seed=1)]
+    plain, other = Retriever(uec), Retriever(uec, MemoryStore(dtype=dtype, device=device))
+    for retriever in (plain, other):
+        retriever.add(texts, ids=[str(i) for i in range(len(texts))])
+    other.save(tmp_path / "index")
+    loaded = Retriever.load(tmp_path / "index", uec, store_device=device)
+    assert loaded.store.vectors([]).widths == (24, 32)
+    wanted = plain.search(questions, k=10)
+    for retriever in (other, loaded):
+        found = retriever.search(questions, k=10)
+        assert found.exact
+        np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.005)
+        np.testing.assert_allclose(found.confidence, wanted.confidence, atol=0.01)
+        np.testing.assert_allclose(found.scores, wanted.scores, atol=0.002)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch has no CUDA device here")

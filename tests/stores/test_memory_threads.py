@@ -4,6 +4,7 @@ import sys
 import threading
 
 import numpy as np
+import pytest
 
 from uec_rag import Gaussian
 from uec_rag.stores import MemoryStore, Passage
@@ -13,12 +14,13 @@ def passage(id_, text="text", **metadata):
     return Passage(id_, text, metadata)
 
 
-def test_readers_never_see_half_a_write():
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_readers_never_see_half_a_write(dtype):
     """Every passage's text says what its vector must be; a reader in between would see a mismatch.
 
     Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
     """
-    store, stop, failures = MemoryStore(), threading.Event(), []
+    store, stop, failures = MemoryStore(dtype=dtype), threading.Event(), []
     everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
 
     def write(version, chosen):
