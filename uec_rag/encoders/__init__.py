@@ -21,6 +21,7 @@ from uec_rag.encoders.black_box import (
     is_llama_index,
 )
 from uec_rag.encoders.cache import CachedEncoder
+from uec_rag.encoders.exported import BACKENDS, Backend, ExportedEncoder
 from uec_rag.encoders.pypi import EMBEDDED, load_pypi
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
 
@@ -35,11 +36,13 @@ EncoderLike: TypeAlias = (
 
 __all__ = [
     "EMBEDDED",
+    "Backend",
     "BlackBoxEncoder",
     "CachedEncoder",
     "Encoded",
     "Encoder",
     "EncoderLike",
+    "ExportedEncoder",
     "LastLayer",
     "Precision",
     "Role",
@@ -51,8 +54,9 @@ __all__ = [
 ]
 
 _ACCEPTED = (
-    "a hub name, a folder, 'pypi:NAME', a SentenceTransformer, a LangChain Embeddings, "
-    "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
+    "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), "
+    "a SentenceTransformer, a LangChain Embeddings, a LlamaIndex BaseEmbedding, "
+    "a callable(list[str]) -> (n, d) array, or an Encoder"
 )
 
 
@@ -70,6 +74,7 @@ def load_encoders(
     device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
+    backend: Backend = "torch",
 ) -> list[Encoder]:
     """Make the encoders of an ensemble; parameters as in `load_encoder`.
 
@@ -85,10 +90,8 @@ def load_encoders(
         )
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
-    return [
-        load_encoder(spec, last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
-        for spec in specs
-    ]
+    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
+    return [load_encoder(spec, backend=backend, **settings) for spec in specs]
 
 
 def load_encoder(
@@ -98,6 +101,7 @@ def load_encoder(
     device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
+    backend: Backend = "torch",
 ) -> Encoder:
     """Make an encoder of whatever stands for one.
 
@@ -110,13 +114,19 @@ def load_encoder(
     last_layer, device, dtype, batch_size
         As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
         and batch_size do not reach it, and its last layer is always "projection".
+    backend
+        What runs a model loaded by name, see `ExportedEncoder`. Also written before the name, for
+        one model of several, as in "onnx-int8:intfloat/e5-small-v2"; a saved ensemble remembers it.
 
     Raises
     ------
     TypeError
         If spec is none of these.
     ValueError
-        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn".
+        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn"; if the
+        backend cannot run the model, or not on that device or in that precision.
+    ImportError
+        If what the model or its backend needs is not installed.
     OSError
         If a model cannot be found or fetched.
     """
@@ -124,12 +134,12 @@ def load_encoder(
         raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
     if is_encoder(spec):
         return spec
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
     settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
-    if isinstance(spec, str) and spec.startswith("pypi:"):
-        return load_pypi(spec.removeprefix("pypi:"), **settings)
-    if isinstance(spec, str):
-        return SentenceTransformerEncoder(spec.removeprefix("hf:"), **settings)
-    if isinstance(spec, Path) or _is_sentence_transformer(spec):
+    if isinstance(spec, (str, Path)):
+        return _load_by_name(spec, settings, backend)
+    if _is_sentence_transformer(spec):
         return SentenceTransformerEncoder(spec, **settings)
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
@@ -142,6 +152,42 @@ def load_encoder(
             "allow; use last_layer='projection'"
         )
     return encoder
+
+
+def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
+    name = str(spec)
+    for known in BACKENDS:
+        if name.startswith(f"{known}:"):
+            backend, spec = known, name.removeprefix(f"{known}:")
+            return _load_by_name(spec, settings, backend)
+    if backend != "torch":
+        return _load_exported(spec, settings, backend)
+    if name.startswith("pypi:"):
+        return load_pypi(name.removeprefix("pypi:"), **settings)
+    if isinstance(spec, str):
+        spec = spec.removeprefix("hf:")
+    return SentenceTransformerEncoder(spec, **settings)
+
+
+def _load_exported(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
+    if settings["device"] not in (None, "cpu"):
+        raise ValueError(
+            f"backend={backend!r} runs on the CPU, got device={settings['device']!r}; leave it "
+            "out, or use backend='torch'"
+        )
+    if settings["dtype"] not in (None, "float32"):
+        raise ValueError(
+            f"backend={backend!r} has a precision of its own, got dtype={settings['dtype']!r}; "
+            "leave it out, or use backend='torch'"
+        )
+    encoder = _load_by_name(spec, {**settings, "device": "cpu", "dtype": "float32"}, "torch")
+    if not isinstance(encoder, SentenceTransformerEncoder):
+        raise ValueError(
+            f"backend={backend!r}: encoder {str(spec)!r} is no model of sentence-transformers; "
+            "leave it on torch, and write the backend on the others, as in "
+            f"'{backend}:NAME'"
+        )
+    return ExportedEncoder(encoder, backend)
 
 
 def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":

@@ -37,7 +37,7 @@ def can_batch(model: "SentenceTransformer") -> bool:
     if model.device.type == "hpu":  # sentence-transformers pads for it in a way of its own
         return False
     mask = model.preprocess(["one", "one and two"]).get("attention_mask")
-    shape = getattr(mask, "shape", ())
+    shape: tuple[int, ...] = getattr(mask, "shape", ())
     return len(shape) == 2 and shape[0] == 2
 
 
@@ -76,28 +76,58 @@ def encode_in_batches(
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     model.eval()
-    order = np.argsort([-len(text) for text in texts], kind="stable")
-    windows = [order[start : start + _WINDOW] for start in range(0, len(order), _WINDOW)]
     tokens = _CPU_TOKENS if model.device.type == "cpu" else None
-    left = getattr(model.tokenizer, "padding_side", "right") == "left"
+    left = pads_left(model)
+
+    def embed(features: Features) -> Float32Array:
+        lengths = features["attention_mask"].sum(dim=1).numpy()
+        by_length = np.argsort(-lengths, kind="stable")
+        outputs = []
+        for some in cut(lengths[by_length], batch_size, tokens):
+            batch = rows_of(features, by_length[some], left=left)
+            batch = {k: v.to(model.device) if _is_tensor(v) else v for k, v in batch.items()}
+            outputs.append(model(batch)["sentence_embedding"][..., :width].float())
+            bar.update(len(outputs[-1]))
+        # Off the device once per window: a GPU need not wait for Python after every batch.
+        together = torch.cat(outputs).cpu().numpy()
+        unsorted: Float32Array = together[np.argsort(by_length)]
+        return unsorted
+
+    with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
+        return by_windows(model, texts, prompt, embed)
+
+
+def by_windows(
+    model: "SentenceTransformer",
+    texts: Sequence[str],
+    prompt: str,
+    embed: Callable[[Features], Float32Array],
+) -> Float32Array:
+    """Tokenise texts in windows of similar length, each while the one before is embedded.
+
+    Parameters
+    ----------
+    model
+        Only its tokenizer is used.
+    texts
+        At least one.
+    prompt
+        Put before each text.
+    embed
+        Tokens of n texts, padded to a common length -> (n, width) float32; called in this thread.
+
+    Returns
+    -------
+    (n, width) float32
+        In the order of `texts`.
+    """
 
     def tokenise(rows: npt.NDArray[np.intp]) -> Features:
         return dict(model.preprocess([texts[row] for row in rows], prompt=prompt))
 
-    parts = []
-    with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
-        for features in one_ahead(tokenise, windows):
-            lengths = features["attention_mask"].sum(dim=1).numpy()
-            by_length = np.argsort(-lengths, kind="stable")
-            outputs = []
-            for some in cut(lengths[by_length], batch_size, tokens):
-                batch = rows_of(features, by_length[some], left=left)
-                batch = {k: v.to(model.device) if _is_tensor(v) else v for k, v in batch.items()}
-                outputs.append(model(batch)["sentence_embedding"][..., :width].float())
-                bar.update(len(outputs[-1]))
-            # Off the device once per window: a GPU need not wait for Python after every batch.
-            together = torch.cat(outputs).cpu().numpy()
-            parts.append(together[np.argsort(by_length)])
+    order = np.argsort([-len(text) for text in texts], kind="stable")
+    windows = [order[start : start + _WINDOW] for start in range(0, len(order), _WINDOW)]
+    parts = [embed(features) for features in one_ahead(tokenise, windows)]
     vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
     return vectors
 
@@ -169,6 +199,11 @@ def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Fe
         else value
         for key, value in features.items()
     }
+
+
+def pads_left(model: "SentenceTransformer") -> bool:
+    """Whether a model's tokenizer puts padding before the text."""
+    return getattr(model.tokenizer, "padding_side", "right") == "left"
 
 
 def _is_tensor(value: object) -> bool:

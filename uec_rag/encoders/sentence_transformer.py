@@ -99,7 +99,7 @@ class SentenceTransformerEncoder:
         # index made on a GPU would be refused on a CPU.
         self.revision = revision_of(model, self.prompts, last_layer)
         _place(model, device, dtype, loaded_here=loaded_here)
-        self._tap: LastLayerTap = attach(model, last_layer)
+        self.tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
         # One short text tells the width, and at once whether the model works in this precision.
@@ -108,12 +108,12 @@ class SentenceTransformerEncoder:
     @property
     def feature_dimension(self) -> int:
         """m, length of the last layer's input."""
-        return self._tap.feature_dimension or self.dimension
+        return self.tap.feature_dimension or self.dimension
 
     @property
     def gain(self) -> Float32Array:
         """(d,): ones, or the last LayerNorm's weight for `last_layer="ffn"`."""
-        return np.ones(self.dimension, np.float32) if self._tap.gain is None else self._tap.gain
+        return np.ones(self.dimension, np.float32) if self.tap.gain is None else self.tap.gain
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages; the model cuts off what is too long for it.
@@ -134,19 +134,19 @@ class SentenceTransformerEncoder:
 
     def _encode(self, texts: list[str], role: Role, show_progress: bool) -> Encoded:
         # A tokenizer changes its own padding while it works: one thread at a time.
-        with self._lock, self._tap.recording():
+        with self._lock, self.tap.recording():
             if self._can_batch:
                 output = encode_in_batches(
                     self.model,
                     texts,
                     self.prompts[role],
                     batch_size=self.batch_size,
-                    width=self._tap.output_width or self.model.truncate_dim,
+                    width=self.tap.output_width or self.model.truncate_dim,
                     show_progress=show_progress,
                 )
             else:
                 output = self._encode_by_library(texts, role, show_progress)
-        vectors, features = self._tap.split(output)
+        vectors, features = self.tap.split(output)
         embedding = check_vectors(vectors, rows=len(texts), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)
 
@@ -157,7 +157,7 @@ class SentenceTransformerEncoder:
             prompt=self.prompts[role],
             batch_size=self.batch_size,
             show_progress_bar=show_progress,
-            truncate_dim=self._tap.output_width,
+            truncate_dim=self.tap.output_width,
         )
         return np.asarray(output, dtype=np.float32)
 

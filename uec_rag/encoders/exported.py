@@ -1,0 +1,278 @@
+"""A SentenceTransformer as an ONNX graph, in float32 or int8, run by onnxruntime on the CPU."""
+
+import asyncio
+import hashlib
+import logging
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from uec_rag.encoders.base import (
+    Encoded,
+    Float32Array,
+    Role,
+    check_role,
+    check_texts,
+    check_vectors,
+)
+from uec_rag.encoders.batches import Features, by_windows, can_batch, pads_left
+from uec_rag.encoders.onnx import open_session, threads
+from uec_rag.encoders.pypi import cache_folder, move_into_place
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+
+Backend: TypeAlias = Literal["torch", "onnx", "onnx-int8"]
+"""What runs a transformer: torch, or onnxruntime with its weights in float32 or int8."""
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+
+_RECIPE = "dynamic-int8 per-channel 1"  # enters the revision: raise the number if vectors change
+_GRAPH = "model.onnx"
+_OUTPUT = "uec_output"
+_LONGEST = 8192  # tokens, for a model that names no limit
+
+
+class ExportedEncoder:
+    """A transformer of sentence-transformers, run by onnxruntime.
+
+    Its network, pooling and whatever follows become one ONNX graph, exported when first asked for
+    and kept in the cache folder. Texts run one at a time, on as many threads as there are cores:
+    nothing is padded, and a text's vector does not depend on its neighbours, which it would in
+    batches of a graph that is quantised dynamically.
+
+    In float32 the vectors are those of torch, and so is the revision: an index made with one may
+    be searched with the other. int8 changes vectors and has a revision of its own.
+
+    Parameters
+    ----------
+    encoder
+        Around a model loaded for this only, on the CPU in float32: its weights are given up.
+    backend
+        "onnx" or "onnx-int8".
+
+    Raises
+    ------
+    ImportError
+        If the graph is not in the cache, and what exports it is not installed.
+    ValueError
+        If the model is no transformer that can be exported.
+    """
+
+    def __init__(self, encoder: SentenceTransformerEncoder, backend: Backend) -> None:
+        names = _input_names(encoder, backend)
+        self.name = encoder.name
+        self.spec = None if encoder.spec is None else f"{backend}:{encoder.spec}"
+        self.prompts = encoder.prompts
+        self.last_layer = encoder.last_layer
+        self.dimension = encoder.dimension
+        self.feature_dimension = encoder.feature_dimension
+        self.gain = encoder.gain
+        self.revision = encoder.revision
+        if backend == "onnx-int8":
+            self.revision = _int8_revision(encoder)
+        self._session = open_session(_graph(encoder, backend, names), encoder.name)
+        self._inputs = [value.name for value in self._session.get_inputs()]
+        self._split = encoder.tap.split
+        self._model = encoder.model.to("meta")  # for its tokenizer
+        self._left = pads_left(encoder.model)
+        self._lock = threading.Lock()
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages; the model cuts off what is too long for it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If texts or role are not what they must be, or the model returns NaN, infinity or zeros.
+        """
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        check_role(role)
+        checked = check_texts(texts)
+        if not checked:
+            empty = np.zeros((0, self.dimension), dtype=np.float32)
+            return Encoded(empty, np.zeros((0, self.feature_dimension), dtype=np.float32))
+
+        def embed(features: Features) -> Float32Array:
+            rows = pool.map(self._run, one_by_one(features, self._inputs, left=self._left))
+            return np.stack(list(tqdm_over(rows)))
+
+        def tqdm_over(rows: Iterator[Float32Array]) -> Iterator[Float32Array]:
+            for row in rows:
+                bar.update()
+                yield row
+
+        # A tokenizer changes its own padding while it works: one thread at a time.
+        with (
+            self._lock,
+            ThreadPoolExecutor(min(threads(), len(checked))) as pool,
+            tqdm(None, "Texts", len(checked), disable=not show_progress) as bar,
+        ):
+            output = by_windows(self._model, checked, self.prompts[role], embed)
+        vectors, features = self._split(output)
+        embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
+        return Encoded(embedding, embedding if features is None else features)
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts in a thread."""
+        return await asyncio.to_thread(self.encode, texts, role)
+
+    def _run(self, inputs: dict[str, IntArray]) -> Float32Array:
+        output: Float32Array = self._session.run([_OUTPUT], inputs)[0][0]
+        return output
+
+
+def one_by_one(
+    features: Features, names: Sequence[str], *, left: bool
+) -> list[dict[str, IntArray]]:
+    """Split padded tokens of n texts into n inputs of one text each, without padding.
+
+    Parameters
+    ----------
+    features
+        As a model's tokenizer returns them, with the "attention_mask".
+    names
+        Which of them to keep.
+    left
+        Whether padding is before the text.
+    """
+    mask = features["attention_mask"].numpy()
+    arrays = {name: features[name].numpy() for name in names}
+    width = mask.shape[1]
+    spans = [slice(width - n, None) if left else slice(n) for n in mask.sum(axis=1)]
+    return [
+        {name: array[row : row + 1, span] for name, array in arrays.items()}
+        for row, span in enumerate(spans)
+    ]
+
+
+def _input_names(encoder: SentenceTransformerEncoder, backend: Backend) -> list[str]:
+    """Names of the tensors that the graph takes, (n, tokens) each; says what cannot be exported."""
+    model = encoder.model
+    if not can_batch(model):
+        raise ValueError(
+            f"backend={backend!r}: encoder {encoder.name!r} is no transformer whose graph could be "
+            "exported; leave it on torch, and write the backend on the others, as in "
+            f"'{backend}:NAME'"
+        )
+    if any(getattr(module, "include_prompt", True) is False for module in model):
+        raise ValueError(
+            f"backend={backend!r}: encoder {encoder.name!r} leaves its prompt out of the pooling, "
+            "which a graph for queries and passages alike cannot; use backend='torch'"
+        )
+    sample = model.preprocess(["one and two"])
+    return [name for name, value in sample.items() if getattr(value, "ndim", 0) == 2]
+
+
+def _graph(encoder: SentenceTransformerEncoder, backend: Backend, names: list[str]) -> Path:
+    """Path of the graph in the cache folder; made if it is not there."""
+    graphs = cache_folder() / "graphs"
+    plain = graphs / encoder.revision[:32]
+    if backend == "onnx":
+        with _made(plain) as folder:
+            if folder is not None:
+                _export(encoder, names, folder / _GRAPH)
+        return plain / _GRAPH
+    quantised = graphs / _int8_revision(encoder)[:32]
+    with _made(quantised) as folder:
+        if folder is not None:
+            _quantise(_graph(encoder, "onnx", names), folder / _GRAPH)
+    return quantised / _GRAPH
+
+
+def _int8_revision(encoder: SentenceTransformerEncoder) -> str:
+    return hashlib.sha256(f"{encoder.revision} {_RECIPE}".encode()).hexdigest()
+
+
+@contextmanager
+def _made(target: Path) -> Iterator[Path | None]:
+    """Folder to fill, moved to `target` when that is done; None where it is there already."""
+    if target.is_dir():
+        yield None
+        return
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"exporting a model to ONNX needs {' and '.join(missing)}; install them with: "
+            'pip install "uec-rag[onnx]"'
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incoming-") as incoming:
+        folder = Path(incoming) / "graph"
+        folder.mkdir()
+        yield folder
+        move_into_place(folder, target)
+
+
+def _export(encoder: SentenceTransformerEncoder, names: list[str], path: Path) -> None:
+    import torch
+
+    model, width = encoder.model.eval(), encoder.tap.output_width or encoder.model.truncate_dim
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            output = self.model(dict(zip(names, tensors, strict=True)))
+            vectors: torch.Tensor = output["sentence_embedding"][..., :width]
+            return vectors
+
+    sample = model.preprocess(["one text, and its length may be any other"])
+    tokens = torch.export.Dim("tokens", min=2, max=model.max_seq_length or _LONGEST)
+    # One text at a time: the graph is of a single row.
+    with encoder.tap.recording(), _quiet_export():
+        torch.onnx.export(
+            Network().eval(),
+            tuple(sample[name] for name in names),
+            str(path),
+            input_names=names,
+            output_names=[_OUTPUT],
+            dynamic_shapes=(tuple({1: tokens} for _ in names),),
+            dynamo=True,
+            external_data=True,  # a graph with its weights inside must be below 2 GB
+            verbose=False,
+        )
+
+
+def _quantise(graph: Path, path: Path) -> None:
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
+
+    model = onnx.load(graph)
+    # Shapes noted at the export, of matrices that the quantiser transposes.
+    del model.graph.value_info[:]
+    with _quiet_export():
+        # Embeddings stay in float32: looking them up costs no time, and rounding them is what
+        # would cost most quality.
+        quantize_dynamic(
+            model,
+            path,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+        )
+
+
+@contextmanager
+def _quiet_export() -> Iterator[None]:
+    """Keep the exporters' remarks to their developers off the user's screen."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
