@@ -1,5 +1,8 @@
 """`uec-rag index` and `uec-rag ask`: from a folder of files to an answer."""
 
+import subprocess
+import sys
+
 import pytest
 
 
@@ -118,3 +121,32 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, m
 
 def test_a_question_without_an_index_is_a_usage_error(run):
     assert "Missing argument" in run("ask", code=2).stderr
+
+
+@pytest.mark.slow
+def test_asking_the_embedded_models_waits_for_no_library_that_it_does_not_use(
+    run, documents, tmp_path, monkeypatch
+):
+    """Torch and what brings it take longer to import than the answer does to find."""
+    monkeypatch.delenv("UEC_CACHE")  # the models' download, and texts encoded before
+    run("index", documents, "--out", tmp_path / "idx")
+    code = (
+        "import sys; from uec_rag.cli import app\n"
+        "app(sys.argv[1:], standalone_mode=False)\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", code, "ask", str(tmp_path / "idx"), "honey in the hive"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "bees.md" in asked.stdout
+    imported = set(asked.stderr.splitlines()[-1].split())
+    assert {"uec_rag", "onnxruntime"} <= imported
+    assert imported.isdisjoint(
+        {
+            *("torch", "torchvision", "transformers", "sentence_transformers", "laplace"),
+            *("sklearn", "matplotlib", "pandas", "langchain_core", "llama_index"),
+        }
+    )
