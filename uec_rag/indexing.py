@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from uec_rag.gaussian import Gaussian
-from uec_rag.inputs import listed, make_passages
+from uec_rag.inputs import listed, make_passages, stream_passages
 from uec_rag.stores.base import Passage, Store
 
 if TYPE_CHECKING:
     from uec_rag.ensemble import UEC
+
+_CHUNK = 4096  # texts of an iterator that are in memory at a time
 
 
 class Index:
@@ -40,9 +43,9 @@ class Index:
 
     def add(
         self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
         *,
         show_progress: bool = False,
     ) -> list[str]:
@@ -50,10 +53,12 @@ class Index:
 
         Parameters
         ----------
-        texts : sequence of str
-        ids : sequence of str, optional
+        texts : iterable of str
+            A list is added whole or not at all. An iterator may be of any length: a few thousand
+            texts are read, embedded and stored at a time.
+        ids : iterable of str, optional
             Distinct; made up where not given.
-        metadatas : sequence of mapping, optional
+        metadatas : iterable of mapping, optional
             One per text.
         show_progress : bool
 
@@ -65,24 +70,33 @@ class Index:
         Raises
         ------
         TypeError, ValueError
-            If a text is empty or not a string, an id comes twice, or the lengths differ.
+            If a text is empty or not a string, an id comes twice, or the lengths differ. Where an
+            iterator's texts were stored before an error, a note on it says how many.
         """
-        passages = make_passages(texts, ids, metadatas)
-        parts = self.uec.encode(
-            [passage.text for passage in passages], "passage", show_progress=show_progress
-        )
-        return self.add_encoded(passages, parts)
+        added: list[str] = []
+        with _saying_how_far(texts, added):
+            for passages in _chunks(texts, ids, metadatas):
+                parts = self.uec.encode(
+                    [passage.text for passage in passages], "passage", show_progress=show_progress
+                )
+                added += self.add_encoded(passages, parts)
+        return added
 
     async def aadd(
         self,
-        texts: Sequence[str],
-        ids: Sequence[str] | None = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
     ) -> list[str]:
         """`add` without blocking the event loop."""
-        passages = make_passages(texts, ids, metadatas)
-        parts = await self.uec.aencode([passage.text for passage in passages], "passage")
-        return await asyncio.to_thread(self.add_encoded, passages, parts)
+        added: list[str] = []
+        with _saying_how_far(texts, added):
+            chunks = _chunks(texts, ids, metadatas)
+            # An iterator may read from a disk or a network.
+            while (passages := await asyncio.to_thread(next, chunks, None)) is not None:
+                parts = await self.uec.aencode([passage.text for passage in passages], "passage")
+                added += await asyncio.to_thread(self.add_encoded, passages, parts)
+        return added
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
         """`add` for passages that are encoded already.
@@ -136,3 +150,32 @@ class Index:
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if one is not there."""
         return self.store.vectors(listed(ids, "ids"))
+
+
+def _chunks(
+    texts: Iterable[str],
+    ids: Iterable[str] | None,
+    metadatas: Iterable[Mapping[str, Any]] | None,
+) -> Iterator[list[Passage]]:
+    """Passages to be stored in one go: all of a list, a part of an iterator."""
+    if _is_stream(texts):
+        yield from stream_passages(texts, ids, metadatas, _CHUNK)
+    else:
+        yield make_passages(texts, ids, metadatas)
+
+
+def _is_stream(texts: object) -> bool:
+    """Whether nobody knows how many there are."""
+    return isinstance(texts, Iterable) and not isinstance(texts, Sized)
+
+
+@contextmanager
+def _saying_how_far(texts: Iterable[str], added: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if _is_stream(texts):
+            error.add_note(
+                f"{len(added):,} texts of the iterator were indexed before this, and stay."
+            )
+        raise

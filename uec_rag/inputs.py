@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 
 from uec_rag.encoders.base import check_texts
 from uec_rag.stores.base import Passage
 
+_T = TypeVar("_T")
+
 
 def make_passages(
-    texts: Sequence[str],
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
+    texts: Iterable[str],
+    ids: Iterable[str] | None,
+    metadatas: Iterable[Mapping[str, Any]] | None,
 ) -> list[Passage]:
     """Check texts, ids and metadata before anything is embedded, and join them.
 
@@ -43,6 +46,55 @@ def make_passages(
     ]
 
 
+def stream_passages(
+    texts: Iterable[str],
+    ids: Iterable[str] | None,
+    metadatas: Iterable[Mapping[str, Any]] | None,
+    size: int,
+) -> Iterator[list[Passage]]:
+    """`make_passages` of so many texts at a time, in bounded memory but for the ids given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `make_passages`, when the texts in question are reached.
+    """
+    if isinstance(ids, str):
+        raise TypeError(f"ids: expected an iterable of strings, got one string {ids!r}.")
+    texts, start, seen = iter(texts), 0, set[str]()
+    id_of = None if ids is None else iter(ids)
+    metadata_of = None if metadatas is None else iter(metadatas)
+    while some := list(islice(texts, size)):
+        start += len(some)
+        passages = make_passages(
+            some,
+            _next(id_of, len(some), "ids", start),
+            _next(metadata_of, len(some), "metadatas", start),
+        )
+        if ids is not None:
+            again = [passage.id for passage in passages if passage.id in seen]
+            if again:
+                raise ValueError(
+                    f"ids: {again[0]!r} is given twice; expected distinct ids in one call."
+                )
+            seen.update(passage.id for passage in passages)
+        yield passages
+    for name, given in (("ids", id_of), ("metadatas", metadata_of)):
+        if given is not None and list(islice(given, 1)):
+            raise ValueError(f"{name}: expected {start}, one per text, got more.")
+
+
+def _next(given: Iterator[_T] | None, count: int, name: str, texts: int) -> list[_T] | None:
+    if given is None:
+        return None
+    some = list(islice(given, count))
+    if len(some) < count:
+        raise ValueError(
+            f"{name}: expected one per text, got {texts - count + len(some)} for at least {texts}."
+        )
+    return some
+
+
 def check_k(k: int) -> None:
     """Raise unless k is an integer of at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
@@ -51,14 +103,14 @@ def check_k(k: int) -> None:
         raise ValueError(f"k: expected an integer >= 1, got {k}.")
 
 
-def listed(ids: Sequence[str], name: str) -> list[str]:
+def listed(ids: Iterable[str], name: str) -> list[str]:
     """Return ids as a list; TypeError if they are one string."""
     if isinstance(ids, str):
         raise TypeError(f"{name}: expected a list of strings, got one string {ids!r}.")
     return list(ids)
 
 
-def _mappings(metadatas: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if isinstance(metadatas, Mapping):
         raise TypeError(
             "metadatas: expected a list of mappings, one per text, got one mapping; "

@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeGuard
 
@@ -149,7 +149,7 @@ def check_role(role: str) -> None:
         raise ValueError(f"role must be one of {_ROLES}, got {role!r}")
 
 
-def check_texts(texts: Sequence[str], argument: str = "texts") -> list[str]:
+def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     """Check that texts are non-blank strings, before any model runs.
 
     Parameters
