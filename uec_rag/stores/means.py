@@ -6,7 +6,7 @@ columns of one wide matrix such a product takes a third longer than over memory 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.gaussian import FloatArray
+from uec_rag.stores.products import summed_products
 
 Rows = slice | NDArray[np.int64]
 """The first rows, or rows by number."""
 
-_TILE = 2**22  # products at a time, where several are summed
 _Number = TypeVar("_Number", np.float32, np.bool_)
 
 
@@ -110,21 +110,13 @@ class Means:
         list of array, shapes (n, len(rows))
         """
         stored = self.chosen(rows).blocks
-        return [_product(stored, of_one) for of_one in pieces(self.widths, queries)]
-
-
-def _product(stored: Sequence[FloatArray], parts: Sequence[Piece]) -> FloatArray:
-    """Sum of the products of several pieces, a tile at a time."""
-    first, *others = parts
-    matrix = stored[first.block][:, first.columns]
-    if not others:
-        return first.query @ matrix.T
-    out = np.empty((len(first.query), len(matrix)), dtype=np.float32)
-    for tile in tiles(len(matrix), _TILE // max(1, len(first.query))):
-        np.matmul(first.query, matrix[tile].T, out=out[:, tile])
-        for piece in others:
-            out[:, tile] += piece.query @ stored[piece.block][tile, piece.columns].T
-    return out
+        return [
+            summed_products(
+                [piece.query for piece in of_one],
+                [stored[piece.block][:, piece.columns] for piece in of_one],
+            )
+            for of_one in pieces(self.widths, queries)
+        ]
 
 
 def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Piece]]:
@@ -148,12 +140,6 @@ def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Pi
         out.append(found)
         start = stop
     return out
-
-
-def tiles(count: int, size: int) -> Iterator[slice]:
-    """Slices that cover `count` rows, of at least 4096 rows each."""
-    step = max(4096, size)
-    return (slice(start, min(count, start + step)) for start in range(0, count, step))
 
 
 def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:

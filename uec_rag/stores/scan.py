@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.gaussian import FloatArray
-from uec_rag.stores.means import Means, Piece, Rows, pieces, tiles
+from uec_rag.stores.means import Means, Piece, Rows, pieces
+from uec_rag.stores.products import tiles
 
 if TYPE_CHECKING:
     from torch import Tensor

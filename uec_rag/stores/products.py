@@ -1,0 +1,96 @@
+"""Inner products of a few queries with many rows.
+
+`queries @ rows.T` is seldom the quickest. Measured with OpenBLAS on one core: for 2 to 16 queries
+the product the other way round takes 0.6 to 0.7 of the time, and for a single query, where the rows
+are more than the caches hold, as many dot products take 0.45 (384 dimensions) or 0.55 (1152).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from uec_rag.gaussian import FloatArray
+
+_TILE = 2**20  # products at a time, to be turned round in a core's cache
+_MANY = 32  # queries from which turning round takes what it saves
+_LARGE = 2**24  # numbers in the rows from which threads take less time than their start costs
+
+
+def summed_products(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArray:
+    """Sum over the blocks k of ``queries_k @ rows_k.T``, shape (n, N).
+
+    Parameters
+    ----------
+    queries : sequence of K arrays, shapes (n, d_k)
+        K is at least 1.
+    rows : sequence of K arrays, shapes (N, d_k)
+
+    Examples
+    --------
+    >>> summed_products([np.ones((2, 3), "f4")], [np.eye(3, dtype="f4")]).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+    count = len(queries[0])
+    if 1 < count < _MANY:
+        return _turned_round(queries, rows)
+    if count == 1 and sum(block.size for block in rows) >= _LARGE:
+        return _dots(queries, rows)
+    total = queries[0] @ rows[0].T
+    for query, block in zip(queries[1:], rows[1:], strict=True):
+        total += query @ block.T
+    return total
+
+
+def _turned_round(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArray:
+    """``(rows @ queries.T).T`` a tile at a time."""
+    thin = [np.ascontiguousarray(query.T) for query in queries]
+    out = np.empty((len(queries[0]), len(rows[0])), dtype=np.float32)
+    for tile in tiles(len(rows[0]), _TILE // len(queries[0])):
+        total = rows[0][tile] @ thin[0]
+        for query, block in zip(thin[1:], rows[1:], strict=True):
+            total += block[tile] @ query
+        out[:, tile] = total.T
+    return out
+
+
+def _dots(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArray:
+    """Dot products of one query, by threads, which the interpreter's lock does not hold up."""
+    count = len(rows[0])
+    out = np.empty((1, count), dtype=np.float32)
+
+    def part(some: slice) -> None:
+        np.vecdot(rows[0][some], queries[0][0], out=out[0, some])
+        for query, block in zip(queries[1:], rows[1:], strict=True):
+            out[0, some] += np.vecdot(block[some], query[0])
+
+    threads = _threads()
+    # Made anew each time, for less than a tenth of a millisecond: a pool does not survive a fork.
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(part, tiles(count, -(-count // threads))))
+    return out
+
+
+def _threads() -> int:
+    """As many as BLAS would take."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def tiles(count: int, size: int) -> Iterator[slice]:
+    """Slices that cover `count` rows, of at least 4096 rows each.
+
+    Examples
+    --------
+    >>> list(tiles(5000, 100))
+    [slice(0, 4096, None), slice(4096, 5000, None)]
+    """
+    step = max(4096, size)
+    return (slice(start, min(count, start + step)) for start in range(0, count, step))
