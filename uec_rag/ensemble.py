@@ -52,9 +52,9 @@ class UEC:
     beta : float
         How strongly sigma_s^2 lowers a score (paper eq. 10).
     device, dtype, batch_size, backend
-        For the encoders that are loaded here: "cpu", "cuda", "mps"; "float32", "float16",
-        "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before a name, as in
-        "onnx-int8:intfloat/e5-small-v2").
+        For the encoders that are loaded here: "cpu", "cuda", "mps", or several for a process each;
+        "float32", "float16", "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before
+        a name, as in "onnx-int8:intfloat/e5-small-v2").
     seed : int
         Of the held-out split and the mining of negatives.
 
@@ -97,7 +97,7 @@ class UEC:
         likelihood: Likelihood = "pairs",
         last_layer: LastLayer = "projection",
         beta: float = 1.0,
-        device: str | None = None,
+        device: str | Sequence[str] | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
         backend: Backend = "torch",

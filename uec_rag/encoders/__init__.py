@@ -1,6 +1,7 @@
 """Embedding models behind one protocol: from a folder, a hub, a package index, or a black box."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeGuard
 
@@ -22,6 +23,7 @@ from uec_rag.encoders.black_box import (
 )
 from uec_rag.encoders.cache import CachedEncoder
 from uec_rag.encoders.exported import BACKENDS, Backend, ExportedEncoder
+from uec_rag.encoders.parallel import ParallelEncoder
 from uec_rag.encoders.pypi import EMBEDDED, load_pypi
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
 
@@ -44,6 +46,7 @@ __all__ = [
     "EncoderLike",
     "ExportedEncoder",
     "LastLayer",
+    "ParallelEncoder",
     "Precision",
     "Role",
     "SentenceTransformerEncoder",
@@ -71,7 +74,7 @@ def load_encoders(
     specs: Sequence[EncoderLike],
     *,
     last_layer: LastLayer = "projection",
-    device: str | None = None,
+    device: str | Sequence[str] | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
     backend: Backend = "torch",
@@ -90,15 +93,24 @@ def load_encoders(
         )
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
-    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
-    return [load_encoder(spec, backend=backend, **settings) for spec in specs]
+    return [
+        load_encoder(
+            spec,
+            last_layer=last_layer,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            backend=backend,
+        )
+        for spec in specs
+    ]
 
 
 def load_encoder(
     spec: EncoderLike,
     *,
     last_layer: LastLayer = "projection",
-    device: str | None = None,
+    device: str | Sequence[str] | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
     backend: Backend = "torch",
@@ -113,7 +125,8 @@ def load_encoder(
         embedding, a callable(list[str]) -> (n, d) array, or an Encoder, returned as it is.
     last_layer, device, dtype, batch_size
         As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
-        and batch_size do not reach it, and its last layer is always "projection".
+        and batch_size do not reach it, and its last layer is always "projection". A model loaded
+        by name may have a list of devices, see `ParallelEncoder`.
     backend
         What runs a model loaded by name, see `ExportedEncoder`. Also written before the name, for
         one model of several, as in "onnx-int8:intfloat/e5-small-v2"; a saved ensemble remembers it.
@@ -136,9 +149,16 @@ def load_encoder(
         return spec
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
-    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
+    settings = _Settings(
+        last_layer=last_layer,
+        device=device if isinstance(device, str | None) else None,
+        dtype=dtype,
+        batch_size=batch_size,
+    )
     if isinstance(spec, (str, Path)):
-        return _load_by_name(spec, settings, backend)
+        if isinstance(device, str | None):
+            return _load_by_name(spec, settings, backend)
+        return _load_parallel(spec, settings, backend, device)
     if _is_sentence_transformer(spec):
         return SentenceTransformerEncoder(spec, **settings)
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
@@ -167,6 +187,21 @@ def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend) -> En
     if isinstance(spec, str):
         spec = spec.removeprefix("hf:")
     return SentenceTransformerEncoder(spec, **settings)
+
+
+def _load_parallel(
+    spec: str | Path, settings: _Settings, backend: Backend, devices: Sequence[str]
+) -> Encoder:
+    if not devices or not all(isinstance(device, str) for device in devices):
+        raise ValueError(f"device: expected a name or a list of names, got {devices!r}")
+    here = _load_by_name(spec, {**settings, "device": devices[0]}, backend)
+    if len(devices) == 1 or not isinstance(here, SentenceTransformerEncoder):
+        return here  # what is no torch model uses all cores already
+    return ParallelEncoder(here, partial(_load_on, spec, settings, backend), devices)
+
+
+def _load_on(spec: str | Path, settings: _Settings, backend: Backend, device: str) -> Encoder:
+    return _load_by_name(spec, {**settings, "device": device}, backend)
 
 
 def _load_exported(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
