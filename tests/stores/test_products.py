@@ -14,11 +14,13 @@ RNG = np.random.default_rng(0)
 @pytest.mark.parametrize("widths", [(6,), (5, 1), (2, 2, 2)])
 @pytest.mark.parametrize("count", [0, 1, 5000, 9001])
 def test_blocks_products_are_summed(large, queries, widths, count, monkeypatch):
-    monkeypatch.setattr(products, "_LARGE", 0 if large else 2**60)
+    monkeypatch.setattr(products, "_SHARE", 1)
     query = RNG.integers(-4, 5, (queries, 6)).astype(np.float32)
     rows = RNG.integers(-4, 5, (count, 6)).astype(np.float32)
     ends = np.cumsum(widths)[:-1]
-    found = summed_products(np.split(query, ends, axis=1), np.split(rows, ends, axis=1))
+    found = summed_products(
+        np.split(query, ends, axis=1), np.split(rows, ends, axis=1), of=2**40 * large
+    )
     assert found.dtype == np.float32
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found, query @ rows.T)
@@ -27,10 +29,10 @@ def test_blocks_products_are_summed(large, queries, widths, count, monkeypatch):
 @pytest.mark.parametrize("asked", ["1", "3", "0", "many", ""])
 def test_as_many_threads_are_used_as_were_asked_for(asked, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    monkeypatch.setattr(products, "_LARGE", 0)
+    monkeypatch.setattr(products, "_SHARE", 1)
     rows = RNG.standard_normal((20_000, 4), dtype=np.float32)
     np.testing.assert_allclose(
-        summed_products([rows[:1]], [rows]), rows[:1] @ rows.T, rtol=1e-5, atol=1e-6
+        summed_products([rows[:1]], [rows], of=2**40), rows[:1] @ rows.T, rtol=1e-5, atol=1e-6
     )
     assert products._threads() == int(asked) if asked in ("1", "3") else products._threads() >= 1
 

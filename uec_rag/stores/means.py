@@ -110,10 +110,12 @@ class Means:
         list of array, shapes (n, len(rows))
         """
         stored = self.chosen(rows).blocks
+        numbers = sum(block.size for block in stored)
         return [
             summed_products(
                 [piece.query for piece in of_one],
                 [stored[piece.block][:, piece.columns] for piece in of_one],
+                of=numbers,
             )
             for of_one in pieces(self.widths, queries)
         ]

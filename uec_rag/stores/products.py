@@ -17,10 +17,13 @@ from uec_rag.gaussian import FloatArray
 
 _TILE = 2**20  # products at a time, to be turned round in a core's cache
 _MANY = 32  # queries from which turning round takes what it saves
-_LARGE = 2**24  # numbers in the rows from which threads take less time than their start costs
+_CACHED = 2**23  # numbers that caches hold from one search to the next
+_SHARE = 2**21  # numbers from which a thread takes less time than its start costs
 
 
-def summed_products(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArray:
+def summed_products(
+    queries: Sequence[FloatArray], rows: Sequence[FloatArray], *, of: int
+) -> FloatArray:
     """Sum over the blocks k of ``queries_k @ rows_k.T``, shape (n, N).
 
     Parameters
@@ -28,16 +31,19 @@ def summed_products(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -
     queries : sequence of K arrays, shapes (n, d_k)
         K is at least 1.
     rows : sequence of K arrays, shapes (N, d_k)
+    of : int
+        How many numbers one search reads in all: so many are between this and the next time.
 
     Examples
     --------
-    >>> summed_products([np.ones((2, 3), "f4")], [np.eye(3, dtype="f4")]).tolist()
+    >>> summed_products([np.ones((2, 3), "f4")], [np.eye(3, dtype="f4")], of=9).tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
     count = len(queries[0])
     if 1 < count < _MANY:
         return _turned_round(queries, rows)
-    if count == 1 and sum(block.size for block in rows) >= _LARGE:
+    together = all(block.flags.c_contiguous for block in rows)  # else dot products are slow
+    if count == 1 and of > _CACHED and together:
         return _dots(queries, rows)
     total = queries[0] @ rows[0].T
     for query, block in zip(queries[1:], rows[1:], strict=True):
@@ -67,7 +73,10 @@ def _dots(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArr
         for query, block in zip(queries[1:], rows[1:], strict=True):
             out[0, some] += np.vecdot(block[some], query[0])
 
-    threads = _threads()
+    threads = min(_threads(), sum(block.size for block in rows) // _SHARE)
+    if threads <= 1:
+        part(slice(count))
+        return out
     # Made anew each time, for less than a tenth of a millisecond: a pool does not survive a fork.
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(part, tiles(count, -(-count // threads))))
