@@ -9,6 +9,7 @@ from uec_rag.baselines.pair_gradients import (
     last_linear_layers,
     only_trainable,
 )
+from uec_rag.baselines.tail import Tail
 from uec_rag.encoders import SentenceTransformerEncoder
 
 QUERIES = ["a cat", "the dog sat", "what is a moon?"]
@@ -85,6 +86,37 @@ def test_the_curvature_is_the_generalised_gauss_newton_matrix(model):
     assert loss == pytest.approx(float(-p.log().sum()), rel=1e-4)
 
 
+def test_the_lower_blocks_run_once_for_each_text(encoder):
+    layers = last_linear_layers(encoder.model, 1)
+    lower, upper = encoder.model[0].auto_model.encoder.layer
+    ran = []
+    handles = [
+        block.register_forward_hook(lambda *_, name=name: ran.append(name))
+        for name, block in (("lower", lower), ("upper", upper))
+    ]
+    tail = Tail(encoder.model, layers)
+    first, again = tail.embed(["a cat", "the dog sat"]), tail.embed(["the dog sat", "a cat"])
+    for handle in handles:
+        handle.remove()
+    assert ran == ["lower", "upper", "upper"]
+    assert torch.equal(first.flip(0), again)
+    assert list(encoder.model[0].auto_model.encoder.layer) == [lower, upper]
+
+
+def test_a_batch_of_kept_texts_embeds_as_the_model_does(encoder):
+    tail = Tail(encoder.model, last_linear_layers(encoder.model, 1))
+    tail.embed(["a cat", "the dog sat on the mat"])
+    texts = ["the dog sat on the mat", "dog", "a cat"]
+    expected = encoder.model.encode(texts, convert_to_tensor=True, normalize_embeddings=True)
+    assert torch.allclose(tail.embed(texts), expected, atol=1e-5)
+
+
+def test_layers_of_all_blocks_leave_nothing_to_keep(encoder):
+    tail = Tail(encoder.model, last_linear_layers(encoder.model, 12))
+    expected = encoder.model.encode(["a cat"], convert_to_tensor=True, normalize_embeddings=True)
+    assert torch.allclose(tail.embed(["a cat"]), expected, atol=1e-5)
+
+
 def test_freezing_is_undone(encoder):
     before = [p.requires_grad for p in encoder.model.parameters()]
     with only_trainable(encoder.model, last_linear_layers(encoder.model, 1)):
@@ -116,11 +148,17 @@ def results(encoder):
 
 
 def test_every_number_of_layers_meets_every_fraction(results):
-    assert [(r.layers, r.fraction, r.pairs) for r in results] == [
-        (layers, fraction, pairs)
+    assert [(r.layers, r.fraction, r.draw, r.pairs) for r in results] == [
+        (layers, fraction, draw, pairs)
         for layers in (1, 2, 4, 6)
         for fraction, pairs in ((1.0, 80), (0.5, 40), (0.1, 8), (0.01, 1), (0.0, 0))
+        for draw in range(3 if pairs in (40, 8, 1) else 1)
     ]
+
+
+def test_draws_of_one_size_are_different_pairs(results):
+    variances = [r.variance for r in results if (r.layers, r.fraction) == (1, 0.1)]
+    assert not np.allclose(variances[0], variances[1], rtol=1e-3, atol=0)
 
 
 def test_predictions_are_probabilities_of_the_test_pairs(results):
@@ -131,9 +169,10 @@ def test_predictions_are_probabilities_of_the_test_pairs(results):
 
 
 def test_the_variance_is_that_of_a_posterior_written_out(encoder, results):
-    """One layer, all data: the GGN by one backward pass per pair, and the linearised variance."""
+    """One layer, a part: the GGN by one backward pass per pair, and the linearised variance."""
     fit, test = labelled(80, 0), labelled(40, 2)
-    result = next(r for r in results if (r.layers, r.fraction) == (1, 1.0))
+    result = next(r for r in results if (r.layers, r.fraction, r.draw) == (1, 0.5, 1))
+    some = [fit[row] for row in np.random.default_rng(1).permutation(80)[:40]]
     layers = last_linear_layers(encoder.model, 1)
     with only_trainable(encoder.model, layers):
         model = PairLogits(encoder, layers, *_map(encoder, fit))
@@ -143,7 +182,7 @@ def test_the_variance_is_that_of_a_posterior_written_out(encoder, results):
             rows = torch.arange(len(pairs))[:, None].expand(-1, 2)
             return by_autograd(model, rows)[0], model(rows)[:, 1].detach().sigmoid()
 
-        g, p = gradients(fit)
+        g, p = gradients(some)
         curvature = ((p * (1 - p))[:, None] * g**2).sum(0)
         g, _ = gradients(test)
         variance = (g**2 / (curvature + result.prior_precision)).sum(1) / model.slope**2

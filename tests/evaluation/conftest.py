@@ -1,5 +1,6 @@
 import pytest
 
+from tests.baselines.conftest import bert  # noqa: F401
 from tests.evaluation.bags import BAGS, Bag
 from uec_rag.evaluation import tiny
 

@@ -2,8 +2,8 @@
 
 Laplace posteriors with a diagonal GGN over the last 1, 2, 4 and 6 linear layers of a transformer,
 fitted by laplace-torch on all, a half, a tenth, a hundredth or none of the pairs, and what their
-predictive says of other pairs. The GGN of a layer does not depend on which others are included, nor
-that of the first pairs on the later ones: one pass over the pairs serves every combination.
+predictive says of other pairs. The GGN of a layer does not depend on which others are included, and
+that of some pairs is the sum of theirs: one pass over the pairs serves every combination.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ Floats = NDArray[np.float64]
 
 COUNTS = (1, 2, 4, 6)
 FRACTIONS = (1.0, 0.5, 0.1, 0.01, 0.0)
+DRAWS = 3
 _PROBIT = np.pi / 8
-_DAMPING = np.logspace(-3, 3, 7)  # prior precision over the mean of the whole GGN
+_DAMPING = np.logspace(-3, 3, 5)  # prior precision over the mean of the whole GGN
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,14 @@ class LayerResult:
         Linear layers with a posterior, counted from the output.
     fraction : float
         Of the fitting pairs; at 0 the posterior is the prior.
+    draw : int
+        Which random part of that size it is.
     pairs : int
         How many pairs that is.
     prior_precision, scale : float
         As chosen on the tuning pairs.
+    slope : float
+        Of the logit by the similarity.
     labels : array, shape (n,)
     probability : array, shape (n,)
         P(answer) with the variance, by the probit approximation.
@@ -60,18 +65,34 @@ class LayerResult:
 
     layers: int
     fraction: float
+    draw: int
     pairs: int
     prior_precision: float
     scale: float
+    slope: float
     labels: Floats
     probability: Floats
     deterministic: Floats
     variance: Floats
 
+    @property
+    def logit_variance(self) -> Floats:
+        """Variance of the logit, shape (n,)."""
+        return self.slope**2 * self.variance
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of the fitting pairs."""
+
+    fraction: float
+    draw: int
+    rows: NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Cosines, labels and unit-scale variances (fractions, layers, dampings, n) of some pairs."""
+    """Cosines, labels and unit-scale variances (parts, layers, dampings, n) of some pairs."""
 
     similarity: Floats
     labels: Floats
@@ -86,6 +107,7 @@ def layer_ablation(
     *,
     counts: Sequence[int] = COUNTS,
     fractions: Sequence[float] = FRACTIONS,
+    draws: int = DRAWS,
     batch_size: int = 16,
 ) -> list[LayerResult]:
     """Fit posteriors over the last layers on parts of the data, and predict other pairs.
@@ -98,17 +120,18 @@ def layer_ablation(
     encoder : SentenceTransformerEncoder
         Its weights stay as they are.
     fit, tune, test : sequences of (query, passage, label)
-        The smaller fractions are the first of the fitting pairs: shuffle them.
     counts : sequence of int
         Numbers of layers.
     fractions : sequence of float
         Parts of the fitting pairs, from 0 to 1.
+    draws : int
+        How many random parts of each size there are.
     batch_size : int
 
     Returns
     -------
     list of LayerResult
-        One per count and fraction, in that order.
+        One per count, fraction and draw, in that order; of all pairs and of none there is one draw.
 
     Raises
     ------
@@ -130,22 +153,33 @@ def layer_ablation(
         raise ImportError(missing_extra("laplace-torch", "fit")) from error
     from uec_rag.baselines.pair_gradients import PairLogits, last_linear_layers, only_trainable
 
-    similarity = _similarity(encoder, fit)
-    slope, intercept = bernoulli_map(similarity, _labels(fit))
     layers = last_linear_layers(encoder.model, max(counts))
-    sizes = [round(fraction * len(fit)) for fraction in fractions]
+    parts = _parts(len(fit), fractions, draws)
     with only_trainable(encoder.model, layers):
-        model = PairLogits(encoder, layers, slope, intercept)
-        curvatures = _curvatures(model, fit, sizes, batch_size)
+        model = PairLogits(encoder, layers)
+        slope, intercept = bernoulli_map(_cosines(model, fit, batch_size), _labels(fit))
+        model.slope, model.intercept = slope, intercept
+        curvatures = _curvatures(model, fit, parts, batch_size)
         unit = max(1e-12, *(float(curvature.mean()) for curvature in curvatures))
         precisions = unit * _DAMPING
         tuning, testing = (
             _measure(model, pairs, curvatures, precisions, batch_size) for pairs in (tune, test)
         )
     return [
-        _predict(tuning, testing, count, index, fraction, sizes[index], precisions, slope)
+        _predict(tuning, testing, count, index, part, precisions, slope)
         for count in counts
-        for index, fraction in enumerate(fractions)
+        for index, part in enumerate(parts)
+    ]
+
+
+def _parts(count: int, fractions: Sequence[float], draws: int) -> list[_Part]:
+    """Random parts of so many pairs; each draw's smaller parts lie within its larger ones."""
+    orders = [np.random.default_rng(draw).permutation(count) for draw in range(draws)]
+    return [
+        _Part(fraction, draw, order[: round(fraction * count)])
+        for fraction in fractions
+        for draw, order in enumerate(orders)
+        if draw == 0 or 0 < fraction < 1
     ]
 
 
@@ -154,26 +188,27 @@ class _Batches:
     """What laplace-torch asks of a data loader: batches, and a data set with a length."""
 
     labels: Floats
-    start: int
-    stop: int
+    dataset: NDArray[np.int64]
     size: int
 
-    @property
-    def dataset(self) -> range:
-        return range(self.start, self.stop)
+    @classmethod
+    def of(cls, pairs: LabelledTexts, rows: NDArray[np.int64], size: int) -> _Batches:
+        """Batches of some pairs, those of similar length together: there is less to pad."""
+        length = np.array([len(pairs[row][0]) + len(pairs[row][1]) for row in rows])
+        return cls(_labels(pairs), rows[np.argsort(length, kind="stable")], size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         import torch
 
-        for start in range(self.start, self.stop, self.size):
-            rows = torch.arange(start, min(start + self.size, self.stop))
+        for start in range(0, len(self.dataset), self.size):
+            rows = torch.from_numpy(self.dataset[start : start + self.size])
             yield rows[:, None].expand(-1, 2), torch.from_numpy(self.labels)[rows]
 
 
 def _curvatures(
-    model: PairLogits, fit: LabelledTexts, sizes: Sequence[int], batch_size: int
+    model: PairLogits, fit: LabelledTexts, parts: Sequence[_Part], batch_size: int
 ) -> list[Tensor]:
-    """Diagonal GGN of all layers over the first pairs, for each number of pairs."""
+    """Diagonal GGN of all layers over each part of the pairs."""
     from laplace import Laplace
 
     from uec_rag.baselines.pair_gradients import PairGradientGGN
@@ -189,13 +224,17 @@ def _curvatures(
             backend=PairGradientGGN,
         ),
     )
-    labels, done = _labels(fit), 0
-    found: dict[int, Tensor] = {0: posterior.H.clone()}
-    for size in sorted(set(sizes) - {0}):
-        part = _Batches(labels, done, size, batch_size)
-        posterior.fit(cast("DataLoader[Any]", part), override=done == 0)
-        found[size], done = posterior.H.clone(), size
-    return [found[size] for size in sizes]
+    found = [posterior.H.clone() for _ in parts]
+    inside = np.stack([np.isin(np.arange(len(fit)), part.rows) for part in parts], axis=1)
+    # Pairs that lie in the same parts go together, so that each is differentiated by once.
+    kinds, kind = np.unique(inside, axis=0, return_inverse=True)
+    for number, members in enumerate(kinds):
+        if members.any():
+            some = _Batches.of(fit, np.flatnonzero(kind == number), batch_size)
+            posterior.fit(cast("DataLoader[Any]", some))
+            for index in np.flatnonzero(members):
+                found[index] += posterior.H
+    return found
 
 
 def _measure(
@@ -218,18 +257,20 @@ def _measure(
         torch.stack([1 / (h[index] + float(delta)) for h in parts for delta in precisions])
         for index in range(len(sizes))
     ]
-    logits, blocks = [], []
-    for rows, _ in _Batches(_labels(pairs), 0, len(pairs), batch_size):
+    logits = torch.empty(len(pairs), dtype=torch.float64)
+    variances = torch.empty(
+        len(sizes), len(curvatures) * len(precisions), len(pairs), dtype=torch.float64
+    )
+    for rows, _ in _Batches.of(pairs, np.arange(len(pairs)), batch_size):
         logit, gradients = model.gradients(rows)
-        layers = [s @ g.square().T for s, g in zip(posteriors, gradients, strict=True)]
-        logits.append(logit)
-        blocks.append(torch.stack(layers))
+        logits[rows[:, 0]] = logit.double()
+        for index, (s, g) in enumerate(zip(posteriors, gradients, strict=True)):
+            variances[index][:, rows[:, 0]] = (s @ g.square_().T).double()
     shape = (len(sizes), len(curvatures), len(precisions), len(pairs))
-    variances = torch.cat(blocks, dim=-1).double().numpy().reshape(shape)
     return _Pairs(
-        (torch.cat(logits).double().numpy() - model.intercept) / model.slope,
+        (logits.numpy() - model.intercept) / model.slope,
         _labels(pairs),
-        variances.transpose(1, 0, 2, 3) / model.slope**2,
+        variances.numpy().reshape(shape).transpose(1, 0, 2, 3) / model.slope**2,
     )
 
 
@@ -238,8 +279,7 @@ def _predict(
     test: _Pairs,
     layers: int,
     index: int,
-    fraction: float,
-    pairs: int,
+    part: _Part,
     precisions: Floats,
     slope: float,
 ) -> LayerResult:
@@ -263,10 +303,12 @@ def _predict(
     _, free = bernoulli_map(tune.similarity, tune.labels, slope)
     return LayerResult(
         layers,
-        fraction,
-        pairs,
+        part.fraction,
+        part.draw,
+        len(part.rows),
         float(precisions[number]),
         scale,
+        slope,
         test.labels,
         _probability(slope * test.similarity + intercept, slope**2 * variance),
         _probability(slope * test.similarity + free, np.zeros_like(variance)),
@@ -282,8 +324,13 @@ def _labels(pairs: LabelledTexts) -> Floats:
     return np.array([label for _, _, label in pairs], dtype=np.float64)
 
 
-def _similarity(encoder: SentenceTransformerEncoder, pairs: LabelledTexts) -> Floats:
-    queries = encoder.encode([query for query, _, _ in pairs], "query").embedding
-    passages = encoder.encode([passage for _, passage, _ in pairs], "passage").embedding
-    cosine: Floats = np.einsum("nd,nd->n", queries, passages).astype(np.float64)
-    return cosine
+def _cosines(model: PairLogits, pairs: LabelledTexts, batch_size: int) -> Floats:
+    """Cosine of each pair, the logit of a model that has no slope and intercept yet."""
+    import torch
+
+    model.queries, model.passages = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    found = torch.empty(len(pairs), dtype=torch.float64)
+    with torch.no_grad():
+        for rows, _ in _Batches.of(pairs, np.arange(len(pairs)), batch_size):
+            found[rows[:, 0]] = model(rows)[:, 1].double()
+    return found.numpy()

@@ -16,6 +16,7 @@ from laplace.curvature import CurvatureInterface
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from uec_rag.baselines.tail import Tail, tokens
 from uec_rag.encoders import SentenceTransformerEncoder
 
 Input = Tensor | MutableMapping[str, Tensor | Any]
@@ -42,11 +43,12 @@ class PairLogits(nn.Module):
         self,
         encoder: SentenceTransformerEncoder,
         layers: Sequence[nn.Linear],
-        slope: float,
-        intercept: float,
+        slope: float = 1.0,
+        intercept: float = 0.0,
     ) -> None:
         super().__init__()
-        self.transformer = encoder.model
+        self.transformer = encoder.model  # makes its weights this module's own
+        self.tail = Tail(encoder.model, layers)
         self.prompts = encoder.prompts
         self.layers = list(layers)
         self.slope = slope
@@ -58,13 +60,9 @@ class PairLogits(nn.Module):
         """Logits of "no" and "yes", (n, 2)."""
         queries = [self.prompts["query"] + self.queries[row] for row in rows[:, 0].tolist()]
         passages = [self.prompts["passage"] + self.passages[row] for row in rows[:, 1].tolist()]
-        cosine = (self._embed(queries) * self._embed(passages)).sum(dim=-1, keepdim=True)
+        cosine = (self.tail.embed(queries) * self.tail.embed(passages)).sum(dim=-1, keepdim=True)
         logit = self.slope * cosine + self.intercept
         return torch.cat([torch.zeros_like(logit), logit], dim=-1)
-
-    def _embed(self, texts: list[str]) -> Tensor:
-        features = tokens(self.transformer, texts)
-        return nn.functional.normalize(self.transformer(features)["sentence_embedding"], dim=-1)
 
     def gradients(self, rows: Tensor) -> tuple[Tensor, Iterator[Tensor]]:
         """Logits of "yes" (n,), and for each layer the gradients of them, (n, out * in).
@@ -88,11 +86,12 @@ class PairLogits(nn.Module):
 
         def per_layer() -> Iterator[Tensor]:
             for layer in self.layers:
-                terms = [
-                    torch.einsum("nto,nti->noi", _with_tokens(next(deltas)), _with_tokens(given))
-                    for given in inputs[layer]
-                ]
-                yield torch.stack(terms).sum(dim=0).flatten(1)
+                total: Tensor | None = None
+                for given in inputs[layer]:
+                    sides = _with_tokens(next(deltas)).mT, _with_tokens(given)
+                    total = torch.bmm(*sides) if total is None else torch.baddbmm(total, *sides)
+                assert total is not None
+                yield total.flatten(1)
 
         return logit.detach(), per_layer()
 
@@ -107,19 +106,9 @@ class PairGradientGGN(CurvatureInterface):
         assert isinstance(x, Tensor)
         logit, gradients = self.model.gradients(x)
         weight = logit.sigmoid() * (1 - logit.sigmoid())
-        diagonal = torch.cat([weight @ gradient.square() for gradient in gradients])
+        diagonal = torch.cat([weight @ gradient.square_() for gradient in gradients])
         loss = nn.functional.binary_cross_entropy_with_logits(logit, y.float(), reduction="sum")
         return loss, diagonal
-
-
-def tokens(model: SentenceTransformer, texts: list[str]) -> dict[str, Tensor]:
-    """Input of the model, on its device."""
-    # Called `tokenize` before sentence-transformers 6.
-    make = model.preprocess if hasattr(model, "preprocess") else model.tokenize
-    return {
-        name: value.to(model.device) if isinstance(value, Tensor) else value
-        for name, value in make(texts).items()
-    }
 
 
 def last_linear_layers(model: SentenceTransformer, count: int) -> list[nn.Linear]:

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.baselines.subspace import subspace_overlap
 from uec_rag.baselines.theory import Scaling, theorem_1, theorem_2
@@ -16,9 +15,10 @@ from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.ensemble import UEC
 from uec_rag.evaluation.ablation import ablation, sensitivity
 from uec_rag.evaluation.calibration import (
+    Calibration,
     PairTask,
     calibrate,
-    measure_probabilities,
+    hard_pair_task,
     pair_task,
     posterior_variants,
 )
@@ -29,20 +29,9 @@ from uec_rag.evaluation.results import Json
 from uec_rag.evaluation.similarities import compare_similarities, search_times
 from uec_rag.evaluation.systems import Ensemble, NotApplicable
 from uec_rag.evaluation.tasks import Retrieval
-from uec_rag.gaussian import FloatArray
-from uec_rag.laplace.pairs import (
-    LabelledPairs,
-    Pairs,
-    check_pairs,
-    held_out_pairs,
-    split_queries,
-    training_pairs,
-)
-
-Triple = tuple[str, str, int]
 
 _OVERLAP_TEXTS = 4000
-_LAYER_PAIRS = 80  # each costs a backward pass through the model
+_SEEDS = 3  # to see what a figure owes to chance
 
 
 def analyses(groups: Sequence[Group]) -> dict[str, Callable[[], Json]]:
@@ -127,23 +116,49 @@ def _search_times(group: Group) -> Json:
 
 
 def _calibration(group: Group) -> Json:
-    lineup, fit, test = group.lineup, *_pair_tasks(group)
-    members = [
+    lineup = group.lineup
+    fitted = [
         (encoder.name, UEC([encoder], structure="diag").fit(lineup.pairs))
         for encoder in lineup.encoders
     ]
-    ensembles = [("UEC", lineup.fitted())]
     if len({encoder.dimension for encoder in lineup.encoders}) == 1:
-        ensembles.insert(0, ("UEC.paper", lineup.paper()))
-    rows = [calibrate(uec, fit, test, name) for name, uec in [*members, *ensembles]]
-    return {"rows": [asdict(row) for row in rows]}
+        fitted.append(("UEC.paper", lineup.paper()))
+    fitted.append(("UEC", lineup.fitted()))
+    return {
+        name: [asdict(calibrate(uec, *tasks, row)) for row, uec in fitted]
+        for name, tasks in (("random", _pair_tasks(group)), ("hits", _hard_pair_tasks(group)))
+    }
 
 
 def _variants(group: Group) -> Json:
-    fit, test = _pair_tasks(group)
-    encoder = group.lineup.encoders[0]
-    rows = posterior_variants(encoder, group.lineup.pairs, fit, test, _ffn(group.lineup))
-    return {"encoder": encoder.name, "rows": [asdict(row) for row in rows]}
+    """Posteriors of one encoder, each fitted several times."""
+    encoder, ffn = group.lineup.encoders[0], _ffn(group.lineup)
+    tasks = _hard_pair_tasks(group)
+    runs = [
+        posterior_variants(encoder, group.lineup.pairs, *tasks, ffn, seed) for seed in range(_SEEDS)
+    ]
+    return {
+        "encoder": encoder.name,
+        "seeds": _SEEDS,
+        "rows": [_mean(r) for r in zip(*runs, strict=True)],
+    }
+
+
+def _mean(rows: Sequence[Calibration]) -> Json:
+    """Means over seeds, and their standard deviation."""
+    found: Json = {"name": rows[0].name}
+    for key in (
+        "accuracy",
+        "ece_deterministic",
+        "ece",
+        "nll_deterministic",
+        "nll",
+        "error_auroc",
+        "seconds",
+    ):
+        values = [getattr(row, key) for row in rows]
+        found |= {key: float(np.mean(values)), f"{key}_sd": float(np.std(values, ddof=1))}
+    return found
 
 
 def _ffn(lineup: Lineup) -> Encoder | None:
@@ -162,69 +177,22 @@ def _pair_tasks(group: Group) -> tuple[PairTask, PairTask]:
     return pair_task([group.lineup.pairs[i] for i in order]), pair_task(group.plan.proxy)
 
 
+def _hard_pair_tasks(group: Group) -> tuple[PairTask, PairTask]:
+    encoders = group.lineup.encoders
+    return hard_pair_task(group.lineup.pairs, encoders), hard_pair_task(group.plan.proxy, encoders)
+
+
 def _layers(group: Group) -> Json:
     """Posteriors over the last 1, 2, 4 and 6 layers of the first encoder with weights at hand."""
-    from uec_rag.baselines.layers import layer_ablation
+    from uec_rag.evaluation.layers import layers
 
-    specs = [encoder.spec for encoder in group.lineup.encoders]
-    loaded = (load_encoder(spec) for spec in specs if spec is not None)
-    transformers = (e for e in loaded if isinstance(e, SentenceTransformerEncoder))
-    # A quantised model in ONNX has no layers to differentiate by.
-    encoder = next((e for e in transformers if _has_linear_layers(e)), None)
-    if encoder is None:
-        raise NotApplicable("needs a transformer with its weights at hand, which no encoder is")
-    found = layer_ablation(
-        encoder,
-        *_mined(encoder, group.lineup.pairs),
-        _with_hits(encoder, check_pairs(group.plan.proxy[:_LAYER_PAIRS])),
-    )
-    return {
-        "encoder": encoder.name,
-        "rows": [
-            {
-                "layers": row.layers,
-                "pairs": row.pairs,
-                "fraction": row.fraction,
-                **measure_probabilities(row.probability, row.labels),
-                "ece_deterministic": measure_probabilities(row.deterministic, row.labels)["ece"],
-            }
-            for row in found
-        ],
-    }
-
-
-def _mined(encoder: Encoder, pairs: Sequence[tuple[str, str]]) -> tuple[list[Triple], list[Triple]]:
-    """Some of the pairs as posteriors are fitted and tuned on them: among hard negatives.
-
-    Random ones are told apart without error, which leaves nothing for a variance to explain.
-    """
-    order = np.random.default_rng(0).permutation(len(pairs))[:_LAYER_PAIRS]
-    some = check_pairs([pairs[index] for index in order])
-    fit, tune = split_queries(some, 0)
-    mined = training_pairs(some, fit, *_embeddings(encoder, some), 0)
-    return _triples(some, mined), _with_hits(encoder, some, tune, 4)
-
-
-def _with_hits(
-    encoder: Encoder, pairs: Pairs, rows: NDArray[np.int64] | None = None, hits: int = 1
-) -> list[Triple]:
-    """Some queries with their answers and the best of what does not answer them."""
-    rows = np.arange(len(pairs.queries)) if rows is None else rows
-    return _triples(pairs, held_out_pairs(pairs, rows, *_embeddings(encoder, pairs), hits))
-
-
-def _embeddings(encoder: Encoder, pairs: Pairs) -> tuple[FloatArray, FloatArray]:
-    return (
-        encoder.encode(pairs.queries, "query").embedding,
-        encoder.encode(pairs.passages, "passage").embedding,
-    )
-
-
-def _triples(pairs: Pairs, labelled: LabelledPairs) -> list[Triple]:
-    """(query, passage, label) of index pairs, shuffled."""
-    rows = zip(labelled.query_index, labelled.passage_index, labelled.labels, strict=True)
-    found = [(pairs.queries[q], pairs.passages[p], int(label)) for q, p, label in rows]
-    return [found[index] for index in np.random.default_rng(0).permutation(len(found))]
+    for embedder in group.lineup.encoders:
+        encoder = None if embedder.spec is None else load_encoder(embedder.spec)
+        # A quantised model in ONNX has no layers to differentiate by.
+        if isinstance(encoder, SentenceTransformerEncoder) and _has_linear_layers(encoder):
+            rows = layers(encoder, embedder, group.lineup.pairs, group.plan.proxy)
+            return {"encoder": encoder.name, "rows": rows}
+    raise NotApplicable("needs a transformer with its weights at hand, which no encoder is")
 
 
 def _has_linear_layers(encoder: SentenceTransformerEncoder) -> bool:

@@ -1,8 +1,9 @@
 """Calibration of the probabilistic embeddings on a pair task (paper tables 4, 5, 14-16).
 
 The task is the paper's: does this passage answer this query? Positives are given, one random
-passage each is the negative. The deterministic classifier is sigmoid(a s + b); the probabilistic
-one divides the logit by sqrt(1 + pi/8 a^2 sigma_s^2). Both share a and b.
+passage each is the negative, or one that a search would have shown. The deterministic classifier is
+sigmoid(a s + b); the probabilistic one divides the logit by sqrt(1 + pi/8 a^2 sigma_s^2). Both
+share a and b.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from uec_rag.similarity import PROBIT
 
 _Floats = NDArray[np.float64]
 _BINS = 15
-FRACTIONS = (1.0, 0.5, 0.1, 0.01)
+FRACTIONS = (0.5, 0.1, 0.01)
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Calibration:
         probabilistic classifier.
     ece_deterministic, nll_deterministic : float
         The same without the variance.
+    error_auroc : float
+        How well the variance alone tells wrong answers from right ones: 0.5 is chance.
     reliability : list of (confidence, accuracy, share)
         Of the probabilistic classifier's bins that are not empty.
     seconds : float
@@ -51,6 +54,7 @@ class Calibration:
     nll: float
     ece_deterministic: float
     nll_deterministic: float
+    error_auroc: float
     reliability: list[tuple[float, float, float]]
     seconds: float = 0.0
 
@@ -78,12 +82,7 @@ def pair_task(pairs: Sequence[tuple[str, str]], seed: int = 0) -> PairTask:
     ValueError
         If all passages answer one query: there is no negative for it.
     """
-    answers: dict[str, set[str]] = {}
-    for query, passage in pairs:
-        answers.setdefault(query, set()).add(passage)
-    passages = sorted({passage for _, passage in pairs})
-    if any(len(own) == len(passages) for own in answers.values()):
-        raise ValueError("pairs: expected a passage that does not answer, for every query.")
+    passages, answers = _answers(pairs)
     rng = np.random.default_rng(seed)
     negatives = []
     for query, _ in pairs:
@@ -91,6 +90,49 @@ def pair_task(pairs: Sequence[tuple[str, str]], seed: int = 0) -> PairTask:
         while drawn in answers[query]:
             drawn = passages[int(rng.integers(len(passages)))]
         negatives.append(drawn)
+    return _with_negatives(pairs, negatives)
+
+
+def hard_pair_task(pairs: Sequence[tuple[str, str]], encoders: Sequence[Encoder]) -> PairTask:
+    """Add to each query of some positive pairs the best wrong hit of a uniform ensemble.
+
+    Parameters
+    ----------
+    pairs : sequence of (query, passage)
+    encoders : sequence of Encoder
+        Cosines are averaged over them, so that the negatives are none's own.
+
+    Raises
+    ------
+    ValueError
+        As `pair_task`.
+    """
+    passages, answers = _answers(pairs)
+    queries = list(answers)
+    column = {passage: index for index, passage in enumerate(passages)}
+    similarity = np.zeros((len(queries), len(passages)), dtype=np.float32)
+    for encoder in encoders:
+        embedded = encoder.encode(queries, "query"), encoder.encode(passages, "passage")
+        cosine = embedded[0].embedding @ embedded[1].embedding.T
+        similarity += (cosine - cosine.mean()) / cosine.std()
+    for row, query in enumerate(queries):
+        similarity[row, [column[passage] for passage in answers[query]]] = -np.inf
+    hit = dict(zip(queries, similarity.argmax(axis=1).tolist(), strict=True))
+    return _with_negatives(pairs, [passages[hit[query]] for query, _ in pairs])
+
+
+def _answers(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], dict[str, set[str]]]:
+    """All passages, and each query's own."""
+    answers: dict[str, set[str]] = {}
+    for query, passage in pairs:
+        answers.setdefault(query, set()).add(passage)
+    passages = sorted({passage for _, passage in pairs})
+    if any(len(own) == len(passages) for own in answers.values()):
+        raise ValueError("pairs: expected a passage that does not answer, for every query.")
+    return passages, answers
+
+
+def _with_negatives(pairs: Sequence[tuple[str, str]], negatives: list[str]) -> PairTask:
     queries = [query for query, _ in pairs]
     labels = np.repeat(np.array([1, 0], dtype=np.float32), len(queries))
     return PairTask(2 * queries, [passage for _, passage in pairs] + negatives, labels)
@@ -119,6 +161,7 @@ def calibrate(uec: UEC, fit: PairTask, test: PairTask, name: str) -> Calibration
         nll=_nll(probabilistic, test.labels),
         ece_deterministic=_ece(p_plain, test.labels),
         nll_deterministic=_nll(plain, test.labels),
+        error_auroc=error_auroc(sigma2, p_plain, test.labels),
         reliability=_reliability(p, test.labels),
         seconds=0.0 if uec.report is None else uec.report.fitting_seconds,
     )
@@ -130,6 +173,19 @@ def measure_probabilities(p: NDArray[np.float64], labels: NDArray[np.floating]) 
         "accuracy": float(((p > 0.5) == (labels > 0.5)).mean()),
         "ece": _ece(p, labels),
     }
+
+
+def error_auroc(
+    variance: NDArray[np.floating], p: NDArray[np.float64], labels: NDArray[np.floating]
+) -> float:
+    """How well variance (n,) tells wrong predictions P(answer) (n,) from right ones: 0.5 is chance.
+
+    NaN where all are right, or all wrong.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    wrong = (p > 0.5) != (labels > 0.5)
+    return float(roc_auc_score(wrong, variance)) if 0 < wrong.sum() < len(wrong) else float("nan")
 
 
 def posterior_variants(
@@ -152,7 +208,7 @@ def posterior_variants(
     ffn : Encoder, optional
         The same model with ``last_layer="ffn"``, where one can look inside it.
     seed : int
-        Of the subsamples.
+        Of what is held out, mined, and left out.
 
     Notes
     -----
@@ -165,7 +221,7 @@ def posterior_variants(
     likelihoods: tuple[Likelihood, ...] = ("pairs", "in_batch")
     rows = [
         calibrate(
-            UEC([encoder], structure=structure, likelihood=likelihood).fit(pairs),
+            UEC([encoder], structure=structure, likelihood=likelihood, seed=seed).fit(pairs),
             fit,
             test,
             f"{structure}, {likelihood}",
@@ -176,7 +232,10 @@ def posterior_variants(
     if ffn is not None:
         rows += [
             calibrate(
-                UEC([ffn], structure=structure).fit(pairs), fit, test, f"{structure}, pairs, ffn"
+                UEC([ffn], structure=structure, seed=seed).fit(pairs),
+                fit,
+                test,
+                f"{structure}, pairs, ffn",
             )
             for structure in structures
         ]
@@ -185,7 +244,7 @@ def posterior_variants(
         count = max(MINIMUM, round(fraction * len(pairs)))
         some = [pairs[index] for index in order[:count]]
         label = f"{fraction:.0%} of the data ({count} pairs)"
-        rows.append(calibrate(UEC([encoder]).fit(some), fit, test, label))
+        rows.append(calibrate(UEC([encoder], seed=seed).fit(some), fit, test, label))
     # Without variance the two classifiers are one.
     plain = rows[0]
     return [
@@ -195,6 +254,7 @@ def posterior_variants(
             name="0% of the data (deterministic)",
             ece=plain.ece_deterministic,
             nll=plain.nll_deterministic,
+            error_auroc=float("nan"),
             reliability=[],
             seconds=0.0,
         ),

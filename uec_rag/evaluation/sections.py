@@ -21,6 +21,7 @@ from uec_rag.evaluation.tables import Cell, Grid, averages, markdown, paper_tabl
 Analysis = Mapping[str, Any]
 _METRICS = ("ndcg10", "recall10", "auc10")
 _LABELS = ("nDCG@10", "Recall@10", "AUC@10")
+_ERRORS = ("ece_deterministic", "ece", "nll_deterministic", "nll")
 
 
 def retrieval_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
@@ -159,13 +160,22 @@ def _sensitivity(result: Analysis, path: Path) -> Iterator[str]:
 
 def _calibration(result: Analysis, path: Path) -> Iterator[str]:
     yield (
-        "Does this passage answer this query? One true, one random passage each (paper table 4). "
-        "Deterministic: sigmoid(a s + b); probabilistic: with the variance of s."
+        "Does this passage answer this query? (Paper table 4.) Deterministic: sigmoid(a s + b); "
+        "probabilistic: with the variance of s. AUROC is how well the variance alone tells wrong "
+        "predictions from right ones: 50 is chance."
     )
-    rows = result["rows"]
-    yield _calibration_table(rows, lambda name: _paper_pair(ECE, name))
-    figures.reliability(path, {row["name"]: row["reliability"] for row in rows})
-    yield _image("reliability", path)
+    negatives = {
+        "random": "One true and one random passage of each query, as the paper has it:",
+        "hits": (
+            "One true passage and the best wrong hit of each query, by the members' mean cosine:"
+        ),
+    }
+    for name, text in negatives.items():
+        yield text
+        yield _calibration_table(result[name], lambda row: _paper_pair(ECE, row))
+        own = path.with_name(f"{path.stem}_{name}.png")
+        figures.reliability(own, {row["name"]: row["reliability"] for row in result[name]})
+        yield _image(f"reliability, {name}", own)
     paper = ", ".join(f"{name} {value:.3f}" for name, value in VAR_ECE.items())
     yield (
         "Var-ECE (paper table 5) is with the semantic textual similarity above; the paper's, on "
@@ -173,32 +183,44 @@ def _calibration(result: Analysis, path: Path) -> Iterator[str]:
     )
 
 
+def _calibration_table(rows: Sequence[Analysis], paper: Callable[[str], str]) -> str:
+    head = ["", "Accuracy", "ECE det.", "ECE prob.", "NLL det.", "NLL prob.", "AUROC", "fit, s"]
+    return markdown(
+        [*head, "paper ECE"],
+        [
+            [
+                row["name"],
+                f"{100 * row['accuracy']:.2f}",
+                *(f"{row[key]:.4f}" for key in _ERRORS),
+                f"{100 * _number(row['error_auroc']):.1f}",
+                f"{row['seconds']:.1f}",
+                paper(row["name"]),
+            ]
+            for row in rows
+        ],
+    )
+
+
 def _variants(result: Analysis, path: Path) -> Iterator[str]:
     yield (
-        f"Posteriors of {result['encoder']} on the same pair task: structure, likelihood, and less "
-        "and less data (paper tables 18 and 20). In the paper's form (accuracy, ECE): "
+        f"Posteriors of {result['encoder']}, told answers from hits: structure, likelihood, layer, "
+        "and less and less data (paper tables 18 and 20). In the paper's form (accuracy, ECE): "
         + "; ".join(f"{name} {acc} {ece}" for name, (acc, ece) in (COVARIANCE | SPARSITY).items())
-        + "."
+        + f". Means of {result['seeds']} fits, ± their standard deviation: another seed is another "
+        "fifth held out, other negatives, and another part of the data."
     )
-    yield _calibration_table(result["rows"], lambda name: "")
-
-
-def _calibration_table(rows: Sequence[Analysis], paper: Callable[[str], str]) -> str:
-    head = ["", "Accuracy", "ECE det.", "ECE prob.", "NLL det.", "NLL prob.", "fit, s", "paper ECE"]
-    return markdown(
+    head = ["", "Accuracy", "ECE det.", "ECE prob.", "NLL det.", "NLL prob.", "AUROC", "fit, s"]
+    yield markdown(
         head,
         [
             [
                 row["name"],
                 f"{100 * row['accuracy']:.2f}",
-                *(
-                    f"{row[key]:.4f}"
-                    for key in ("ece_deterministic", "ece", "nll_deterministic", "nll")
-                ),
+                *(_within(row[key], row[f"{key}_sd"]) for key in _ERRORS),
+                _within(row["error_auroc"], row["error_auroc_sd"], 100, 1),
                 f"{row['seconds']:.1f}",
-                paper(row["name"]),
             ]
-            for row in rows
+            for row in result["rows"]
         ],
     )
 
@@ -208,18 +230,25 @@ def _layers(result: Analysis, path: Path) -> Iterator[str]:
     yield (
         f"Diagonal posteriors of {result['encoder']} over its last linear layers, and over parts "
         f"of the data, by laplace-torch (paper tables 19 and 20; accuracy and ECE by layers there: "
-        f"{paper}). Fitted and tested among hard negatives. With 0 pairs the posterior is the "
-        "prior."
+        f"{paper}). Fitted among hard negatives, tuned and tested among hits. With 0 pairs the "
+        "posterior is the prior. Means of several draws of so many pairs, ± standard error by "
+        "drawing pairs and test queries anew; the gain is of the probabilistic over the "
+        "deterministic NLL, where less than 0 is better."
     )
+    head = ["Layers", "pairs", "Accuracy", "ECE prob.", "ECE det.", "NLL prob. - det."]
     yield markdown(
-        ["Layers", "pairs", "Accuracy", "ECE prob.", "ECE det."],
+        [*head, "mean logit variance", "AUROC"],
         [
             [
                 str(row["layers"]),
                 str(row["pairs"]),
                 f"{100 * row['accuracy']:.2f}",
-                f"{row['ece']:.4f}",
-                f"{row['ece_deterministic']:.4f}",
+                *(
+                    _within(row[key], row[f"{key}_se"])
+                    for key in ("ece", "ece_deterministic", "nll_gain")
+                ),
+                f"{row['logit_variance']:.3g}",
+                _within(row["error_auroc"], row["error_auroc_se"], 100, 1),
             ]
             for row in result["rows"]
         ],
@@ -331,6 +360,13 @@ def _quality(row: Analysis) -> list[str]:
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
+
+
+def _within(value: float | None, error: float | None, unit: float = 1, digits: int = 4) -> str:
+    """A number and how far off it may be."""
+    if value is None or error is None:
+        return "-"
+    return f"{unit * value:.{digits}f} ± {unit * error:.{digits}f}"
 
 
 def _paper_pair(table: Mapping[str, tuple[float, float]], name: str) -> str:
