@@ -16,6 +16,7 @@ from uec_rag.baselines.fusion import (
 A = np.float32([[0.9, 0.5, 0.1, 0.3]])
 B = np.float32([[0.2, 0.8, 0.9, 0.1]])
 MISSING = -np.inf
+COMBINED = ("sum", "mnz", "anz", "max", "min", "med")  # of ranx
 
 
 def test_ranks_start_at_zero_and_ties_go_to_the_smaller_index():
@@ -111,3 +112,32 @@ def test_systems_of_different_shapes_are_refused():
 def test_an_unknown_rule_is_refused():
     with pytest.raises(ValueError, match="expected a rule of"):
         Fusion("CombXYZ", "min-max")([A, B])
+
+
+@pytest.mark.parametrize(
+    ("fusion", "method", "norm"),
+    [
+        (Fusion("Borda"), "bordafuse", None),
+        (Fusion("RRF"), "rrf", None),
+        (Fusion("ISR"), "isr", None),
+        (Fusion("Log-ISR"), "log_isr", None),
+        *((Fusion(f"Comb{m.upper()}", "min-max"), m, "min-max") for m in COMBINED),
+        *((Fusion(f"Comb{m.upper()}", "z-score"), m, "zmuv") for m in COMBINED),
+    ],
+    ids=str,
+)
+def test_rules_are_those_of_ranx(fusion, method, norm):
+    """Where ranx is installed, which nothing here asks for: it is 341 MB with what it needs."""
+    ranx = pytest.importorskip("ranx")
+    rng = np.random.default_rng(0)
+    systems = [rng.random((4, 9), dtype=np.float32) for _ in range(3)]
+    runs = [
+        ranx.Run(
+            {f"q{q}": {f"d{d}": float(s) for d, s in enumerate(row)} for q, row in enumerate(x)}
+        )
+        for x in systems
+    ]
+    params = {"k": 60} if method == "rrf" else None
+    found = ranx.fuse(runs=runs, norm=norm, method=method, params=params).to_dict()
+    expected = [[found[f"q{q}"][f"d{d}"] for d in range(9)] for q in range(4)]
+    np.testing.assert_allclose(fusion(systems), expected, rtol=1e-4, atol=1e-4)
