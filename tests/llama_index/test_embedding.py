@@ -1,5 +1,6 @@
 import asyncio
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -153,7 +154,8 @@ def test_an_ensemble_an_embedding_of_it_and_a_foreign_one_stand_for_ensembles(fi
     assert as_ensemble(UECEmbedding(uec=fitted)) is fitted
     plain = MockEmbedding(embed_dim=4)
     assert isinstance(plain, BaseEmbedding)
-    with pytest.warns(UserWarning, match="not fitted"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nobody has forgotten to fit it
         assert as_ensemble(plain).embed(["a"]).dimension == 4
     with pytest.raises(TypeError, match=r"^uec: expected a UEC, .* got str 'x'"):
         as_ensemble("x")

@@ -244,7 +244,8 @@ def test_mmr_takes_filters_and_vectors(store, fitted, question):
 
 def test_a_foreign_embedding_gives_a_plain_vector_search(nodes):
     store = UECVectorStore(MockEmbedding(embed_dim=4))
-    with pytest.warns(UserWarning, match="not fitted"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nobody has forgotten to fit it
         store.add(nodes[:3])
     assert {n.metadata["uec_sigma2"] for n in ask(store, "lumane").nodes} == {0.0}
 

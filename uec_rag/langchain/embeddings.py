@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
+from uec_rag import plain
 from uec_rag.encoders.black_box import is_langchain
 from uec_rag.ensemble import UEC
 
@@ -80,20 +81,13 @@ def as_ensemble(embedding: UEC | Embeddings) -> UEC:
     TypeError
         If embedding is none of these.
     """
-    if isinstance(embedding, UEC):
-        return embedding
-    if isinstance(embedding, UECEmbeddings):
-        return embedding.uec
-    if not is_langchain(embedding):
-        raise TypeError(
-            "embedding: expected a UEC, a UECEmbeddings or a LangChain Embeddings object, got "
-            f"{type(embedding).__name__} {embedding!r:.60}; make an ensemble with "
-            "UEC([encoder, ...])."
-        )
-    uec = UEC([embedding])
-    # Who brings one plain embedding has not forgotten to fit an ensemble.
-    uec._warned = True
-    return uec
+    return plain.as_ensemble(
+        embedding,
+        UECEmbeddings,
+        is_langchain,
+        argument="embedding",
+        expected="a UECEmbeddings or a LangChain Embeddings object",
+    )
 
 
 def check_text(text: str, argument: str) -> str:

@@ -158,7 +158,8 @@ def _kron(
         )
         yield Candidate(
             float(damping**2),
-            (basis_a * np.sqrt(inverse)).astype(np.float32),
+            # As a saved one is read: rows, so that products round the same.
+            np.ascontiguousarray(basis_a * np.sqrt(inverse), dtype=np.float32),
             profile[None].astype(np.float32),
             leverage_p * along_q + leverage_q * along_p,
             leverage_q * leverage_p * float(profile @ profile),

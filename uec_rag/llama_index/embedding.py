@@ -8,6 +8,7 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from pydantic import field_serializer, field_validator
 
+from uec_rag import plain
 from uec_rag.encoders import Role
 from uec_rag.encoders.black_box import is_llama_index
 from uec_rag.ensemble import UEC
@@ -112,13 +113,10 @@ def as_ensemble(uec: UEC | BaseEmbedding) -> UEC:
     TypeError
         If it is none of these.
     """
-    if isinstance(uec, UEC):
-        return uec
-    if isinstance(uec, UECEmbedding):
-        return uec.uec
-    if not is_llama_index(uec):
-        raise TypeError(
-            "uec: expected a UEC, a UECEmbedding or a LlamaIndex embedding, got "
-            f"{type(uec).__name__} {uec!r:.60}; make an ensemble with UEC([encoder, ...])."
-        )
-    return UEC([uec])
+    return plain.as_ensemble(
+        uec,
+        UECEmbedding,
+        is_llama_index,
+        argument="uec",
+        expected="a UECEmbedding or a LlamaIndex embedding",
+    )
