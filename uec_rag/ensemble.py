@@ -15,6 +15,7 @@ from uec_rag.confidence import ConfidenceModel
 from uec_rag.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
 from uec_rag.encoders.base import Encoded, Role, check_role, check_texts, unique_names
+from uec_rag.encoders.tokens import shared_tokens
 from uec_rag.evidence import Evidence, EvidenceGate, corpus_evidence
 from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.laplace.likelihood import Likelihood
@@ -255,18 +256,18 @@ class UEC:
         check_role(role)
         checked = check_texts(texts)
         self._warn_unfitted()
-        return self._gaussians(
-            [e.encode(checked, role, show_progress=show_progress) for e in self.encoders]
-        )
+        with shared_tokens():
+            encoded = [e.encode(checked, role, show_progress=show_progress) for e in self.encoders]
+        return self._gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
         """`encode` without blocking the event loop; encoders run side by side."""
         check_role(role)
         checked = check_texts(texts)
         self._warn_unfitted()
-        return self._gaussians(
-            await asyncio.gather(*(encoder.aencode(checked, role) for encoder in self.encoders))
-        )
+        with shared_tokens():
+            encoded = await asyncio.gather(*(e.aencode(checked, role) for e in self.encoders))
+        return self._gaussians(encoded)
 
     def _gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         if self.posteriors is None:

@@ -3,6 +3,7 @@ import pytest
 
 from uec_rag.encoders import SentenceTransformerEncoder
 from uec_rag.encoders.batches import can_batch, cut, encode_in_batches, one_ahead, rows_of
+from uec_rag.encoders.tokens import tokenisation_of
 
 
 def words(count, seed=0):
@@ -13,13 +14,23 @@ def words(count, seed=0):
     ]
 
 
+def encode(model, texts, prompt, batch_size):
+    return encode_in_batches(
+        model,
+        texts,
+        prompt,
+        tokenisation=tokenisation_of(model),
+        batch_size=batch_size,
+        width=None,
+        show_progress=False,
+    )
+
+
 @pytest.mark.parametrize("batch_size", [1, 5, 32])
 def test_vectors_are_those_of_the_library_over_several_windows(tiny, monkeypatch, batch_size):
     monkeypatch.setattr("uec_rag.encoders.batches._WINDOW", 16)
     model, texts = tiny(), words(50)
-    got = encode_in_batches(
-        model, texts, "query: ", batch_size=batch_size, width=None, show_progress=False
-    )
+    got = encode(model, texts, "query: ", batch_size)
     expected = model.encode(texts, prompt="query: ")
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, expected, atol=1e-6)
@@ -39,7 +50,7 @@ def test_only_padding_is_cut_off_on_whichever_side_it_is(tiny, side):
 def test_a_prompt_that_pooling_leaves_out_is_left_out(tiny):
     model, texts = tiny(), words(12)
     model.set_pooling_include_prompt(False)
-    got = encode_in_batches(model, texts, "query: ", batch_size=4, width=None, show_progress=False)
+    got = encode(model, texts, "query: ", 4)
     np.testing.assert_allclose(got, model.encode(texts, prompt="query: "), atol=1e-6)
 
 

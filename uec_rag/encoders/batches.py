@@ -7,21 +7,19 @@ a batch beyond its caches is slower, batches are also bounded in tokens (benchma
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from uec_rag.encoders.base import Float32Array
+from uec_rag.encoders.tokens import Features, tokeniser
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _WINDOW = 512  # texts tokenised together; two windows are in memory
 _CPU_TOKENS = 2048  # in a forward pass on a CPU
-
-Features: TypeAlias = dict[str, Any]
-"""What a model's tokenizer returns: tensors of n rows, and settings."""
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -46,6 +44,7 @@ def encode_in_batches(
     texts: Sequence[str],
     prompt: str,
     *,
+    tokenisation: str,
     batch_size: int,
     width: int | None,
     show_progress: bool,
@@ -60,6 +59,8 @@ def encode_in_batches(
         At least one.
     prompt
         Put before each text.
+    tokenisation
+        What `tokenisation_of` says of the model.
     batch_size
         Texts in a forward pass at most.
     width
@@ -94,7 +95,7 @@ def encode_in_batches(
         return unsorted
 
     with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
-        return by_windows(model, texts, prompt, embed)
+        return by_windows(model, texts, prompt, embed, tokenisation=tokenisation)
 
 
 def by_windows(
@@ -102,6 +103,8 @@ def by_windows(
     texts: Sequence[str],
     prompt: str,
     embed: Callable[[Features], Float32Array],
+    *,
+    tokenisation: str,
 ) -> Float32Array:
     """Tokenise texts in windows of similar length, each while the one before is embedded.
 
@@ -115,18 +118,20 @@ def by_windows(
         Put before each text.
     embed
         Tokens of n texts, padded to a common length -> (n, width) float32; called in this thread.
+    tokenisation
+        What `tokenisation_of` says of the model.
 
     Returns
     -------
     (n, width) float32
         In the order of `texts`.
     """
-
-    def tokenise(rows: npt.NDArray[np.intp]) -> Features:
-        return dict(model.preprocess([texts[row] for row in rows], prompt=prompt))
-
     order = np.argsort([-len(text) for text in texts], kind="stable")
-    windows = [order[start : start + _WINDOW] for start in range(0, len(order), _WINDOW)]
+    windows = [
+        [texts[row] for row in order[start : start + _WINDOW]]
+        for start in range(0, len(order), _WINDOW)
+    ]
+    tokenise = tokeniser(model, tokenisation, prompt)
     parts = [embed(features) for features in one_ahead(tokenise, windows)]
     vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
     return vectors

@@ -24,10 +24,11 @@ from uec_rag.encoders.base import (
     check_texts,
     check_vectors,
 )
-from uec_rag.encoders.batches import Features, by_windows, can_batch, pads_left
+from uec_rag.encoders.batches import by_windows, can_batch, pads_left
 from uec_rag.encoders.onnx import open_session, threads
 from uec_rag.encoders.pypi import cache_folder, move_into_place
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.tokens import Features
 
 Backend: TypeAlias = Literal["torch", "onnx", "onnx-int8"]
 """What runs a transformer: torch, or onnxruntime with its weights in float32 or int8."""
@@ -84,6 +85,7 @@ class ExportedEncoder:
         self._inputs = [value.name for value in self._session.get_inputs()]
         self._split = encoder.tap.split
         self._model = encoder.model.to("meta")  # for its tokenizer
+        self._tokenisation = encoder.tokenisation
         self._left = pads_left(encoder.model)
         self._lock = threading.Lock()
 
@@ -118,7 +120,13 @@ class ExportedEncoder:
             ThreadPoolExecutor(min(threads(), len(checked))) as pool,
             tqdm(None, "Texts", len(checked), disable=not show_progress) as bar,
         ):
-            output = by_windows(self._model, checked, self.prompts[role], embed)
+            output = by_windows(
+                self._model,
+                checked,
+                self.prompts[role],
+                embed,
+                tokenisation=self._tokenisation,
+            )
         vectors, features = self._split(output)
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)

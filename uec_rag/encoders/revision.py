@@ -39,7 +39,7 @@ def revision_of(
         "last_layer": last_layer,
         "truncate_dim": model.truncate_dim,
         "max_length": str(model.max_seq_length),
-        "tokenizer": _tokenizer_state(model),
+        "tokenizer": tokenizer_state(model),
     }
     digest.update(json.dumps(description, sort_keys=True, default=str).encode())
     for weight in model.state_dict().values():
@@ -60,7 +60,8 @@ def _describe(module: object) -> dict[str, object]:
     return described
 
 
-def _tokenizer_state(model: "SentenceTransformer") -> object:
+def tokenizer_state(model: "SentenceTransformer") -> object:
+    """Everything that decides how a model splits a text, but for how much of it."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(backend, "to_str"):

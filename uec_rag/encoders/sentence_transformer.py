@@ -22,6 +22,7 @@ from uec_rag.encoders.batches import can_batch, encode_in_batches
 from uec_rag.encoders.last_layer import LastLayerTap, attach
 from uec_rag.encoders.prompts import prompts_of
 from uec_rag.encoders.revision import revision_of
+from uec_rag.encoders.tokens import tokenisation_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -102,6 +103,7 @@ class SentenceTransformerEncoder:
         self.tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
+        self.tokenisation = tokenisation_of(model)
         # One short text tells the width, and at once whether the model works in this precision.
         self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
 
@@ -140,6 +142,7 @@ class SentenceTransformerEncoder:
                     self.model,
                     texts,
                     self.prompts[role],
+                    tokenisation=self.tokenisation,
                     batch_size=self.batch_size,
                     width=self.tap.output_width or self.model.truncate_dim,
                     show_progress=show_progress,
