@@ -89,12 +89,12 @@ class Limits:
     """
 
     fit_pairs: int = 600
-    queries: int = 250
-    passages: int = 500
-    test_texts: int = 600
+    queries: int = 200
+    passages: int = 400
+    test_texts: int = 500
     train_per_label: int = 16
-    scored_pairs: int = 600
-    language_pairs: int = 170
+    scored_pairs: int = 500
+    language_pairs: int = 150
     proxy_pairs: int = 400
     language_queries: int = 100
     language_fit: int = 120

@@ -92,6 +92,7 @@ def write_report(results: Results, left_out: Sequence[str] = ()) -> Path:
     if LANGUAGES in everything["settings"]:
         parts += _language_section(everything, results.folder)
     parts += sections.analysis_sections(everything["analysis"], results.folder)
+    parts += _time_section(everything)
     path = results.folder / "report.md"
     path.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
     return path
@@ -177,6 +178,27 @@ def _language_section(everything: dict[str, Any], folder: Path) -> Iterator[str]
     yield _failed(grid)
     yield sections.language_figure(grid, systems, folder / "languages.png")
     yield sections.folded(paper_table("miracl"))
+
+
+def _time_section(everything: dict[str, Any]) -> Iterator[str]:
+    systems: dict[str, float] = {}
+    for kinds in everything["groups"].values():
+        for cells in (cells for grid in kinds.values() for cells in grid.values()):
+            for system, found in cells.items():
+                systems[system] = systems.get(system, 0.0) + float(str(found.get("seconds", 0)))
+    analyses = {
+        n: float(str(found.get("seconds", 0))) for n, found in everything["analysis"].items()
+    }
+    yield "## Time"
+    yield (
+        f"Systems took {sum(systems.values()):.0f} s on all tasks, analyses "
+        f"{sum(analyses.values()):.0f} s, each with what it fits, tunes and loads when it is first "
+        "asked for; embedding ahead is not counted."
+    )
+    longest = sorted((systems | analyses).items(), key=lambda item: -item[1])
+    yield markdown(
+        ["", "seconds"], [[n, f"{seconds:.1f}"] for n, seconds in longest if seconds >= 1]
+    )
 
 
 def _grid(
