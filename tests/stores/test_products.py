@@ -10,7 +10,7 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("queries", [0, 1, 2, 64, 300])
+@pytest.mark.parametrize("queries", [0, 1, 2, 33, 300])
 @pytest.mark.parametrize("widths", [(6,), (5, 1), (2, 2, 2)])
 @pytest.mark.parametrize("count", [0, 1, 5000, 9001])
 def test_blocks_products_are_summed(large, queries, widths, count, monkeypatch):

@@ -40,10 +40,11 @@ class MemoryStore:
         exactly. Worth its building from some 100,000 passages on. Needs usearch:
         ``pip install "uec-rag[hnsw]"``.
     dtype : "float32", "float16", "bfloat16" or "int8"
-        Search a compressed copy of the means, by torch, and score what may be a hit in float32: the
-        hits are the same. The copy takes half or a quarter of the float32 means, which a loaded
-        store leaves on disk. What sums up the corpus, evidence and confidence, rests on the
-        compressed similarities. It is saved with the store.
+        Multiply with a compressed copy of the means, by torch, and score in float32 whatever its
+        rounding lets come near the hits: `search` finds the same. The copy takes half or a quarter
+        of the float32 means' memory; those stay on disk once the store is loaded. What sums up the
+        corpus, evidence and confidence, rests on the compressed similarities. The copy is saved
+        with the store.
     device : str, optional
         Where torch multiplies: "cuda", "mps" or "cpu", with the means, or their compressed copy, in
         its memory. By default NumPy does. It is not saved: see `load`.

@@ -18,6 +18,8 @@ from uec_rag.gaussian import FloatArray
 from uec_rag.passes import largest
 from uec_rag.similarity import probit
 
+_AT_ONCE = 16  # times as many candidates as before
+
 Moments = Callable[[NDArray[np.int64]], tuple[FloatArray, FloatArray]]
 """mu_s and sigma_s^2 of one query against some rows, (m,) -> (m,), (m,)."""
 
@@ -55,9 +57,12 @@ def top_k(mu: FloatArray, moments: Moments, k: int, beta: float, error: float = 
         scores = probit(exact, sigma2, beta)
         order = np.lexsort((rows, -scores))[:k]
         # A negative mu_s is raised towards 0 by its variance, hence the bound of 0 for those.
-        if m == count or scores[order[-1]] > max(left_out + error, 0.0):
+        last = float(scores[order[-1]])
+        if m == count or last > max(left_out + error, 0.0):
             return Top(rows[order], scores[order], exact[order], sigma2[order])
-        m = min(count, 2 * m)
+        # All that could enter, unless that is so many that more candidates may rule most of it out.
+        near = int(np.count_nonzero(mu >= last - error))
+        m = min(count, max(m + 1, near) if near <= _AT_ONCE * m else 2 * m)
 
 
 def _largest(mu: FloatArray, m: int) -> tuple[NDArray[np.int64], float]:
