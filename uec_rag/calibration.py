@@ -140,9 +140,9 @@ def fit_calibrator(features: FloatArray, labels: ArrayLike, penalty: float = 0.0
 
 def sigmoid(logits: FloatArray) -> FloatArray:
     """``1 / (1 + exp(-logits))``, without overflow."""
-    from scipy.special import expit
-
-    probability: FloatArray = expit(logits)
+    # Not scipy's: its import alone is a tenth of the time that a new process takes to answer.
+    small = np.exp(-np.abs(logits))
+    probability: FloatArray = np.where(logits >= 0, np.ones_like(small), small) / (1 + small)
     return probability
 
 

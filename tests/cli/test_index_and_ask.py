@@ -147,6 +147,6 @@ def test_asking_the_embedded_models_waits_for_no_library_that_it_does_not_use(
     assert imported.isdisjoint(
         {
             *("torch", "torchvision", "transformers", "sentence_transformers", "laplace"),
-            *("sklearn", "matplotlib", "pandas", "langchain_core", "llama_index"),
+            *("scipy", "sklearn", "matplotlib", "pandas", "langchain_core", "llama_index"),
         }
     )
