@@ -20,6 +20,7 @@ K, BETA = 10, 1.0
 FORMS = [
     ("float32", None),
     ("float32", "cpu"),
+    ("float32", "cpu:0"),
     *((dtype, None) for dtype in ("float16", "bfloat16", "int8")),
 ]
 if torch.cuda.is_available():

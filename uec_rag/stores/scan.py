@@ -103,9 +103,9 @@ class Scan:
                 kept = held[rows].float().cpu()
                 if scale is not None:
                     scales[k][rows] = scale
-                    kept *= scale[:, None]
+                    kept = kept * scale[:, None]
                 length = max(length, _longest(kept))
-                error = max(error, _longest(kept.sub_(values)))
+                error = max(error, _longest(kept - values))
             errors.append(error)
             lengths.append(length)
         return Scan(
@@ -278,6 +278,8 @@ def make_scan(dtype: str, device: str | None) -> Scan | None:
             f"device: expected one that torch can use here, such as 'cpu' or, on a machine that "
             f"has it, 'cuda' or 'mps'; got {device!r} ({str(error).splitlines()[0]})."
         ) from error
+    if torch.device(device).type == "cpu":
+        device = "cpu"  # however it was spelt
     return Scan(dtype, device)  # type: ignore[arg-type]  # checked above
 
 
