@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.helpers import bag_of_words, pairs, passages
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores.means import Means
+from uec_rag.stores.scan import Scan
 
 WIDTHS = (24, 8)
 PROFILE = np.random.default_rng(5).gamma(1.0, 0.02, (2, 32))
@@ -313,3 +315,18 @@ def test_a_copy_kept_beside_another_store_is_its_own(first, second):
         store.add(range(25, 75), seed=i)
     for store in stores:
         assert_finds(store.store, store.rows)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
+def test_the_way_that_other_devices_take_is_within_the_bound_too(dtype):
+    """They widen a tile of the means before they multiply; so does a CPU by another name."""
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((9000, 32), dtype=np.float32)
+    query = rng.standard_normal((3, 32), dtype=np.float32)
+    means = Means().written(0, mean, WIDTHS)
+    scan = Scan(dtype, "cpu:0").written(0, 5000, means).written(5000, 9000, means)
+    bound = scan.bound(query)[:, None]
+    assert (np.abs(scan.products(slice(9000), [query])[0] - query @ mean.T) <= bound).all()
+    rows = np.array([8000, 3, 4999])
+    parts = scan.products(rows, [query[:, :10], query[:, 10:]])
+    assert (np.abs(sum(parts) - query @ mean[rows].T) <= bound).all()
