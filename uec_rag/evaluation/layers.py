@@ -57,7 +57,7 @@ def layers(
         One per number of layers and size of the data: means over random parts of that size, and
         their standard errors, by drawing parts and test queries anew.
     """
-    order = np.random.default_rng(0).permutation(len(pairs))[: 3 * (_FIT + _TUNE)]
+    order = np.random.default_rng(0).permutation(len(pairs))[: _FIT + _TUNE]
     some = check_pairs([pairs[index] for index in order])
     answered = np.random.default_rng(0).permutation(len(some.queries))[: _FIT + _TUNE]
     share = round(len(answered) * _FIT / (_FIT + _TUNE))
