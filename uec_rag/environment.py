@@ -22,6 +22,7 @@ FEATURES = {
     "plots": "Plotting",
     "evaluation": "The evaluation",
     "hnsw": "Approximate search",
+    "onnx": "Exporting a model to ONNX",
     "mteb": "The official benchmark",
     "demo": "Reading documents from a folder",
 }

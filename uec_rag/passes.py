@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from uec_rag.gaussian import FloatArray
 
 _TILE = 2**16  # numbers at a time: a few such buffers fit a core's cache
-_SAMPLE = 2**15  # row length from which `largest` looks at a sample first
+_SAMPLE = 2**12  # row length from which `largest` looks at a sample first
 
 
 def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:

@@ -29,6 +29,7 @@ from uec_rag.encoders.onnx import open_session, threads
 from uec_rag.encoders.pypi import cache_folder, move_into_place
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.tokens import Features
+from uec_rag.environment import missing_extra
 
 Backend: TypeAlias = Literal["torch", "onnx", "onnx-int8"]
 """What runs a transformer: torch, or onnxruntime with its weights in float32 or int8."""
@@ -210,10 +211,7 @@ def _made(target: Path) -> Iterator[Path | None]:
         return
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
-        raise ImportError(
-            f"exporting a model to ONNX needs {' and '.join(missing)}; install them with: "
-            'pip install "uec-rag[onnx]"'
-        )
+        raise ImportError(missing_extra(" and ".join(missing), "onnx"))
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incoming-") as incoming:
         folder = Path(incoming) / "graph"
