@@ -364,7 +364,7 @@ def _number(value: float | None) -> float:
 
 def _within(value: float | None, error: float | None, unit: float = 1, digits: int = 4) -> str:
     """A number and how far off it may be."""
-    if value is None or error is None:
+    if value is None or error is None:  # NaN in a run's results
         return "-"
     return f"{unit * value:.{digits}f} ± {unit * error:.{digits}f}"
 
