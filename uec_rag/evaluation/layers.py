@@ -25,7 +25,7 @@ Triple = tuple[str, str, int]
 _Measure = Callable[[LayerResult, NDArray[np.int64]], float]
 
 # Queries to fit, tune and test on: each of their pairs costs a backward pass through a block.
-_FIT, _TUNE, _TEST = 120, 80, 150
+_FIT, _TUNE, _TEST = 100, 60, 110
 _HITS = 2  # wrong ones of each query that tunes or tests
 _RESAMPLES = 50
 
