@@ -1,5 +1,6 @@
 """What an encoder is, what it gives, and the checks on everything that goes in and comes out."""
 
+import asyncio
 import inspect
 import itertools
 from collections.abc import Iterable, Sequence
@@ -121,6 +122,33 @@ class EncoderInside:
     def gain(self) -> Float32Array:
         """(d,): gain of the encoder inside."""
         return self._encoder.gain
+
+
+class _Embeds(Protocol):
+    @property
+    def dimension(self) -> int: ...
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded: ...
+
+
+class IdentityHead:
+    """What encoders have in common whose last layer is the identity on their output.
+
+    Their `features` is their `embedding`; `dimension` and `encode` are their own.
+    """
+
+    @property
+    def feature_dimension(self: _Embeds) -> int:
+        """As wide as the embedding."""
+        return self.dimension
+
+    @property
+    def gain(self: _Embeds) -> Float32Array:
+        """(d,): ones."""
+        return np.ones(self.dimension, dtype=np.float32)
+
+    async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts in a thread."""
+        return await asyncio.to_thread(self.encode, texts, role)
 
 
 _MEMBERS = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from uec_rag.encoders.base import (
     Encoded,
-    Float32Array,
+    IdentityHead,
     Role,
     check_role,
     check_texts,
@@ -72,7 +72,7 @@ class _Source:
     aqueries: Callable[[list[str]], Awaitable[object]] | None = None
 
 
-class BlackBoxEncoder:
+class BlackBoxEncoder(IdentityHead):
     """An encoder made of anything that turns a list of strings into vectors.
 
     Its last layer is the identity on its output, so `features` is `embedding`. Its dimension is
@@ -124,16 +124,6 @@ class BlackBoxEncoder:
             self.encode(["dimension"], "passage")
         assert self._dimension is not None
         return self._dimension
-
-    @property
-    def feature_dimension(self) -> int:
-        """The last layer is the identity: as wide as the embedding."""
-        return self.dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """Ones."""
-        return np.ones(self.dimension, dtype=np.float32)
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages.

@@ -1,6 +1,5 @@
 """Small int8 transformers on the CPU, through onnxruntime."""
 
-import asyncio
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ import numpy as np
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
+    IdentityHead,
     Role,
     check_role,
     check_texts,
@@ -28,7 +28,7 @@ _MAX_TOKENS = 512
 _MAX_THREADS = 8
 
 
-class OnnxEncoder:
+class OnnxEncoder(IdentityHead):
     """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
 
     Texts run one at a time, on as many threads as there are cores. A dynamically quantised graph
@@ -68,16 +68,6 @@ class OnnxEncoder:
         self._session = open_session(model, name)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
 
-    @property
-    def feature_dimension(self) -> int:
-        """The last layer is the identity: as wide as the embedding."""
-        return self.dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """Ones."""
-        return np.ones(self.dimension, dtype=np.float32)
-
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages; what is longer than 512 tokens is cut off.
 
@@ -99,10 +89,6 @@ class OnnxEncoder:
                 vectors[i] = row
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
         return Encoded(embedding, embedding)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
     def _embed(self, text: str) -> Float32Array:
         """Vector of the first token."""

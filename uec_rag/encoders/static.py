@@ -1,6 +1,5 @@
 """Static embedding models: a text's vector is the mean of its tokens' vectors. No torch needed."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ import numpy as np
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
+    IdentityHead,
     Role,
     check_role,
     check_texts,
@@ -21,7 +21,7 @@ from uec_rag.encoders.prompts import family_prompts
 _AT_ONCE = 64  # texts whose tokens' vectors are held at a time
 
 
-class StaticEncoder:
+class StaticEncoder(IdentityHead):
     """A table of token vectors and a tokenizer, as model2vec and WordLlama store them.
 
     The same vectors as from sentence-transformers' `StaticEmbedding`, whose import alone takes
@@ -69,16 +69,6 @@ class StaticEncoder:
         self._tokenizer.no_padding()
         self.dimension = int(self._table.shape[1])
 
-    @property
-    def feature_dimension(self) -> int:
-        """The last layer is the identity: as wide as the embedding."""
-        return self.dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """Ones."""
-        return np.ones(self.dimension, dtype=np.float32)
-
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages; no text is cut off.
 
@@ -99,10 +89,6 @@ class StaticEncoder:
                 progress.update(len(some))
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
     def _means(self, texts: list[str]) -> Float32Array:
         """Means of the tokens' vectors, (n, d); zeros for a text without any."""

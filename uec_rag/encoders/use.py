@@ -5,7 +5,6 @@ model, with convolutions over two, three and five tokens beside the token's own 
 over the text, and three dense layers on top. 16 languages, 512 dimensions.
 """
 
-import asyncio
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
+    IdentityHead,
     Role,
     check_role,
     check_texts,
@@ -30,7 +30,7 @@ _REACH = 2  # rows of zeros between two texts: no convolution reaches across
 _ROWS = 2048  # tokens at once: the weights are read once for all of them
 
 
-class UniversalSentenceEncoder:
+class UniversalSentenceEncoder(IdentityHead):
     """Google's universal-sentence-encoder-multilingual, version 3.
 
     Many texts run at once as one long row of tokens with a few zeros between them, so that nothing
@@ -49,7 +49,6 @@ class UniversalSentenceEncoder:
     """
 
     dimension = 512
-    feature_dimension = 512
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
         self.name = name
@@ -64,11 +63,6 @@ class UniversalSentenceEncoder:
         # One table of bytes, a quarter of what the vectors would take.
         tables = [self._weights.pop(f"q{number + 1}") for number in range(_TABLES)]
         self._tokens = np.stack(tables, axis=1).reshape(-1, self.dimension)
-
-    @property
-    def gain(self) -> Float32Array:
-        """Ones."""
-        return np.ones(self.dimension, dtype=np.float32)
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts; queries and passages alike.
@@ -89,10 +83,6 @@ class UniversalSentenceEncoder:
                 progress.update(len(tokens))
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
         return Encoded(embedding, embedding)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
     def _batches(self, texts: list[str]) -> Iterator[tuple[int, list[list[int]]]]:
         """Where a batch starts, and the tokens of its texts."""
