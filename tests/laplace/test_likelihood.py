@@ -133,3 +133,15 @@ def test_the_scale_is_bounded_where_labels_are_noise(rng):
     scale, _ = variance_scale(similarity, np.ones(2000), np.ones(2000), labels, 30.0)
     assert np.isfinite(scale)
     assert 900 * (scale + scale**2) <= 25.01
+
+
+@pytest.mark.parametrize("slope", [0.01, 6.0, 80.0, 2000.0])
+def test_of_steep_slopes_the_intercept_is_the_best_too(slope):
+    # As of encoders whose cosines all lie between .7 and .9: at any slope the loss is lowest where
+    # as many answers are expected as there are.
+    rng = np.random.default_rng(0)
+    labels = np.arange(600) % 3 == 0
+    similarity = rng.normal(0.8, 0.03, 600) + 0.05 * labels
+    _, intercept = bernoulli_map(similarity, labels, slope)
+    expected = 1 / (1 + np.exp(-(slope * similarity + intercept)))
+    assert expected.mean() == pytest.approx(1 / 3, abs=1e-4)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from uec_rag.laplace.newton import minimise
 
@@ -58,3 +59,15 @@ def test_from_a_top_it_goes_down():
         return float(np.cos(x[0])), -np.sin(x), -np.cos(x)[:, None]
 
     assert np.cos(minimise(wave, [0.3], [(-10, 10)])[0]) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("start", [-70.0, -20.0, 3.0, 60.0, 500.0])
+def test_from_where_the_curvature_vanishes_it_comes_back(start):
+    # A third of coins fall on heads; far out the loss is a straight line to the last digit.
+    def loss(x):
+        heads = expit(x[0])
+        value = float(np.logaddexp(0, x[0]) - x[0] / 3)
+        return value, np.array([heads - 1 / 3]), np.array([[heads * (1 - heads)]])
+
+    found = minimise(loss, [start], [(-1e4, 1e4)])
+    assert found[0] == pytest.approx(-np.log(2), abs=1e-4)

@@ -52,7 +52,11 @@ def bernoulli_map(
         value = float((np.logaddexp(0, logit) - y * logit).mean())
         return value, gradient[moving], hessian[moving, moving]
 
-    found = minimise(loss, [10.0, -5.0][moving], [(1e-2, 1e4), (-1e4, 1e4)][moving])
+    # In the middle of the pairs: far from it every pair is told with certainty, and the loss tells
+    # little of where to go.
+    first = 10.0 if slope is None else slope
+    start = [first, -first * float(s.mean())]
+    found = minimise(loss, start[moving], [(1e-2, 1e4), (-1e4, 1e4)][moving])
     return float(found[0] if slope is None else slope), float(found[-1])
 
 

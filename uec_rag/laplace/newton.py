@@ -50,14 +50,17 @@ def minimise(
     value, gradient, hessian = loss(point)
     for _ in range(_ROUNDS):
         step = _step(point, gradient, hessian, low, high)
-        fraction, before = 1.0, value
+        # Where the function is all but straight a step may lead far beyond the bounds: shorten it
+        # from where it crosses the farthest of them.
+        fraction = min(1.0, float((high - low).max() / max(np.abs(step).max(), 1e-300)))
+        shortest, before = fraction * _SHORTEST, value
         while True:
             candidate = np.clip(point + fraction * step, low, high)
             found = loss(candidate)
             if found[0] <= before + _SUFFICIENT * float(gradient @ (candidate - point)):
                 break
             fraction /= 2
-            if fraction < _SHORTEST:
+            if fraction < shortest:
                 return point
         point, (value, gradient, hessian) = candidate, found
         if before - value <= tolerance * max(abs(value), 1.0):
