@@ -61,11 +61,11 @@ class OnnxEncoder(IdentityHead):
         self.prompts = family_prompts(name)
         model = Path(folder) / "model.onnx"
         tokenizer = Path(folder) / "tokenizer.json"
+        self._session = open_session(model, name)
         self.revision = _revision(model, tokenizer, self.prompts)
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_MAX_TOKENS)
-        self._session = open_session(model, name)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
