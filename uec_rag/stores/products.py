@@ -17,8 +17,10 @@ from uec_rag.gaussian import FloatArray
 
 _TILE = 2**20  # products at a time, to be turned round in a core's cache
 _FEW = 32  # queries beyond which turning round costs what it saves
-_CACHED = 2**23  # numbers that caches hold from one search to the next
-_SHARE = 2**21  # numbers from which a thread takes less time than its start costs
+_CACHED = 2**24  # numbers that caches hold from one search to the next
+# Numbers that a thread is worth starting for. BLAS's own threads spin for milliseconds after its
+# last product, and ours wait for them: with 2**21 a search of 10,000 rows took four times as long.
+_SHARE = 2**26
 
 
 def summed_products(
