@@ -89,3 +89,10 @@ def test_digesting_again_gives_the_same():
     values = similarities(2, 50_000)
     first, second = Digest.of(values), Digest.of(values.copy())
     np.testing.assert_array_equal(first.sample, second.sample)
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_of_no_queries_there_is_nothing_to_say(size):
+    digest = Digest.of(np.zeros((0, size), dtype=np.float32))
+    assert digest.leaders(10).shape == (0, 10)
+    assert digest.softmax(SLOPE).top.shape == digest.mean_and_deviation()[0].shape == (0,)

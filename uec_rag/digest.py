@@ -84,7 +84,7 @@ class Digest:
         if size <= EXACT_UP_TO:
             nothing = np.zeros((rows, 0), dtype=np.float32)
             return cls(values, nothing, nothing)
-        best = np.stack([largest(row, _HEAD) for row in values])
+        best = _largest(values, _HEAD)
         columns = _columns(size)
         sample = np.take(values, columns, axis=1)
         # Those of the sample that are in the head are counted there. By place, not by value: of
@@ -140,7 +140,15 @@ class Digest:
     def leaders(self, count: int) -> FloatArray:
         """Return the `count` largest values of each row, or all of fewer, in no order."""
         count = min(count, self.head.shape[1])
-        return np.stack([row[largest(row, count)] for row in self.head])
+        return np.take_along_axis(self.head, _largest(self.head, count), axis=1)
+
+
+def _largest(values: FloatArray, count: int) -> NDArray[np.intp]:
+    """Columns of the largest values of each row, (n, count)."""
+    out = np.empty((len(values), count), dtype=np.intp)
+    for place, row in zip(out, values, strict=True):
+        place[:] = largest(row, count)
+    return out
 
 
 def _masses(
