@@ -4,7 +4,7 @@ Borda count and reciprocal rank fusion, and the score- and rank-based rules that
 collects (Bassani and Romelli, 2022), of which `best_fusion` picks the one that does best on fitting
 queries. They are written here as array operations: ranx compiles each rule for some seconds in
 every process and brings 341 MB of packages (numba, pandas, ...), for sums over a (K, n, N) cube.
-Where ranx is installed, a test compares every rule with its own.
+A test compares every rule with what ranx returns.
 """
 
 from __future__ import annotations
