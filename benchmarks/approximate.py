@@ -12,8 +12,9 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from search import K, build, interleaved, machine, print_table
+from search import K, build, interleaved, machine
 from synthetic import Corpus
+from tables import print_table
 
 from uec_rag.stores import MemoryStore
 

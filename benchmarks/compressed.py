@@ -11,8 +11,9 @@ from typing import Annotated, get_args
 import numpy as np
 import typer
 from rich.console import Console
-from search import K, build, interleaved, machine, plain, print_table
+from search import K, build, interleaved, machine, plain
 from synthetic import Corpus
+from tables import print_table
 
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.scan import Dtype

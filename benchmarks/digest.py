@@ -15,8 +15,9 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
-from search import build, print_table
+from search import build
 from synthetic import Corpus
+from tables import print_table
 
 from uec_rag import Retriever, SearchResult, digest
 from uec_rag.asking import own_similarities

@@ -21,8 +21,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
+from tables import print_table
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, SentenceTransformerEncoder, load_encoder
@@ -189,18 +188,6 @@ def cache_row(width: int, texts: list[str], rounds: int) -> list[str]:
     return [str(width), f"{_HITS:,}", f"{_HITS / median(times['all'].clock):,.0f}", f"{one:.2f}"]
 
 
-def show(title: str, header: list[str], rows: list[list[str]], *, markdown: bool) -> None:
-    if markdown:
-        print(f"\n{title}\n\n| {' | '.join(header)} |\n|{' --- |' * len(header)}")
-        for row in rows:
-            print(f"| {' | '.join(row)} |")
-        return
-    table = Table(*header, title=title)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=140).print(table)
-
-
 def main(
     data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
     model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
@@ -221,7 +208,7 @@ def main(
         header = ["backend", "times faster than the library, clock", "processor"]
         for collection in collections:
             header += [f"nDCG@10 {collection.name}", "change"]
-        show(f"Backends, {Path(model[0]).name}", header, rows, markdown=markdown)
+        print_table(f"Backends, {Path(model[0]).name}", header, rows, markdown=markdown)
     if "ensemble" in only:
         encoders = [load_encoder(name, batch_size=batch_size) for name in model]
         with warnings.catch_warnings():
@@ -230,11 +217,11 @@ def main(
         rows = [speed_row(encoders, uec, some, rounds)]
         header = ["encoders", "library, s", "UEC, s", "times faster, clock", "processor"]
         header += ["UEC's own part", "tokenising", "largest difference"]
-        show(f"UEC.encode, {len(some)} texts", header, rows, markdown=markdown)
+        print_table(f"UEC.encode, {len(some)} texts", header, rows, markdown=markdown)
     if "cache" in only:
         rows = [cache_row(384, some, rounds)]
         header = ["width", "texts", "hits per second", "one query, ms"]
-        show("Cache", header, rows, markdown=markdown)
+        print_table("Cache", header, rows, markdown=markdown)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
-from rich.console import Console
-from rich.table import Table
+from tables import print_table
 from torch import Tensor, nn
 
 from uec_rag.environment import shield_from_broken_torchvision
@@ -177,15 +176,7 @@ def report(rows: list[dict], pairs: int, width: int, *, markdown: bool) -> None:
         ]
         for row in rows
     ]
-    if markdown:
-        print(f"\n{title}\n")
-        for line in (header, ["---"] * len(header), *table):
-            print(f"| {' | '.join(line)} |")
-        return
-    shown = Table(*header, title=title)
-    for line in table:
-        shown.add_row(*line)
-    Console().print(shown)
+    print_table(title, header, table, markdown=markdown)
 
 
 if __name__ == "__main__":

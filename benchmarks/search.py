@@ -29,8 +29,8 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 from synthetic import Corpus
+from tables import print_table
 
 from uec_rag import Retriever
 from uec_rag.passes import largest
@@ -276,19 +276,6 @@ def report(
         for row in opened
     ]
     print_table("A saved index", header, rows, markdown=markdown)
-
-
-def print_table(title: str, header: list[str], rows: list[list[str]], *, markdown: bool) -> None:
-    """Print a table, for a terminal or as Markdown."""
-    if markdown:
-        print(f"\n{title}\n")
-        for line in (header, ["---"] * len(header), *rows):
-            print(f"| {' | '.join(line)} |")
-        return
-    table = Table(*header, title=title)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.landscape import Landscape, normal_mass
+from uec_rag.landscape import Landscape, Rest, normal_mass
 
 
 def similarities():
@@ -13,8 +13,8 @@ def similarities():
 
 def of_the_best(values, count):
     best = -np.sort(-values, axis=1)[:, :count]
-    size = values.shape[1]
-    return Landscape.of_candidates(best, values.mean(axis=1), values.std(axis=1), size, 25.0)
+    rest = Rest(values.mean(axis=1), values.std(axis=1), values.shape[1])
+    return Landscape.of_candidates(best, rest, 25.0)
 
 
 def test_normal_mass_equals_a_large_sample():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from uec_rag.convolution import block_scales, blocks
 from uec_rag.digest import Digest, SoftmaxSums
 from uec_rag.evidence import EvidenceGate, evidence_of
 from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.landscape import Landscape, candidate_sums
+from uec_rag.landscape import Landscape, Rest
 from uec_rag.passes import weighted_sum
 from uec_rag.stores.base import Store
 
@@ -57,32 +57,6 @@ class Asked:
         if self.rest is None:
             return Digest.of(self.similarities).softmax(slope)
         return self.rest.sums(self.similarities, slope)
-
-
-@dataclass(frozen=True, eq=False)
-class Rest:
-    """The similarities of n queries to N passages of which candidates are known.
-
-    Attributes
-    ----------
-    mean, deviation : array, shape (n,)
-        Over the corpus, from a sample of it.
-    size : int
-        N.
-    """
-
-    mean: FloatArray
-    deviation: FloatArray
-    size: int
-
-    @classmethod
-    def of(cls, sample: FloatArray, size: int) -> Self:
-        """What similarities to a sample, shape (n, S), say."""
-        return cls(*Digest.of(sample).mean_and_deviation(), size)
-
-    def sums(self, candidates: FloatArray, slope: float) -> SoftmaxSums:
-        """Sums of the softmax of ``slope * similarity``, the rest taken as normal."""
-        return candidate_sums(candidates, self.mean, self.deviation, self.size, slope)
 
 
 def queries_at_once(passages: int, encoders: int) -> int:
@@ -142,7 +116,7 @@ def ask_nearest(
     ]
     rests = [Rest.of(similarities, size) for similarities in sampled]
     landscapes = [
-        Landscape.of_candidates(s, rest.mean, rest.deviation, size, slope)
+        Landscape.of_candidates(s, rest, slope)
         for s, rest, slope in zip(own, rests, uec.slopes, strict=True)
     ]
     pi = _weighed(uec, gate, parts, landscapes)

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import importlib.util
+import os
 import platform
 import sys
 import warnings
@@ -45,6 +46,13 @@ def missing_extra(package: str, extra: str) -> str:
     Fitting a posterior needs laplace-torch; install it with: pip install "uec-rag[fit]"
     """
     return f'{FEATURES[extra]} needs {package}; install it with: pip install "uec-rag[{extra}]"'
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @functools.cache

@@ -15,6 +15,60 @@ LEADERS = 10
 
 
 @dataclass(frozen=True, eq=False)
+class Rest:
+    """The similarities of n queries to N passages of which candidates are known.
+
+    What is not among the candidates is taken as normal, with the mean and deviation that the whole
+    corpus leaves for it.
+
+    Attributes
+    ----------
+    mean, deviation : array, shape (n,)
+        Over the corpus, from a sample of it.
+    size : int
+        N.
+    """
+
+    mean: FloatArray
+    deviation: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, sample: FloatArray, size: int) -> Self:
+        """What similarities to a sample, shape (n, S), say."""
+        return cls(*Digest.of(sample).mean_and_deviation(), size)
+
+    def sums(self, candidates: FloatArray, slope: float) -> SoftmaxSums:
+        """Sums of the softmax over ``slope * similarity`` of the whole corpus.
+
+        Parameters
+        ----------
+        candidates : array, shape (n, C)
+        slope : float
+        """
+        seen, left = Digest.of(candidates).softmax(slope), self.size - candidates.shape[1]
+        factor = np.float32(slope)
+        centre, spread = rest_of(
+            factor * candidates, factor * self.mean, factor * self.deviation, self.size
+        )
+        unseen, unseen_logit = normal_mass(centre, spread, seen.top, left)
+        half = np.float32(0.5)
+        soft, _ = normal_mass(half * centre, half * spread, half * seen.top, left)
+        normaliser = np.logaddexp(seen.log_normaliser, unseen)
+        mean_logit: FloatArray = np.add(
+            np.exp(seen.log_normaliser - normaliser) * seen.mean_logit,
+            np.exp(unseen - normaliser) * unseen_logit,
+            dtype=np.float32,
+        )
+        return SoftmaxSums(
+            top=seen.top,
+            log_normaliser=normaliser,
+            soft_normaliser=np.logaddexp(seen.soft_normaliser, soft),
+            mean_logit=mean_logit,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Landscape:
     """An encoder's similarities to the whole corpus, as far as evidence and confidence need them.
 
@@ -47,64 +101,10 @@ class Landscape:
         )
 
     @classmethod
-    def of_candidates(
-        cls,
-        similarities: FloatArray,
-        mean: FloatArray,
-        deviation: FloatArray,
-        size: int,
-        slope: float,
-    ) -> Self:
-        """Of candidates' similarities, where an approximate search sees only C of N passages.
-
-        The rest is taken as normal, with the mean and deviation that the whole corpus leaves for
-        it.
-
-        Parameters
-        ----------
-        similarities : array, shape (n, C)
-        mean, deviation : array, shape (n,)
-            Of the similarities to the whole corpus.
-        size : int
-            N.
-        slope : float
-        """
-        sums = candidate_sums(similarities, mean, deviation, size, slope)
-        return cls(similarities, mean, deviation, sums, size)
-
-
-def candidate_sums(
-    similarities: FloatArray, mean: FloatArray, deviation: FloatArray, size: int, slope: float
-) -> SoftmaxSums:
-    """Sums of the softmax over N passages of which C are seen, the rest taken as normal.
-
-    Parameters
-    ----------
-    similarities : array, shape (n, C)
-    mean, deviation : array, shape (n,)
-        Of the similarities to the whole corpus.
-    size : int
-        N.
-    slope : float
-    """
-    seen, left = Digest.of(similarities).softmax(slope), size - similarities.shape[1]
-    factor = np.float32(slope)
-    centre, spread = rest_of(factor * similarities, factor * mean, abs(factor) * deviation, size)
-    unseen, unseen_logit = normal_mass(centre, spread, seen.top, left)
-    half = np.float32(0.5)
-    soft, _ = normal_mass(half * centre, half * spread, half * seen.top, left)
-    normaliser = np.logaddexp(seen.log_normaliser, unseen)
-    mean_logit: FloatArray = np.add(
-        np.exp(seen.log_normaliser - normaliser) * seen.mean_logit,
-        np.exp(unseen - normaliser) * unseen_logit,
-        dtype=np.float32,
-    )
-    return SoftmaxSums(
-        top=seen.top,
-        log_normaliser=normaliser,
-        soft_normaliser=np.logaddexp(seen.soft_normaliser, soft),
-        mean_logit=mean_logit,
-    )
+    def of_candidates(cls, similarities: FloatArray, rest: Rest, slope: float) -> Self:
+        """Of candidates' similarities, shape (n, C), where a search sees only those."""
+        sums = rest.sums(similarities, slope)
+        return cls(similarities, rest.mean, rest.deviation, sums, rest.size)
 
 
 def rest_of(

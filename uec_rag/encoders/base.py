@@ -5,7 +5,7 @@ import inspect
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, TypeGuard
+from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,14 @@ class Encoded:
     def __len__(self) -> int:
         """Return the number of texts."""
         return len(self.embedding)
+
+    @classmethod
+    def empty(cls, dimension: int, feature_dimension: int) -> Self:
+        """Of no texts."""
+        return cls(
+            np.zeros((0, dimension), dtype=np.float32),
+            np.zeros((0, feature_dimension), dtype=np.float32),
+        )
 
 
 class Encoder(Protocol):
@@ -130,7 +138,15 @@ class _Embeds(Protocol):
     def encode(self, texts: Sequence[str], role: Role) -> Encoded: ...
 
 
-class IdentityHead:
+class InThread:
+    """An encoder without an asynchronous way of its own: `aencode` is `encode` in a thread."""
+
+    async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
+        """Embed texts in a thread."""
+        return await asyncio.to_thread(self.encode, texts, role)
+
+
+class IdentityHead(InThread):
     """What encoders have in common whose last layer is the identity on their output.
 
     Their `features` is their `embedding`; `dimension` and `encode` are their own.
@@ -145,10 +161,6 @@ class IdentityHead:
     def gain(self: _Embeds) -> Float32Array:
         """(d,): ones."""
         return np.ones(self.dimension, dtype=np.float32)
-
-    async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
 
 _MEMBERS = (

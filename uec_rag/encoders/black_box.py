@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
-import numpy as np
-
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -135,7 +133,7 @@ class BlackBoxEncoder(IdentityHead):
         """
         checked = _check_input(texts, role)
         if not checked:
-            return self._nothing(self.dimension)
+            return Encoded.empty(self.dimension, self.dimension)
         embed = self._source.queries if role == "query" else self._source.passages
         return self._encoded(embed(checked, show_progress), len(checked))
 
@@ -151,11 +149,6 @@ class BlackBoxEncoder(IdentityHead):
         embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)
         self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
-
-    @staticmethod
-    def _nothing(dimension: int) -> Encoded:
-        empty = np.zeros((0, dimension), dtype=np.float32)
-        return Encoded(empty, empty)
 
 
 def _check_input(texts: Sequence[str], role: Role) -> list[str]:

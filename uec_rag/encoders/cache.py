@@ -145,10 +145,7 @@ class CachedEncoder(EncoderInside):
         self, keys: list[bytes], found: dict[bytes, tuple[bytes, bytes | None]]
     ) -> Encoded:
         if not keys:
-            return Encoded(
-                np.zeros((0, self.dimension), dtype=np.float32),
-                np.zeros((0, self.feature_dimension), dtype=np.float32),
-            )
+            return Encoded.empty(self.dimension, self.feature_dimension)
         embedding = self._matrix([found[key][0] for key in keys])
         features = [found[key][1] for key in keys]
         if features[0] is None:

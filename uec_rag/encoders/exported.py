@@ -1,6 +1,5 @@
 """A SentenceTransformer as an ONNX graph, in float32 or int8, run by onnxruntime on the CPU."""
 
-import asyncio
 import hashlib
 import logging
 import tempfile
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
+    InThread,
     Role,
     check_role,
     check_texts,
@@ -44,7 +44,7 @@ _OUTPUT = "uec_output"
 _LONGEST = 8192  # tokens, for a model that names no limit
 
 
-class ExportedEncoder:
+class ExportedEncoder(InThread):
     """A transformer of sentence-transformers, run by onnxruntime.
 
     Its network, pooling and whatever follows become one ONNX graph, exported when first asked for
@@ -103,8 +103,7 @@ class ExportedEncoder:
         check_role(role)
         checked = check_texts(texts)
         if not checked:
-            empty = np.zeros((0, self.dimension), dtype=np.float32)
-            return Encoded(empty, np.zeros((0, self.feature_dimension), dtype=np.float32))
+            return Encoded.empty(self.dimension, self.feature_dimension)
 
         def embed(features: Features) -> Float32Array:
             rows = pool.map(self._run, one_by_one(features, self._inputs, left=self._left))
@@ -131,10 +130,6 @@ class ExportedEncoder:
         vectors, features = self._split(output)
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
     def _run(self, inputs: dict[str, IntArray]) -> Float32Array:
         output: Float32Array = self._session.run([_OUTPUT], inputs)[0][0]

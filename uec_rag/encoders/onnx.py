@@ -1,8 +1,5 @@
 """Small int8 transformers on the CPU, through onnxruntime."""
 
-import hashlib
-import json
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +17,8 @@ from uec_rag.encoders.base import (
     check_vectors,
 )
 from uec_rag.encoders.prompts import family_prompts
+from uec_rag.encoders.revision import revision_of_files
+from uec_rag.environment import cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession  # type: ignore[import-untyped]
@@ -62,7 +61,7 @@ class OnnxEncoder(IdentityHead):
         model = Path(folder) / "model.onnx"
         tokenizer = Path(folder) / "tokenizer.json"
         self._session = open_session(model, name)
-        self.revision = _revision(model, tokenizer, self.prompts)
+        self.revision = revision_of_files(self.prompts, model.read_bytes(), tokenizer.read_bytes())
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(_MAX_TOKENS)
@@ -127,12 +126,4 @@ def open_session(graph: Path, name: str) -> "InferenceSession":
 
 def threads() -> int:
     """How many texts to embed at once."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(available or 1, _MAX_THREADS)
-
-
-def _revision(model: Path, tokenizer: Path, prompts: dict[Role, str]) -> str:
-    digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
-    for path in (model, tokenizer):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return min(cores(), _MAX_THREADS)

@@ -1,6 +1,5 @@
 """One model on several devices, or in several processes on a CPU of many cores."""
 
-import asyncio
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
@@ -11,14 +10,22 @@ from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 
-from uec_rag.encoders.base import Encoded, Encoder, EncoderInside, Role, check_role, check_texts
+from uec_rag.encoders.base import (
+    Encoded,
+    Encoder,
+    EncoderInside,
+    InThread,
+    Role,
+    check_role,
+    check_texts,
+)
 
 _CHUNK = 256  # texts handed to a process at a time; fewer are encoded here
 
 _encoder: Encoder | None = None  # of a worker process
 
 
-class ParallelEncoder(EncoderInside):
+class ParallelEncoder(InThread, EncoderInside):
     """An encoder that shares long lists of texts out among processes, one for each device.
 
     Each process loads the model anew, so features are what they are in one process. The processes
@@ -82,10 +89,6 @@ class ParallelEncoder(EncoderInside):
         if parts[0].features is parts[0].embedding:
             return Encoded(embedding, embedding)
         return Encoded(embedding, np.concatenate([part.features for part in parts])[back])
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:

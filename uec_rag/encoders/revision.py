@@ -50,6 +50,14 @@ def revision_of(
     return digest.hexdigest()
 
 
+def revision_of_files(prompts: Mapping[Role, str], *contents: bytes) -> str:
+    """sha256 (hex) over prompts and the bytes of a model's files, where those are all there is."""
+    digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()
+
+
 def _describe(module: object) -> dict[str, object]:
     described: dict[str, object] = {"class": type(module).__name__}
     config = getattr(getattr(module, "auto_model", None), "config", None)

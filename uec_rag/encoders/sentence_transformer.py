@@ -1,6 +1,5 @@
 """Encoders made of a SentenceTransformer: from the hub, from a folder, or one already in memory."""
 
-import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import numpy as np
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
+    InThread,
     LastLayer,
     Role,
     check_role,
@@ -32,7 +32,7 @@ Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 _HUB_TIMEOUT = 5.0  # seconds to wait for a sign of life
 
 
-class SentenceTransformerEncoder:
+class SentenceTransformerEncoder(InThread):
     """An encoder around a SentenceTransformer.
 
     Parameters
@@ -128,10 +128,7 @@ class SentenceTransformerEncoder:
         check_role(role)
         checked = check_texts(texts)
         if not checked:
-            return Encoded(
-                np.zeros((0, self.dimension), dtype=np.float32),
-                np.zeros((0, self.feature_dimension), dtype=np.float32),
-            )
+            return Encoded.empty(self.dimension, self.feature_dimension)
         return self._encode(checked, role, show_progress)
 
     def _encode(self, texts: list[str], role: Role, show_progress: bool) -> Encoded:
@@ -163,10 +160,6 @@ class SentenceTransformerEncoder:
             truncate_dim=self.tap.output_width,
         )
         return np.asarray(output, dtype=np.float32)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts in a thread."""
-        return await asyncio.to_thread(self.encode, texts, role)
 
 
 def _check_settings(last_layer: str, dtype: str | None, batch_size: int) -> None:

@@ -1,7 +1,5 @@
 """Static embedding models: a text's vector is the mean of its tokens' vectors. No torch needed."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from uec_rag.encoders.base import (
     check_vectors,
 )
 from uec_rag.encoders.prompts import family_prompts
+from uec_rag.encoders.revision import revision_of_files
 
 _AT_ONCE = 64  # texts whose tokens' vectors are held at a time
 
@@ -53,10 +52,7 @@ class StaticEncoder(IdentityHead):
         self.prompts = family_prompts(name)
         weights = (Path(folder) / "model.safetensors").read_bytes()
         tokenizer = (Path(folder) / "tokenizer.json").read_bytes()
-        digest = hashlib.sha256(json.dumps(self.prompts, sort_keys=True).encode())
-        digest.update(weights)
-        digest.update(tokenizer)
-        self.revision = digest.hexdigest()
+        self.revision = revision_of_files(self.prompts, weights, tokenizer)
         tables = load(weights)
         shapes = {key: table.shape for key, table in tables.items()}
         if len(tables) != 1 or any(len(shape) != 2 for shape in shapes.values()):

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from uec_rag.environment import cores
 from uec_rag.gaussian import FloatArray
 
 _TILE = 2**20  # products at a time, to be turned round in a core's cache
@@ -90,9 +91,7 @@ def _threads() -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return cores()
 
 
 def tiles(count: int, size: int) -> Iterator[slice]:
