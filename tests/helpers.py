@@ -1,6 +1,10 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
+import sys
+import threading
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
@@ -126,3 +130,34 @@ class Counting(LinearHead):
     def encode(self, texts, role, *, show_progress=False):
         self.count += len(texts)
         return super().encode(texts, role)
+
+
+@contextmanager
+def beside(*bodies: Callable[[], object]) -> Iterator[threading.Event]:
+    """Run each body over and over in a thread of its own while a block lasts, taking turns often.
+
+    The event is set as soon as one of them fails; its failure is the block's.
+    """
+    stop, failures = threading.Event(), []
+
+    def over_and_over(body):
+        try:
+            while not stop.is_set():
+                body()
+        except BaseException as error:
+            failures.append(error)
+            stop.set()
+
+    threads = [threading.Thread(target=over_and_over, args=(body,)) for body in bodies]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        yield stop
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert not failures, failures

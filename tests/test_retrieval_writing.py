@@ -1,13 +1,11 @@
 """Adding to an index and deleting from it, also from several threads."""
 
 import re
-import sys
-import threading
 
 import numpy as np
 import pytest
 
-from tests.helpers import assert_same_result, noise
+from tests.helpers import assert_same_result, beside, noise
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import BlackBoxEncoder, Encoded
 from uec_rag.stores import MemoryStore
@@ -174,37 +172,20 @@ def test_searches_during_writes_always_find_one_whole_state():
 
     retriever = Retriever(UEC([Numbers(noise, name="numbers")]), MemoryStore())
     ids = [str(i) for i in range(20)]
-    stop, failures = threading.Event(), []
 
     def write(version):
         retriever.add([f"{100 * version + i} text" for i in range(20)], ids=ids)
 
     def read():
-        try:
-            while not stop.is_set():
-                result = retriever.search(["0 zero"], k=30)
-                assert sorted(result.ids[0]) == sorted(ids)
-                numbers = np.array([float(p.text.split()[0]) for p in result.passages[0]])
-                assert len({int(number) // 100 for number in numbers}) == 1
-                np.testing.assert_allclose(result.mu[0], np.cos(numbers / 1e4), atol=1e-6)
-        except BaseException as error:
-            failures.append(error)
-            stop.set()
+        result = retriever.search(["0 zero"], k=30)
+        assert sorted(result.ids[0]) == sorted(ids)
+        numbers = np.array([float(p.text.split()[0]) for p in result.passages[0]])
+        assert len({int(number) // 100 for number in numbers}) == 1
+        np.testing.assert_allclose(result.mu[0], np.cos(numbers / 1e4), atol=1e-6)
 
     write(0)
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for reader in readers:
-            reader.start()
+    with beside(read, read, read) as stop:
         for version in range(1, 120):
             if stop.is_set():
                 break
             write(version)
-    finally:
-        stop.set()
-        for reader in readers:
-            reader.join()
-        sys.setswitchinterval(interval)
-    assert not failures

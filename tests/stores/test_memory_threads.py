@@ -1,11 +1,13 @@
 """The memory store under several threads."""
 
-import sys
+import itertools
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
+from tests.helpers import beside
 from uec_rag import Gaussian
 from uec_rag.stores import MemoryStore, Passage
 
@@ -20,7 +22,7 @@ def test_readers_never_see_half_a_write(dtype):
 
     Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
     """
-    store, stop, failures = MemoryStore(dtype=dtype), threading.Event(), []
+    store = MemoryStore(dtype=dtype)
     everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
 
     def write(version, chosen):
@@ -35,73 +37,46 @@ def test_readers_never_see_half_a_write(dtype):
         assert len({p.id for p in passages}) == len(passages)
 
     def read(kind):
-        while not stop.is_set():
-            if kind == "search":
-                found = store.search(everything, 99, beta=1.0)
-                for row, column in ((0, 0), (1, 1)):
-                    expected = [float(p.text.split()[column]) for p in found.passages[row]]
-                    assert found.mu[row].tolist() == expected
-                    assert {str(i) for i in range(20)} <= {p.id for p in found.passages[row]}
-            elif kind == "filter":
-                found = store.search(everything[[0]], 99, beta=1.0, filter={"even": True})
-                assert {str(i) for i in range(0, 20, 2)} <= {p.id for p in found.passages[0]}
-            elif kind == "snapshot":
-                view = store.snapshot()
-                passages = list(view.passages())
-                assert len(view) == len(passages)
-                check(passages, view.vectors([p.id for p in passages]).mean)
-                check(
-                    view.get([p.id for p in passages]), view.vectors([p.id for p in passages]).mean
-                )
-            else:
-                wanted = [str(i) for i in range(20)]
-                assert [p.id for p in store.get(wanted)] == wanted
-                assert store.vectors(wanted).mean[:, 0].tolist() == list(range(20))
-
-    def guarded(kind):
-        try:
-            read(kind)
-        except BaseException as error:
-            failures.append((kind, error))
-            stop.set()
+        if kind == "search":
+            found = store.search(everything, 99, beta=1.0)
+            for row, column in ((0, 0), (1, 1)):
+                expected = [float(p.text.split()[column]) for p in found.passages[row]]
+                assert found.mu[row].tolist() == expected
+                assert {str(i) for i in range(20)} <= {p.id for p in found.passages[row]}
+        elif kind == "filter":
+            found = store.search(everything[[0]], 99, beta=1.0, filter={"even": True})
+            assert {str(i) for i in range(0, 20, 2)} <= {p.id for p in found.passages[0]}
+        elif kind == "snapshot":
+            view = store.snapshot()
+            passages = list(view.passages())
+            assert len(view) == len(passages)
+            check(passages, view.vectors([p.id for p in passages]).mean)
+            check(view.get([p.id for p in passages]), view.vectors([p.id for p in passages]).mean)
+        else:
+            wanted = [str(i) for i in range(20)]
+            assert [p.id for p in store.get(wanted)] == wanted
+            assert store.vectors(wanted).mean[:, 0].tolist() == list(range(20))
 
     write(0, range(40))
     kinds = ["search", "filter", "snapshot", "get"]
-    readers = [threading.Thread(target=guarded, args=(kind,)) for kind in kinds]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for reader in readers:
-            reader.start()
+    with beside(*(partial(read, kind) for kind in kinds)) as stop:
         for version in range(1, 400):
             if stop.is_set():
                 break
             write(version, range(40) if version % 3 else range(10))
             if version % 5 == 0:
                 store.delete([str(i) for i in range(20, 40)])
-    finally:
-        stop.set()
-        for reader in readers:
-            reader.join()
-        sys.setswitchinterval(interval)
-    assert not failures
 
 
 def test_a_store_is_saved_whole_while_it_is_written(tmp_path):
-    store, stop = MemoryStore(), threading.Event()
+    store, versions = MemoryStore(), itertools.count(1)
 
     def write():
-        version = 0
-        while not stop.is_set():
-            version += 1
-            mean = [[i, version] for i in range(20)]
-            store.add([passage(str(i), f"{i} {version}") for i in range(20)], Gaussian(mean, mean))
+        version = next(versions)
+        mean = [[i, version] for i in range(20)]
+        store.add([passage(str(i), f"{i} {version}") for i in range(20)], Gaussian(mean, mean))
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
+    with beside(write):
         for i in range(20):
             (tmp_path / str(i)).mkdir()
             store.save(tmp_path / str(i))
@@ -109,10 +84,6 @@ def test_a_store_is_saved_whole_while_it_is_written(tmp_path):
             passages = list(found.passages())
             mean = found.vectors([p.id for p in passages]).mean
             assert [p.text for p in passages] == [f"{int(i)} {int(v)}" for i, v in mean]
-    finally:
-        stop.set()
-        writer.join()
-        sys.setswitchinterval(interval)
 
 
 def test_writers_do_not_lose_each_others_passages():

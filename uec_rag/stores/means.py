@@ -1,7 +1,7 @@
 """The stored means: one contiguous matrix for each encoder's block of a direct sum.
 
-Evidence multiplies each encoder's queries with that encoder's block alone. Through a slice of the
-columns of one wide matrix such a product takes a third longer than over memory that lies together.
+Evidence multiplies each encoder's queries with that encoder's block alone. Rows that lie together
+can be multiplied in the quickest way (see `uec_rag.stores.products`), slices of wide rows cannot.
 """
 
 from __future__ import annotations
