@@ -18,16 +18,16 @@ import numpy as np
 import typer
 
 from uec_rag import UEC
-from uec_rag.coefficients import CoefficientRule, Fixed, Trace, Uniform
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.pypi import cache_folder
-from uec_rag.evaluation.collections import Collection, load_collection
-from uec_rag.evaluation.scoring import mean_ndcg
-from uec_rag.evidence import FEATURES, Evidence
-from uec_rag.evidence_fit import fit_gate
-from uec_rag.fitting import fit_posteriors
-from uec_rag.gaussian import FloatArray
+from uec_rag.encoders.bundled import cache_folder
+from uec_rag.ensemble.coefficients import CoefficientRule, Fixed, Trace, Uniform
+from uec_rag.ensemble.evidence import FEATURES, Evidence
+from uec_rag.ensemble.evidence_fit import fit_gate
+from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import mean_ndcg
 from uec_rag.retrieval import Retriever
 
 SETS = (

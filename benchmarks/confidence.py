@@ -20,11 +20,11 @@ import numpy as np
 import typer
 
 from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.pypi import cache_folder
-from uec_rag.evaluation.collections import Collection, load_collection
-from uec_rag.evaluation.scoring import score_retrieval
-from uec_rag.risk import risk_threshold
+from uec_rag.encoders.bundled import cache_folder
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import score_retrieval
 
 SETS = (
     "cranfield,cisi,medline,fiqa_small,chroma_chunking,claude_docs_rag,belebele_en,"

@@ -1,8 +1,8 @@
 """How far sums from a digest are from those over every passage, and what that does to a search.
 
 Over a large corpus the sums behind coefficients, relevance and confidence are taken from the
-largest similarities and a sample of the rest (`uec_rag.digest`). Here the same searches are made
-with both, for queries that are hard enough for the rest to matter.
+largest similarities and a sample of the rest (`uec_rag.base.softmax_sums`). Here the same searches
+are made with both, for queries that are hard enough for the rest to matter.
 
     python benchmarks/digest.py                       # 50,000 and 200,000 passages, a minute
     python benchmarks/digest.py --passages 1000000 --markdown
@@ -20,8 +20,8 @@ from synthetic import Corpus
 from tables import print_table
 
 from uec_rag import Retriever, SearchResult, digest
-from uec_rag.asking import own_similarities
-from uec_rag.digest import Digest
+from uec_rag.base.softmax_sums import Digest
+from uec_rag.retrieval.asking import own_similarities
 from uec_rag.stores import MemoryStore
 
 HEADER = [

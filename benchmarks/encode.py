@@ -5,7 +5,7 @@
 Times are of texts from the first collection, systems taking turns; ratios are medians over the
 rounds, of the clock and of the processor's time, which other work on the machine disturbs less.
 Every backend of the first model also answers the collections' queries. DATA is a folder of test
-collections (see `uec_rag.evaluation.collections`), or set UEC_DATA.
+collections (see `uec_rag.paper.collections`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tables import print_table
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, SentenceTransformerEncoder, load_encoder
-from uec_rag.evaluation.collections import Collection, load_collection
-from uec_rag.evaluation.scoring import score_retrieval
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import score_retrieval
 
 _FIT_PAIRS = 64
 _HITS = 4000  # texts looked up in the cache

@@ -1,4 +1,4 @@
-"""The gallery: every picture of `uec_rag.plots`, drawn from a corpus that every Python has.
+"""The gallery: every picture of `uec_rag.paper.plots`, drawn from a corpus that every Python has.
 
 Questions and answers are made from Python's own documentation: a docstring's first sentence asks
 for the rest. The ensemble that needs no hub is fitted and calibrated on one half of them, the
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from uec_rag import UEC, Retriever, plots
+from uec_rag.confidence.risk import risk_threshold
 from uec_rag.corpora import fitting_pairs
-from uec_rag.demo import CHUNK_SIZE, gather_corpus
+from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
-from uec_rag.encoders.pypi import cache_folder
-from uec_rag.results import SearchResult
-from uec_rag.risk import risk_threshold
+from uec_rag.encoders.bundled import cache_folder
+from uec_rag.retrieval.result import SearchResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

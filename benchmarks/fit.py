@@ -27,7 +27,7 @@ import typer
 from tables import print_table
 from torch import Tensor, nn
 
-from uec_rag.environment import shield_from_broken_torchvision
+from uec_rag.base.environment import shield_from_broken_torchvision
 
 shield_from_broken_torchvision()
 

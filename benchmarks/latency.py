@@ -17,7 +17,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from uec_rag import plots
+from uec_rag.paper import plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ reported on others. Embeddings are kept in a cache folder, so a second run takes
 
     python benchmarks/quality.py DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
 
-DATA is a folder of test collections (see `uec_rag.evaluation.collections`), or set UEC_DATA.
+DATA is a folder of test collections (see `uec_rag.paper.collections`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rich.table import Table
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.pypi import cache_folder
-from uec_rag.evaluation.collections import Collection, load_collection
-from uec_rag.evaluation.scoring import RetrievalScores, score_retrieval
+from uec_rag.encoders.bundled import cache_folder
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import RetrievalScores, score_retrieval
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
 CACHE = cache_folder() / "embeddings"

@@ -33,7 +33,7 @@ from synthetic import Corpus
 from tables import print_table
 
 from uec_rag import Retriever
-from uec_rag.passes import largest
+from uec_rag.base.tiles import largest
 from uec_rag.stores import MemoryStore, Passage
 
 K = 10

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 
 from uec_rag import UEC
 from uec_rag.corpora import fitting_pairs
-from uec_rag.demo import gather_corpus
+from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import EMBEDDED
 from uec_rag.langchain import UECGate, UECRetriever
 

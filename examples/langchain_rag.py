@@ -23,7 +23,7 @@ from langchain_core.runnables import (
 
 from uec_rag import UEC
 from uec_rag.corpora import fitting_pairs, passages_of
-from uec_rag.demo import gather_corpus
+from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import EMBEDDED
 from uec_rag.langchain import UECRetriever
 

@@ -17,7 +17,7 @@ from llama_index.core.response_synthesizers.context_only import ContextOnly
 
 from uec_rag import UEC
 from uec_rag.corpora import fitting_pairs, passages_of
-from uec_rag.demo import gather_corpus
+from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import EMBEDDED
 from uec_rag.llama_index import UECEmbedding, UECQueryEngine, UECRetriever, UECVectorStore
 from uec_rag.llama_index.gate import Gate

@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Encoded, check_vectors
-from uec_rag.gaussian import Gaussian
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]

@@ -3,18 +3,22 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from uec_rag.base import old_paths
+from uec_rag.base.version import __version__
+
 if TYPE_CHECKING:
+    from uec_rag.base.gaussian import Gaussian
     from uec_rag.ensemble import UEC
-    from uec_rag.gaussian import Gaussian
     from uec_rag.retrieval import Retriever, SearchResult
 
-__version__ = "0.1.0"
+old_paths.serve()
+
 __all__ = ["UEC", "Gaussian", "Retriever", "SearchResult", "__version__"]
 
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
 _HOME = {
     "UEC": "uec_rag.ensemble",
-    "Gaussian": "uec_rag.gaussian",
+    "Gaussian": "uec_rag.base.gaussian",
     "Retriever": "uec_rag.retrieval",
     "SearchResult": "uec_rag.retrieval",
 }

@@ -62,7 +62,7 @@ def test_an_exit_code_of_the_command_is_kept():
 
 def test_warnings_of_this_package_are_notes_and_others_are_silent():
     def command() -> None:
-        warnings.warn_explicit("not\nfitted", UserWarning, "x.py", 1, module="uec_rag.ensemble")
+        warnings.warn_explicit("not\nfitted", UserWarning, "x.py", 1, module="uec_rag.ensemble.uec")
         warnings.warn_explicit("on its way out", DeprecationWarning, "y.py", 1, module="torch.nn")
 
     assert outcome(command).stderr == "note: not fitted\n"

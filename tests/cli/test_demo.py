@@ -2,8 +2,8 @@
 
 import pytest
 
-from uec_rag.demo import QUESTIONS
-from uec_rag.encoders.pypi import cache_folder
+from uec_rag.corpora.python_docs import QUESTIONS
+from uec_rag.encoders.bundled import cache_folder
 
 
 @pytest.fixture

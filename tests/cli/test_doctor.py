@@ -2,8 +2,8 @@
 
 import pytest
 
-from uec_rag import environment
-from uec_rag.environment import EnvironmentReport, Problem
+from uec_rag.base import environment
+from uec_rag.base.environment import EnvironmentReport, Problem
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 
 from uec_rag.encoders import SentenceTransformerEncoder
 from uec_rag.encoders.batches import can_batch, cut, encode_in_batches, one_ahead, rows_of
-from uec_rag.encoders.tokens import tokenisation_of
+from uec_rag.encoders.shared_tokens import tokenisation_of
 
 
 def words(count, seed=0):

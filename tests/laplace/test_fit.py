@@ -6,11 +6,11 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
+from uec_rag.base.similarity import moments as similarity_moments
 from uec_rag.encoders import BlackBoxEncoder
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import predictive_nll
 from uec_rag.laplace.pairs import check_pairs, held_out_pairs, split_queries
-from uec_rag.similarity import moments as similarity_moments
 
 EVERY_KIND = pytest.mark.parametrize(
     ("structure", "likelihood"),

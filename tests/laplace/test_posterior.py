@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.helpers import LinearHead, pairs
+from uec_rag.base.similarity import moments
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import check_pairs, split_queries, training_pairs
 from uec_rag.laplace.posterior import Posterior
-from uec_rag.similarity import moments
 
 DRAWS = 20_000
 

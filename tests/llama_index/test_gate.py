@@ -2,7 +2,7 @@ import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from uec_rag.confidence import Decision
+from uec_rag.confidence.model import Decision
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
 from uec_rag.llama_index.gate import Verdict, judge
 

@@ -135,7 +135,7 @@ def test_an_empty_question_is_refused(retriever, text):
 
 def test_what_is_no_index_is_refused(fitted):
     with pytest.raises(
-        TypeError, match=r"expected a uec_rag.retrieval.Retriever, got UEC; see from"
+        TypeError, match=r"expected a uec_rag.retrieval.retriever.Retriever, got UEC; see from"
     ):
         UECRetriever(fitted)
 

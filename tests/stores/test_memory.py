@@ -8,15 +8,16 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
-from uec_rag.similarity import moments, probit
+from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import MemoryStore, Passage
 
 PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
 IDS = [*"abcdefghij"]
 
-# Multiples of 1/4 times powers of two: sums of their products are exact in float32, in any order, so
-# that the store and the reference must agree to the last bit, ties included. Products are multiples
-# of 2^-8, hence 2^12 and not much more beside them, or so much more that nothing is left of them.
+# Multiples of 1/4 times powers of two: sums of their products are exact in float32, in any order,
+# so that the store and the reference must agree to the last bit, ties included. Products are
+# multiples of 2^-8, hence 2^12 and not much more beside them, or so much more that nothing is left
+# of them.
 GRID = st.integers(-4, 4).map(lambda i: i / 4)
 SIZES = st.sampled_from([0.0, 0.25, 1.0, 2.0**12, 2.0**60])
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag.similarity import probit
+from uec_rag.base.similarity import probit
 from uec_rag.stores.topk import top_k
 
 # Few distinct values, so that ties abound; similarities of both signs; variances that turn the

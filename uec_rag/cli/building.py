@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uec_rag.base.files import MANIFEST
 from uec_rag.cli.console import progress, say
-from uec_rag.files import MANIFEST
 
 if TYPE_CHECKING:
     from uec_rag.encoders import Role
@@ -22,7 +22,7 @@ def build_ensemble(models: Sequence[str]) -> "UEC":
     An interrupted run goes on where it was, and a text is encoded once for fitting and indexing.
     """
     from uec_rag.encoders import CachedEncoder, load_encoder
-    from uec_rag.encoders.pypi import cache_folder
+    from uec_rag.encoders.bundled import cache_folder
     from uec_rag.ensemble import UEC
 
     encoders = []

@@ -20,8 +20,8 @@ def doctor(
     Example: uec-rag doctor
     """
     say("Looking at the installed libraries ...")
-    from uec_rag.encoders.pypi import cache_folder
-    from uec_rag.environment import report
+    from uec_rag.base.environment import report
+    from uec_rag.encoders.bundled import cache_folder
 
     found = report()
     rows = found.rows | {"cache folder": str(cache_folder())}

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from uec_rag.base.environment import missing_extra
 from uec_rag.cli.console import err, note, out, print_json, progress, say
 from uec_rag.encoders import EMBEDDED
-from uec_rag.encoders.pypi import cache_folder
-from uec_rag.environment import missing_extra
+from uec_rag.encoders.bundled import cache_folder
 
 if TYPE_CHECKING:
     from mteb import AbsTask
 
-    from uec_rag.evaluation.groups import Group
-    from uec_rag.evaluation.plan import Plan
+    from uec_rag.paper.groups import Group
+    from uec_rag.paper.plan import Plan
 
 
 _LIBRARIES = {
@@ -83,8 +83,8 @@ def evaluate(
     for module, package in _LIBRARIES.items():  # before an hour of embedding, not after
         if importlib.util.find_spec(module) is None:
             raise ImportError(missing_extra(package, "evaluation"))
-    from uec_rag.evaluation.groups import LANGUAGES, MAIN, make_group
-    from uec_rag.evaluation.mteb import find_tasks
+    from uec_rag.paper.groups import LANGUAGES, MAIN, make_group
+    from uec_rag.paper.mteb import find_tasks
 
     tasks = find_tasks(mteb or [])
     with TemporaryDirectory() as folder:
@@ -110,8 +110,8 @@ def _plans(
     quick: bool,
     specialists: bool,
 ) -> "tuple[Plan, Plan | None]":
-    from uec_rag.evaluation import tiny
-    from uec_rag.evaluation.plan import LANGUAGES, make_language_plan, make_plan
+    from uec_rag.paper import tiny
+    from uec_rag.paper.plan import LANGUAGES, make_language_plan, make_plan
 
     if quick:
         tiny.write_tiny(data)
@@ -126,15 +126,15 @@ def _plans(
 
 
 def _run(groups: "list[Group]", to: Path) -> Path:
-    from uec_rag.evaluation.run import run
+    from uec_rag.paper.run import run
 
     with progress() as bar:
         return run(groups, to, bar)
 
 
 def _run_mteb(group: "Group", tasks: "Sequence[AbsTask]", to: Path) -> Path:
-    from uec_rag.evaluation.mteb import run_mteb
-    from uec_rag.evaluation.report import write_mteb_report
+    from uec_rag.paper.mteb import run_mteb
+    from uec_rag.paper.report import write_mteb_report
 
     say("Fitting ...")
     ensembles = group.lineup.ensembles()

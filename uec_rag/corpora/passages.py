@@ -5,9 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
-from uec_rag.environment import missing_extra
-from uec_rag.sentences import split_first_sentence
+from uec_rag.corpora.sentences import split_first_sentence
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800

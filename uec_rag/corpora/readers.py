@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Section
-from uec_rag.environment import missing_extra
 
 if TYPE_CHECKING:
     from bs4 import Tag

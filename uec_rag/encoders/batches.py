@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from uec_rag.encoders.base import Float32Array
-from uec_rag.encoders.tokens import Features, tokeniser
+from uec_rag.encoders.shared_tokens import Features, tokeniser
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

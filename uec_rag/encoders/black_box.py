@@ -6,14 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
-from uec_rag.encoders.base import (
-    Encoded,
-    IdentityHead,
-    Role,
-    check_role,
-    check_texts,
-    check_vectors,
-)
+from uec_rag.base.checks import check_texts
+from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_role, check_vectors
 
 _QUERIES_AT_ONCE = 16  # asynchronous single-query calls in flight; APIs refuse crowds
 

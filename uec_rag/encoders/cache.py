@@ -9,15 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from uec_rag.encoders.base import (
-    Encoded,
-    Encoder,
-    EncoderInside,
-    Float32Array,
-    Role,
-    check_role,
-    check_texts,
-)
+from uec_rag.base.checks import check_texts
+from uec_rag.encoders.base import Encoded, Encoder, EncoderInside, Float32Array, Role, check_role
 
 _WAIT = 60.0  # seconds to wait for another process's write
 _AT_ONCE = 500  # keys per SELECT; SQLite's oldest limit is 999

@@ -1,129 +1,272 @@
-"""Small int8 transformers on the CPU, through onnxruntime."""
+"""A SentenceTransformer as an ONNX graph, in float32 or int8, run by onnxruntime on the CPU."""
 
-from collections.abc import Sequence
+import hashlib
+import logging
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from uec_rag.encoders.base import (
-    Encoded,
-    Float32Array,
-    IdentityHead,
-    Role,
-    check_role,
-    check_texts,
-    check_vectors,
-)
-from uec_rag.encoders.prompts import family_prompts
-from uec_rag.encoders.revision import revision_of_files
-from uec_rag.environment import cores
+from uec_rag.base.checks import check_texts
+from uec_rag.base.environment import missing_extra
+from uec_rag.encoders.base import Encoded, Float32Array, InThread, Role, check_role, check_vectors
+from uec_rag.encoders.batches import by_windows, can_batch, pads_left
+from uec_rag.encoders.bundled import cache_folder, move_into_place
+from uec_rag.encoders.bundled_bert import open_session, threads
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.shared_tokens import Features
 
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+Backend: TypeAlias = Literal["torch", "onnx", "onnx-int8"]
+"""What runs a transformer: torch, or onnxruntime with its weights in float32 or int8."""
 
-_MAX_TOKENS = 512
-_MAX_THREADS = 8
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+
+_RECIPE = "dynamic-int8 per-channel 1"  # enters the revision: raise the number if vectors change
+_GRAPH = "model.onnx"
+_OUTPUT = "uec_output"
+_LONGEST = 8192  # tokens, for a model that names no limit
 
 
-class OnnxEncoder(IdentityHead):
-    """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
+class ExportedEncoder(InThread):
+    """A transformer of sentence-transformers, run by onnxruntime.
 
-    Texts run one at a time, on as many threads as there are cores. A dynamically quantised graph
-    takes its scale from all of a batch, so in batches a text's vector would depend on its
-    neighbours (cosine as low as .990 to itself, measured) and short ones would pay for padding;
-    one at a time each core is twice as fast.
+    Its network, pooling and whatever follows become one ONNX graph, exported when first asked for
+    and kept in the cache folder. Texts run one at a time, on as many threads as there are cores:
+    nothing is padded, and a text's vector does not depend on its neighbours, which it would in
+    batches of a graph that is quantised dynamically.
 
-    Its last layer is the identity on its output, so `features` is `embedding`.
+    In float32 the vectors are those of torch, and so is the revision: an index made with one may
+    be searched with the other. int8 changes vectors and has a revision of its own.
 
     Parameters
     ----------
-    folder
-        Holds `model.onnx` and `tokenizer.json`.
-    name
-        Of the model; decides its prompts.
-    spec
-        What `load_encoder` rebuilds it from.
+    encoder
+        Around a model loaded for this only, on the CPU in float32: its weights are given up.
+    backend
+        "onnx" or "onnx-int8".
 
     Raises
     ------
     ImportError
-        If onnxruntime is not installed.
+        If the graph is not in the cache, and what exports it is not installed.
+    ValueError
+        If the model is no transformer that can be exported.
     """
 
-    def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
-        from tokenizers import Tokenizer
-
-        self.name = name
-        self.spec = spec
-        self.prompts = family_prompts(name)
-        model = Path(folder) / "model.onnx"
-        tokenizer = Path(folder) / "tokenizer.json"
-        self._session = open_session(model, name)
-        self.revision = revision_of_files(self.prompts, model.read_bytes(), tokenizer.read_bytes())
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_MAX_TOKENS)
-        self.dimension = int(self._session.get_outputs()[0].shape[-1])
+    def __init__(self, encoder: SentenceTransformerEncoder, backend: Backend) -> None:
+        names = _input_names(encoder, backend)
+        self.name = encoder.name
+        self.spec = None if encoder.spec is None else f"{backend}:{encoder.spec}"
+        self.prompts = encoder.prompts
+        self.last_layer = encoder.last_layer
+        self.dimension = encoder.dimension
+        self.feature_dimension = encoder.feature_dimension
+        self.gain = encoder.gain
+        self.revision = encoder.revision
+        if backend == "onnx-int8":
+            self.revision = _int8_revision(encoder)
+        self._session = open_session(_graph(encoder, backend, names), encoder.name)
+        self._inputs = [value.name for value in self._session.get_inputs()]
+        self._split = encoder.tap.split
+        self._model = encoder.model.to("meta")  # for its tokenizer
+        self._tokenisation = encoder.tokenisation
+        self._left = pads_left(encoder.model)
+        self._lock = threading.Lock()
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts as queries or as passages; what is longer than 512 tokens is cut off.
+        """Embed texts as queries or as passages; the model cuts off what is too long for it.
 
         Raises
         ------
         TypeError, ValueError
-            If texts or role are not what they must be.
+            If texts or role are not what they must be, or the model returns NaN, infinity or zeros.
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
         check_role(role)
         checked = check_texts(texts)
-        vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
-        prompted = [self.prompts[role] + text for text in checked]
-        with ThreadPoolExecutor(threads()) as pool:
-            rows = pool.map(self._embed, prompted)
-            progress = tqdm(rows, "Texts", len(checked), disable=not show_progress)
-            for i, row in enumerate(progress):
-                vectors[i] = row
+        if not checked:
+            return Encoded.empty(self.dimension, self.feature_dimension)
+
+        def embed(features: Features) -> Float32Array:
+            rows = pool.map(self._run, one_by_one(features, self._inputs, left=self._left))
+            return np.stack(list(tqdm_over(rows)))
+
+        def tqdm_over(rows: Iterator[Float32Array]) -> Iterator[Float32Array]:
+            for row in rows:
+                bar.update()
+                yield row
+
+        # A tokenizer changes its own padding while it works: one thread at a time.
+        with (
+            self._lock,
+            ThreadPoolExecutor(min(threads(), len(checked))) as pool,
+            tqdm(None, "Texts", len(checked), disable=not show_progress) as bar,
+        ):
+            output = by_windows(
+                self._model,
+                checked,
+                self.prompts[role],
+                embed,
+                tokenisation=self._tokenisation,
+            )
+        vectors, features = self._split(output)
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
-        return Encoded(embedding, embedding)
+        return Encoded(embedding, embedding if features is None else features)
 
-    def _embed(self, text: str) -> Float32Array:
-        """Vector of the first token."""
-        encoding = self._tokenizer.encode(text)
-        inputs = {
-            "input_ids": [encoding.ids],
-            "attention_mask": [encoding.attention_mask],
-            "token_type_ids": [encoding.type_ids],
-        }
-        arrays = {name: np.array(value, dtype=np.int64) for name, value in inputs.items()}
-        hidden = self._session.run(None, arrays)[0]
-        first: Float32Array = hidden[0, 0]
-        return first
+    def _run(self, inputs: dict[str, IntArray]) -> Float32Array:
+        output: Float32Array = self._session.run([_OUTPUT], inputs)[0][0]
+        return output
 
 
-def open_session(graph: Path, name: str) -> "InferenceSession":
-    """Open an ONNX graph for one text at a time: one thread each, as many at once as `threads`.
+def one_by_one(
+    features: Features, names: Sequence[str], *, left: bool
+) -> list[dict[str, IntArray]]:
+    """Split padded tokens of n texts into n inputs of one text each, without padding.
 
-    Raises
-    ------
-    ImportError
-        If onnxruntime is not installed; `name` says for which encoder.
+    Parameters
+    ----------
+    features
+        As a model's tokenizer returns them, with the "attention_mask".
+    names
+        Which of them to keep.
+    left
+        Whether padding is before the text.
     """
+    mask = features["attention_mask"].numpy()
+    arrays = {name: features[name].numpy() for name in names}
+    width = mask.shape[1]
+    spans = [slice(width - n, None) if left else slice(n) for n in mask.sum(axis=1)]
+    return [
+        {name: array[row : row + 1, span] for name, array in arrays.items()}
+        for row, span in enumerate(spans)
+    ]
+
+
+def _input_names(encoder: SentenceTransformerEncoder, backend: Backend) -> list[str]:
+    """Names of the tensors that the graph takes, (n, tokens) each; says what cannot be exported."""
+    model = encoder.model
+    if not can_batch(model):
+        raise ValueError(
+            f"backend={backend!r}: encoder {encoder.name!r} is no transformer whose graph could be "
+            "exported; leave it on torch, and write the backend on the others, as in "
+            f"'{backend}:NAME'"
+        )
+    if any(getattr(module, "include_prompt", True) is False for module in model):
+        raise ValueError(
+            f"backend={backend!r}: encoder {encoder.name!r} leaves its prompt out of the pooling, "
+            "which a graph for queries and passages alike cannot; use backend='torch'"
+        )
+    sample = model.preprocess(["one and two"])
+    return [name for name, value in sample.items() if getattr(value, "ndim", 0) == 2]
+
+
+def _graph(encoder: SentenceTransformerEncoder, backend: Backend, names: list[str]) -> Path:
+    """Path of the graph in the cache folder; made if it is not there."""
+    graphs = cache_folder() / "graphs"
+    plain = graphs / encoder.revision[:32]
+    if backend == "onnx":
+        with _made(plain) as folder:
+            if folder is not None:
+                _export(encoder, names, folder / _GRAPH)
+        return plain / _GRAPH
+    quantised = graphs / _int8_revision(encoder)[:32]
+    with _made(quantised) as folder:
+        if folder is not None:
+            _quantise(_graph(encoder, "onnx", names), folder / _GRAPH)
+    return quantised / _GRAPH
+
+
+def _int8_revision(encoder: SentenceTransformerEncoder) -> str:
+    return hashlib.sha256(f"{encoder.revision} {_RECIPE}".encode()).hexdigest()
+
+
+@contextmanager
+def _made(target: Path) -> Iterator[Path | None]:
+    """Folder to fill, moved to `target` when that is done; None where it is there already."""
+    if target.is_dir():
+        yield None
+        return
+    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
+    if missing:
+        raise ImportError(missing_extra(" and ".join(missing), "onnx"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incoming-") as incoming:
+        folder = Path(incoming) / "graph"
+        folder.mkdir()
+        yield folder
+        move_into_place(folder, target)
+
+
+def _export(encoder: SentenceTransformerEncoder, names: list[str], path: Path) -> None:
+    import torch
+
+    model, width = encoder.model.eval(), encoder.tap.output_width or encoder.model.truncate_dim
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            output = self.model(dict(zip(names, tensors, strict=True)))
+            vectors: torch.Tensor = output["sentence_embedding"][..., :width]
+            return vectors
+
+    sample = model.preprocess(["one text, and its length may be any other"])
+    tokens = torch.export.Dim("tokens", min=2, max=model.max_seq_length or _LONGEST)
+    # One text at a time: the graph is of a single row.
+    with encoder.tap.recording(), _quiet_export():
+        torch.onnx.export(
+            Network().eval(),
+            tuple(sample[name] for name in names),
+            str(path),
+            input_names=names,
+            output_names=[_OUTPUT],
+            dynamic_shapes=(tuple({1: tokens} for _ in names),),
+            dynamo=True,
+            external_data=True,  # a graph with its weights inside must be below 2 GB
+            verbose=False,
+        )
+
+
+def _quantise(graph: Path, path: Path) -> None:
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore[import-untyped]
+
+    model = onnx.load(graph)
+    # Shapes noted at the export, of matrices that the quantiser transposes.
+    del model.graph.value_info[:]
+    with _quiet_export():
+        # Embeddings stay in float32: looking them up costs no time, and rounding them is what
+        # would cost most quality.
+        quantize_dynamic(
+            model,
+            path,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+        )
+
+
+@contextmanager
+def _quiet_export() -> Iterator[None]:
+    """Keep the exporters' remarks to their developers off the user's screen."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        import onnxruntime
-    except ImportError:
-        raise ImportError(
-            f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
-
-
-def threads() -> int:
-    """How many texts to embed at once."""
-    return min(cores(), _MAX_THREADS)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)

@@ -10,15 +10,8 @@ from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 
-from uec_rag.encoders.base import (
-    Encoded,
-    Encoder,
-    EncoderInside,
-    InThread,
-    Role,
-    check_role,
-    check_texts,
-)
+from uec_rag.base.checks import check_texts
+from uec_rag.encoders.base import Encoded, Encoder, EncoderInside, InThread, Role, check_role
 
 _CHUNK = 256  # texts handed to a process at a time; fewer are encoded here
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from uec_rag.base.checks import check_texts
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -15,14 +16,13 @@ from uec_rag.encoders.base import (
     LastLayer,
     Role,
     check_role,
-    check_texts,
     check_vectors,
 )
 from uec_rag.encoders.batches import can_batch, encode_in_batches
 from uec_rag.encoders.last_layer import LastLayerTap, attach
 from uec_rag.encoders.prompts import prompts_of
 from uec_rag.encoders.revision import revision_of
-from uec_rag.encoders.tokens import tokenisation_of
+from uec_rag.encoders.shared_tokens import tokenisation_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -176,7 +176,7 @@ def _load(given: str | Path, device: str | None) -> "tuple[str, SentenceTransfor
 
     Returns the hub name or the folder's absolute path, and the model.
     """
-    from uec_rag.environment import shield_from_broken_torchvision
+    from uec_rag.base.environment import shield_from_broken_torchvision
 
     folder = Path(given).expanduser().absolute()
     name = str(given)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
+from uec_rag.base.checks import check_texts
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     IdentityHead,
     Role,
     check_role,
-    check_texts,
     check_vectors,
 )
 from uec_rag.encoders.prompts import family_prompts

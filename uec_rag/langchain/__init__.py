@@ -1,6 +1,6 @@
 """The ensemble as LangChain's own kinds of object: embeddings, a vector store, a retriever."""
 
-from uec_rag.environment import missing_extra
+from uec_rag.base.environment import missing_extra
 
 try:
     import langchain_core  # noqa: F401

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, TypedDict
 
 from langchain_core.documents import Document
 
-from uec_rag.encoders import check_texts
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.checks import check_texts
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.retrieval import SearchResult
 from uec_rag.stores.base import Filter, Passage
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from langchain_core.embeddings import Embeddings
 
-from uec_rag import plain
 from uec_rag.encoders.black_box import is_langchain
-from uec_rag.ensemble import UEC
+from uec_rag.ensemble import UEC, plain
 
 
 class UECEmbeddings(Embeddings):

@@ -17,11 +17,11 @@ from langchain_core.runnables import (
 )
 from pydantic import ConfigDict, PrivateAttr
 
-from uec_rag.gate import Gate
-from uec_rag.inputs import check_k
+from uec_rag.base.checks import check_k
 from uec_rag.langchain.documents import passage_filter, refuse_unknown, with_uncertainty
 from uec_rag.langchain.retriever import UECRetriever
-from uec_rag.results import SearchResult
+from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.result import SearchResult
 
 Question: TypeAlias = str | Mapping[str, Any]
 """The question itself, or a mapping with a "question"."""
@@ -105,7 +105,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
         retriever : UECRetriever
             Its k says how many hits an answer may rest on, its filter among which passages.
         queries, relevant_ids, risk, confidence
-            As in `uec_rag.gate.Gate.calibrate`.
+            As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
         gate = Gate.calibrate(
             retriever.vectorstore.retriever,

@@ -14,10 +14,10 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, field_validator
 
+from uec_rag.base.checks import check_k
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import DocumentFilter
 from uec_rag.langchain.vectorstore import UECVectorStore
-from uec_rag.retrieval import check_k
 
 
 class UECRetriever(BaseRetriever):

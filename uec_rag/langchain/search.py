@@ -11,7 +11,8 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.checks import check_k
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.langchain.documents import (
     DocumentFilter,
     passage_filter,
@@ -22,10 +23,10 @@ from uec_rag.langchain.documents import (
     with_uncertainty,
 )
 from uec_rag.langchain.embeddings import check_text
-from uec_rag.mmr import maximal_marginal_relevance
-from uec_rag.retrieval import Retriever, SearchResult, check_k
+from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.mmr import maximal_marginal_relevance
+from uec_rag.retrieval.vector_search import search_vector
 from uec_rag.stores.base import Passage
-from uec_rag.vector_search import search_vector
 
 
 class RetrieverSearch(VectorStore):

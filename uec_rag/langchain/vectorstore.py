@@ -30,7 +30,7 @@ class UECVectorStore(RetrieverSearch):
     ----------
     embedding : UEC, UECEmbeddings, Embeddings or Retriever
         With any other LangChain `Embeddings` this is a plain vector search, variance 0. A
-        `uec_rag.retrieval.Retriever` is taken as it is, with the passages it holds.
+        `uec_rag.retrieval.retriever.Retriever` is taken as it is, with the passages it holds.
 
     Attributes
     ----------

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.environment import missing_extra, shield_from_broken_torchvision
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.environment import missing_extra, shield_from_broken_torchvision
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.laplace.likelihood import (
     Likelihood,
     bernoulli_map,

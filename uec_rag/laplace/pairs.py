@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray
 
 MINIMUM = 32
 """Fewest positive pairs a posterior is fitted on."""

@@ -8,7 +8,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian
 
 Structure = Literal["kron", "diag"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.laplace.likelihood import predictive_nll, variance_scale
 from uec_rag.laplace.pairs import LabelledPairs
 from uec_rag.laplace.posterior import Structure

@@ -1,6 +1,6 @@
 """The ensemble as LlamaIndex's own kinds of object: embedding, store, retriever, gate, engine."""
 
-from uec_rag.environment import missing_extra
+from uec_rag.base.environment import missing_extra
 
 try:
     import llama_index.core  # noqa: F401

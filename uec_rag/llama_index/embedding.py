@@ -8,11 +8,10 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from pydantic import field_serializer, field_validator
 
-from uec_rag import plain
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Role
 from uec_rag.encoders.black_box import is_llama_index
-from uec_rag.ensemble import UEC
-from uec_rag.gaussian import Gaussian
+from uec_rag.ensemble import UEC, plain
 from uec_rag.llama_index.handover import handover
 from uec_rag.llama_index.serialization import ensemble_from_dict, ensemble_to_dict
 

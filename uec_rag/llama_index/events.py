@@ -9,7 +9,7 @@ from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-
     BaseEvent,
 )
 
-from uec_rag.confidence import Action
+from uec_rag.confidence.model import Action
 from uec_rag.retrieval import SearchResult
 from uec_rag.stores.base import Found
 
@@ -24,7 +24,7 @@ class UECRetrievalEvent(BaseEvent):
     query : str
     node_ids : list of str
     scores, mu, sigma2 : list of float
-        One per hit, as in `uec_rag.retrieval.SearchResult`.
+        One per hit, as in `uec_rag.retrieval.retriever.SearchResult`.
     relevance : list of float, or None
         This and what follows is None where only a vector was searched with.
     coefficients : dict, or None

@@ -11,7 +11,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import Field
 
-from uec_rag.confidence import Action, Decision
+from uec_rag.confidence.model import Action, Decision
 from uec_rag.llama_index.events import UECGateEvent
 
 Gate: TypeAlias = Callable[[float, Decision], Action]
@@ -116,7 +116,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     Parameters
     ----------
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.Decision`.
+        Decides in place of the search; `decision` is a `uec_rag.confidence.model.Decision`.
     **kwargs
         What every LlamaIndex postprocessor takes.
 

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Role
 from uec_rag.ensemble import UEC
-from uec_rag.gaussian import Gaussian
 from uec_rag.laplace.posterior import Posterior
 
 _ROOM = 2**25  # numbers that may wait; 128 MiB, an eighth of what LlamaIndex's own lists take

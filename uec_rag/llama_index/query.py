@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.ensemble import UEC
-from uec_rag.gaussian import FloatArray, Gaussian, as_matrix
 
 _SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON
 

@@ -62,7 +62,7 @@ class UECQueryEngine(BaseQueryEngine):
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
         with a `UECVectorStore`, or a `QueryFusionRetriever` over such.
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.Decision`.
+        Decides in place of the search; `decision` is a `uec_rag.confidence.model.Decision`.
     reply : callable(query, verdict, nodes) -> str, optional
         What to say instead of an answer; `plain_reply` by default.
     streaming : bool

@@ -22,15 +22,16 @@ from llama_index.core.schema import (
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores.types import MetadataFilters
 
+from uec_rag.base.checks import check_k
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.ensemble import UEC
-from uec_rag.gaussian import Gaussian
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, passages_of
 from uec_rag.llama_index.query import averaged
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Retriever, check_k
+from uec_rag.retrieval import Retriever
 
 
 class UECRetriever(BaseRetriever):
@@ -84,7 +85,7 @@ class UECRetriever(BaseRetriever):
     ) -> None:
         if not isinstance(retriever, Retriever):
             raise TypeError(
-                "retriever: expected a uec_rag.retrieval.Retriever, got "
+                "retriever: expected a uec_rag.retrieval.retriever.Retriever, got "
                 f"{type(retriever).__name__}; see from_texts, from_nodes, from_documents and "
                 "from_index."
             )

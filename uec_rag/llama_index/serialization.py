@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.ensemble import UEC
-from uec_rag.saving import read_ensemble, write_ensemble
+from uec_rag.retrieval.save import read_ensemble, write_ensemble
 
 
 def ensemble_to_dict(uec: UEC) -> dict[str, Any]:

@@ -25,19 +25,19 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr
 
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import EncoderLike
 from uec_rag.ensemble import UEC
-from uec_rag.gaussian import FloatArray, Gaussian
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.handover import handover
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_query, is_of
-from uec_rag.mmr import maximal_marginal_relevance
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.mmr import maximal_marginal_relevance
+from uec_rag.retrieval.vector_search import search_vector
 from uec_rag.stores.base import Found, Passage
-from uec_rag.vector_search import search_vector
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -58,7 +58,7 @@ class UECVectorStore(BasePydanticVectorStore):
     ----------
     uec : UEC, LlamaIndex embedding or Retriever
         An embedding other than a `UECEmbedding` gives a plain vector search, variance 0. A
-        `uec_rag.retrieval.Retriever` is taken as it is, with the passages it holds.
+        `uec_rag.retrieval.retriever.Retriever` is taken as it is, with the passages it holds.
 
     Raises
     ------
@@ -351,8 +351,8 @@ class UECVectorStore(BasePydanticVectorStore):
         persist_path : str
         fs : fsspec file system, optional
         uec, encoders
-            As in `uec_rag.retrieval.Retriever.load`: the ensemble, or those of its encoders that
-            no name brings back.
+            As in `uec_rag.retrieval.Retriever.load`: the ensemble, or those of its encoders that no
+            name brings back.
 
         Raises
         ------

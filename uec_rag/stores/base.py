@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
-from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian
 
 
 @dataclass(frozen=True)

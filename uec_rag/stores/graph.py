@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray
 
 if TYPE_CHECKING:
     from usearch.index import Index

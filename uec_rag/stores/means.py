@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.products import summed_products
 
 Rows = slice | NDArray[np.int64]

@@ -10,8 +10,8 @@ from typing import Literal, Self
 
 import numpy as np
 
-from uec_rag.files import read_json, write_json
-from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.base.files import read_json, write_json
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph

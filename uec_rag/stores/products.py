@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from uec_rag.environment import cores
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.environment import cores
+from uec_rag.base.gaussian import FloatArray
 
 _TILE = 2**20  # products at a time, to be turned round in a core's cache
 _FEW = 32  # queries beyond which turning round costs what it saves

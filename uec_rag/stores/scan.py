@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.means import Means, Piece, Rows, pieces
 from uec_rag.stores.products import tiles
 

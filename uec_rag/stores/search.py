@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray, Gaussian
-from uec_rag.passes import largest
-from uec_rag.similarity import probit
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.similarity import probit
+from uec_rag.base.tiles import largest
 from uec_rag.stores.base import Found, Passage
 from uec_rag.stores.state import State
 from uec_rag.stores.topk import Top, top_k

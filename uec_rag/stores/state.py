@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.stores.filters import MetadataIndex
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.means import Means

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.gaussian import FloatArray
-from uec_rag.passes import largest
-from uec_rag.similarity import probit
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.similarity import probit
+from uec_rag.base.tiles import largest
 
 _AT_ONCE = 16  # times as many candidates as before
 

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uec_rag.base.tiles import largest, tiles, weighted_sum
+
+
+@given(rows=st.integers(1, 5), columns=st.integers(1, 200_000))
+def test_tiles_cover_a_matrix_once(rows, columns):
+    seen = sum(
+        len(range(*row.indices(rows))) * len(range(*column.indices(columns)))
+        for row, column in tiles(rows, columns)
+    )
+    assert seen == rows * columns
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000, 40_000, 100_000])
+@pytest.mark.parametrize("count", [0, 1, 37, 500])
+def test_the_largest_are_found_whatever_the_size(size, count):
+    values = np.random.default_rng(size).random(size, dtype=np.float32)
+    found = largest(values, min(count, size))
+    expected = np.sort(values)[size - min(count, size) :]
+    np.testing.assert_array_equal(np.sort(values[found]), expected)
+    if len(found):
+        assert values[found[0]] == expected[0]
+
+
+def test_among_equals_any_will_do():
+    assert len(set(largest(np.ones(100_000, dtype=np.float32), 10).tolist())) == 10
+
+
+def test_a_weighted_sum_has_a_weight_per_row_and_matrix():
+    rng = np.random.default_rng(0)
+    matrices = [rng.random((3, 70_000), dtype=np.float32) for _ in range(2)]
+    weights = rng.random((3, 2), dtype=np.float32)
+    expected = np.einsum("knm,nk->nm", matrices, weights)
+    np.testing.assert_allclose(weighted_sum(matrices, weights), expected, rtol=1e-6)

@@ -1,0 +1,122 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, hypergeom
+
+from uec_rag.confidence.risk import RiskThreshold, queries_needed, risk_threshold
+
+
+def test_80_queries_are_needed_for_5_percent_at_95_percent():
+    assert queries_needed(0.05, 0.05) == 80
+    assert binomtest(0, 80, 0.05, alternative="less").pvalue <= 0.05
+    # Were 5 of the next 80 wrong, all would fall on that side by chance in 1 of 35 cases; with 79
+    # queries 4 wrong ones are too many, and these would in 1 of 17.
+    assert hypergeom.cdf(0, 160, 5, 80) <= 0.05
+    assert hypergeom.cdf(0, 158, 4, 79) > 0.05
+
+
+def test_too_few_queries_abstain_on_everything_and_say_how_many_are_needed():
+    found = risk_threshold(np.linspace(0, 1, 79), np.ones(79, bool))
+    assert math.isinf(found.threshold)
+    assert not found.is_controlled
+    assert "at least 80" in found.report
+    assert "got 79" in found.report
+
+
+def test_enough_right_queries_are_all_answered():
+    confidence = np.linspace(0.2, 1, 80)
+    found = risk_threshold(confidence, np.ones(80, bool))
+    assert (found.answered, found.wrong) == (80, 0)
+    assert (confidence > found.threshold).all()
+    assert "80 are answered" in found.report
+
+
+def test_hopeless_retrieval_abstains_on_everything():
+    found = risk_threshold(np.linspace(0, 1, 500), np.zeros(500, bool))
+    assert math.isinf(found.threshold)
+    assert "no threshold shows" in found.report
+
+
+def test_the_counts_are_those_above_the_threshold():
+    rng = np.random.default_rng(1)
+    confidence = rng.random(1000).round(2)
+    correct = rng.random(1000) < 0.5 + confidence / 2
+    found = risk_threshold(confidence, correct, risk=0.2)
+    above = confidence > found.threshold
+    assert (found.answered, found.wrong) == (above.sum(), (~correct[above]).sum())
+    assert 0.1 < above.mean() < 0.9
+
+
+def test_ties_are_answered_together_or_not_at_all():
+    confidence = np.repeat([0.9, 0.5], 100)
+    correct = np.repeat([True, False], 100)
+    found = risk_threshold(confidence, correct, risk=0.05)
+    assert found.threshold == 0.5
+    assert found.answered == 100
+
+
+def test_the_risk_is_kept_in_all_but_few_draws():
+    # P(right | confidence) = confidence: answering above t is wrong with probability (1 - t) / 2.
+    failures = answered = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        confidence = rng.random(400)
+        found = risk_threshold(confidence, rng.random(400) < confidence, risk=0.2, delta=0.1)
+        if found.is_controlled:
+            answered += 1
+            failures += (1 - max(found.threshold, 0)) / 2 > 0.2
+    assert answered > 150
+    # 30 expected at worst; 48 is beyond the 99.9th percentile of a binomial(300, 0.1).
+    assert failures < 48
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 4))
+def test_an_increasing_transformation_changes_no_decision(seed, power):
+    rng = np.random.default_rng(seed)
+    confidence = rng.integers(1, 50, 200) / 50
+    correct = rng.random(200) < confidence**0.2
+    plain = risk_threshold(confidence, correct, risk=0.2)
+    bent = risk_threshold(confidence**power, correct, risk=0.2)
+    assert plain.answered == bent.answered
+    assert ((confidence > plain.threshold) == (confidence**power > bent.threshold)).all()
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
+def test_targets_outside_0_1_are_refused(share):
+    with pytest.raises(ValueError, match="risk: expected a number between 0 and 1"):
+        risk_threshold([0.5], [True], risk=share)
+    with pytest.raises(ValueError, match="delta: expected a number between 0 and 1"):
+        risk_threshold([0.5], [True], delta=share)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "message"),
+    [([], [], "at least 1"), ([0.1, 0.2], [True], "one length"), ([np.nan], [True], "NaN")],
+)
+def test_bad_input_is_named(confidence, correct, message):
+    with pytest.raises(ValueError, match=message):
+        risk_threshold(confidence, correct)
+
+
+@pytest.mark.parametrize("size", [10, 200])
+def test_saved_and_restored(size):
+    found = risk_threshold(np.linspace(0, 1, size), np.ones(size, bool))
+    text = json.dumps(found.metadata(), allow_nan=False)
+    assert RiskThreshold.restore(json.loads(text)) == found
+
+
+def test_the_next_batch_of_as_many_keeps_the_risk_too():
+    # Confidence is worthless and 3 % are wrong: answering is a matter of chance errors alone, and
+    # what the next 400 queries show differs from what these did.
+    failures = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        right = rng.random(800) > 0.03
+        found = risk_threshold(rng.random(400), right[:400], risk=0.05, delta=0.1)
+        if found.is_controlled:
+            failures += (~right[400:]).mean() > 0.05
+    assert failures / 400 <= 0.1

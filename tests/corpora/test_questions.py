@@ -1,0 +1,70 @@
+"""Questions made of passages: titles, first sentences, or what a generator says."""
+
+import pytest
+
+from uec_rag.corpora.questions import make_questions
+from uec_rag.stores.base import Passage
+
+BODY = "Let the dough rest in a cool place until it has doubled in size."
+
+
+def make(*given, generate=None, most=100):
+    passages = [Passage(str(i), text, metadata) for i, (text, metadata) in enumerate(given)]
+    made = make_questions(passages, generate, most)
+    return dict(zip(made.questions, made.relevant, strict=True)), made.answers
+
+
+@pytest.mark.parametrize("key", ["title", "heading", "header"])
+def test_a_title_asks_for_its_passage(key):
+    questions, answers = make((BODY, {key: " Baking a loaf at home "}))
+    assert questions == {"Baking a loaf at home": [0]}
+    assert answers == {0: BODY}
+
+
+@pytest.mark.parametrize(
+    "title", ["Baking", "page 3", "a" * 301 + " b", "the dough rest in", 7, None, ["Baking a loaf"]]
+)
+def test_a_title_that_asks_for_nothing_leaves_it_to_the_first_sentence(title):
+    questions, answers = make((f"Bread wants time. {BODY}", {"title": title}))
+    assert questions == {"Bread wants time.": [0]}
+    assert answers == {0: BODY}
+
+
+@pytest.mark.parametrize("text", ["Too short. " + BODY, BODY, "Bread wants time. And rest."])
+def test_a_passage_may_give_no_question(text):
+    assert make((text, {})) == ({}, {})
+
+
+def test_passages_of_one_title_all_answer_it():
+    questions, _ = make(*[(f"{BODY} {i}", {"title": "Baking a loaf at home"}) for i in range(3)])
+    assert questions == {"Baking a loaf at home": [0, 1, 2]}
+
+
+def test_what_many_share_asks_for_none_of_them():
+    same = {"title": "Baking a loaf at home"}
+    own = [(f"This is step number {i}. {BODY}", same) for i in range(6)]
+    assert list(make(*own)[0]) == [f"This is step number {i}." for i in range(6)]
+    assert make(*[(f"All rights are reserved. {BODY}", {})] * 6) == ({}, {})
+
+
+def test_a_heading_at_the_top_of_the_text_asks_like_the_one_in_the_metadata():
+    heading = "Baking a loaf at home"
+    questions, answers = make(
+        (f"{heading}\n\n{BODY}", {"title": heading}), (BODY, {"title": heading})
+    )
+    assert questions == {heading: [0, 1]}
+    assert answers == {0: BODY, 1: BODY}
+
+
+def test_a_generator_is_asked_no_oftener_than_needed():
+    asked = []
+
+    def generate(text):
+        asked.append(text)
+        return f"what of {text[:7]}?"
+
+    texts = [f"text {i:02d}" for i in range(9)]
+    questions, answers = make(*[(text, {}) for text in texts], generate=generate, most=4)
+    assert asked == texts[:4]
+    assert questions == {f"what of {text}?": [i] for i, text in enumerate(texts[:4])}
+    assert answers == dict(enumerate(texts[:4]))

@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from uec_rag.ensemble.evidence import FEATURES, corpus_evidence
+from uec_rag.ensemble.evidence_fit import _Problem, corpus_views, fit_gate
+
+SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
+
+
+def fit_set(seed=0, queries=120, passages=400, foreign=0.0):
+    """Two encoders; on a share of the queries, one or the other finds all passages alike."""
+    rng = np.random.default_rng(seed)
+    gold = rng.permutation(passages)[:queries]
+    similarities = rng.normal(0.05, 0.08, (2, queries, passages))
+    similarities[:, np.arange(queries), gold] += 0.35
+    lost = rng.random(queries) < foreign
+    who = rng.integers(0, 2, queries)
+    for k in range(2):
+        rows = np.flatnonzero(lost & (who == k))
+        # High everywhere, and wrong about the order.
+        similarities[k, rows] = rng.normal(0.5, 0.12, (len(rows), passages))
+    return similarities.astype(np.float32), [[int(g)] for g in gold], np.zeros((queries, 2))
+
+
+def accuracy(similarities, relevant, coefficients):
+    logits = [a * s + b for a, s, b in zip(SLOPES, similarities, INTERCEPTS, strict=True)]
+    fused = np.einsum("nk,knc->nc", coefficients, logits)
+    return np.mean([top in r for top, r in zip(fused.argmax(axis=1), relevant, strict=True)])
+
+
+def test_a_gate_learns_to_leave_out_the_encoder_that_is_lost():
+    similarities, relevant, trace = fit_set(foreign=0.6)
+    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace)
+    fresh, wanted, trace = fit_set(seed=1, foreign=0.6)
+    coefficients = gate.coefficients(corpus_evidence(fresh, SLOPES, INTERCEPTS, trace))
+    uniform = np.full_like(coefficients, 0.5)
+    assert accuracy(fresh, wanted, coefficients) > accuracy(fresh, wanted, uniform) + 0.2
+
+
+def test_equally_good_encoders_keep_about_equal_weights():
+    similarities, relevant, trace = fit_set()
+    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace)
+    coefficients = gate.coefficients(corpus_evidence(similarities, SLOPES, INTERCEPTS, trace))
+    assert np.abs(coefficients.mean(axis=0) - 0.5).max() < 0.1
+
+
+def test_trouble_never_earns_weight():
+    similarities, relevant, trace = fit_set(foreign=0.5)
+    # A set on which the trace points the wrong way.
+    misleading = -corpus_evidence(similarities, SLOPES, INTERCEPTS, trace)[:, :, 1] * 10
+    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, misleading)
+    weights = dict(zip(FEATURES, gate.weights, strict=True))
+    assert max(weights["trace"], weights["entropy"], weights["base"]) <= 0
+    assert min(weights["gap"], weights["top"]) >= 0
+
+
+def test_only_the_features_asked_for_count():
+    similarities, relevant, trace = fit_set(foreign=0.5)
+    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace, features=["entropy"])
+    assert [name for name, w in zip(FEATURES, gate.weights, strict=True) if w] == ["entropy"]
+    assert gate.prior == (0.0, 0.0)
+
+
+def test_a_prior_is_learned_on_request():
+    similarities, relevant, trace = fit_set()
+    rng = np.random.default_rng(5)
+    similarities[1] = rng.normal(0.05, 0.08, similarities[1].shape)
+    gate = fit_gate(
+        similarities, relevant, SLOPES, INTERCEPTS, trace, features=(), learn_prior=True
+    )
+    assert gate.prior[0] > gate.prior[1] + 0.1
+
+
+def test_one_encoder_is_enough():
+    similarities, relevant, _ = fit_set(queries=40, passages=60)
+    gate = fit_gate(similarities[:1], relevant, SLOPES[:1], INTERCEPTS[:1], np.zeros((40, 1)))
+    assert gate.temperature > 0
+    assert len(gate.prior) == 1
+
+
+def test_the_same_seed_gives_the_same_gate():
+    similarities, relevant, trace = fit_set(queries=50, passages=80)
+    first, second = (
+        fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace, seed=3) for _ in range(2)
+    )
+    assert first == second
+
+
+def test_unknown_features_are_refused():
+    similarities, relevant, trace = fit_set(queries=10, passages=20)
+    with pytest.raises(ValueError, match=r"got \['luck'\]"):
+        fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace, features=["luck"])
+
+
+def test_the_gradient_is_that_of_the_loss():
+    rng = np.random.default_rng(0)
+    relevant = np.zeros((6, 9), bool)
+    relevant[np.arange(6), rng.integers(0, 9, 6)] = True
+    relevant[0, :2] = True
+    problem = _Problem(
+        rng.normal(0, 1, (3, 6, 9)), rng.normal(0, 1, (6, 3, len(FEATURES))), relevant
+    )
+    at = rng.normal(0, 0.5, len(FEATURES) + 1 + 3)
+    error = check_grad(lambda x: problem.loss(x)[0], lambda x: problem.loss(x)[1], at, epsilon=1e-4)
+    assert error < 0.02 * np.linalg.norm(problem.loss(at)[1])
+
+
+def test_views_hold_every_relevant_passage_of_their_queries():
+    relevant = [[i, (i + 1) % 50] for i in range(50)]
+    small, large = corpus_views(relevant, 300, sizes=(20, 1000), queries=10)
+    assert len(small.queries) == 10
+    assert len(large.passages) == 300
+    for view in (small, large):
+        for row, query in enumerate(view.queries):
+            found = view.passages[view.relevant[row]]
+            assert sorted(found) == sorted(relevant[query])
+    assert 20 + 11 <= len(small.passages) <= 20 + 20
+
+
+def test_unanswerable_queries_have_no_relevant_passage_left():
+    view = corpus_views([[i] for i in range(40)], 200, sizes=(50,), unanswerable=0.25)[0]
+    assert (~view.relevant.any(axis=1)).sum() == 10
+
+
+def test_a_view_cuts_rows_and_columns():
+    matrix = np.arange(12.0).reshape(3, 4)
+    view = corpus_views([[0], [1], [2]], 4, sizes=(10,))[0]
+    cut = view.cut(matrix)
+    assert cut.shape == (3, 4)
+    assert cut[0, 1] == matrix[view.queries[0], view.passages[1]]
+
+
+@pytest.mark.parametrize("relevant", [[], [[0], []]])
+def test_queries_without_a_passage_are_refused(relevant):
+    with pytest.raises(ValueError, match="at least one query, and a passage for each"):
+        corpus_views(relevant, 5)

@@ -1,0 +1,223 @@
+import json
+import re
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import LinearHead, bag_of_words
+from uec_rag import UEC, Retriever
+from uec_rag.ensemble.coefficients import Uniform
+
+QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
+
+
+def by_name(uec):
+    return dict(zip(uec.names, uec.encoders, strict=True))
+
+
+def assert_same(one, other):
+    assert one.names == other.names
+    assert one.fingerprint == other.fingerprint
+    assert one.report == other.report
+    assert one.rule == other.rule
+    for option in ("space", "structure", "likelihood", "last_layer", "beta", "seed"):
+        assert getattr(one, option) == getattr(other, option)
+    for role in ("query", "passage"):
+        z, again = one.embed(QUERIES, role), other.embed(QUERIES, role)
+        np.testing.assert_array_equal(z.mean, again.mean)
+        np.testing.assert_array_equal(z.variance, again.variance)
+        np.testing.assert_array_equal(z.coefficients, again.coefficients)
+
+
+@pytest.fixture
+def saved(fitted, tmp_path):
+    fitted.save(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"coefficients": "evidence"},
+        {"coefficients": "uniform", "likelihood": "in_batch", "seed": 3, "beta": 0.1},
+        {"coefficients": "trace", "temperature": 2},
+        {"coefficients": [1, 2, 0.7]},
+        {"coefficients": [1, 2, 0.7], "space": "shared"},
+        {"coefficients": "trace", "temperature": 3, "space": "shared"},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_a_fitted_ensemble_comes_back_bit_for_bit(tmp_path, fit_pairs, structure, options):
+    encoders = [bag_of_words(12, "a"), bag_of_words(12, "b", seed=1), LinearHead(12)]
+    uec = UEC(encoders, structure=structure, **options).fit(fit_pairs[:80])
+    uec.save(tmp_path / "saved")
+    assert_same(UEC.load(tmp_path / "saved", encoders=by_name(uec)), uec)
+
+
+def test_saving_what_was_loaded_gives_the_same_files(fitted, saved, tmp_path):
+    UEC.load(saved, encoders=by_name(fitted)).save(tmp_path / "again")
+    for file in saved.iterdir():
+        assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_only_json_and_tensors_are_written(saved):
+    assert {file.suffix for file in saved.rglob("*") if file.is_file()} == {
+        ".json",
+        ".safetensors",
+    }
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_ensemble_that_is_not_fitted_is_saved_too(encoders, tmp_path):
+    uec = UEC(encoders)
+    uec.save(tmp_path / "saved")
+    loaded = UEC.load(tmp_path / "saved", encoders=by_name(uec))
+    assert not loaded.is_fitted
+    assert_same(loaded, uec)
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    """A small SentenceTransformer on disk."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    from tests.helpers import WORDS
+
+    tokenizer = Tokenizer(WordLevel({w: i for i, w in enumerate(["?", *WORDS])}, unk_token="?"))
+    tokenizer.pre_tokenizer = Whitespace()
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    model.save(str(tmp_path / "model"))
+    return tmp_path / "model"
+
+
+def test_encoders_with_a_place_on_disk_come_back_by_themselves(model_folder, tmp_path, fit_pairs):
+    uec = UEC([str(model_folder)], device="cpu").fit(fit_pairs)
+    uec.save(tmp_path / "saved")
+    assert_same(UEC.load(tmp_path / "saved", device="cpu"), uec)
+
+
+def test_weights_that_changed_on_disk_are_refused(model_folder, tmp_path, fit_pairs):
+    from safetensors.numpy import load_file, save_file
+
+    UEC([str(model_folder)], device="cpu").fit(fit_pairs).save(tmp_path / "saved")
+    weights = next(model_folder.rglob("*.safetensors"))
+    save_file({name: 2 * array for name, array in load_file(weights).items()}, weights)
+    with pytest.raises(ValueError, match="encoders: 'model' is not the model that was saved"):
+        UEC.load(tmp_path / "saved", device="cpu")
+
+
+def test_a_black_box_must_be_given_again(fitted, saved):
+    message = "encoders: ['fine', 'coarse', 'head'] cannot be loaded by name"
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
+        UEC.load(saved)
+    assert "UEC.load(path, encoders={'fine': ...})" in str(error.value)
+    some = {name: encoder for name, encoder in by_name(fitted).items() if name != "coarse"}
+    with pytest.raises(ValueError, match=re.escape("encoders: ['coarse'] cannot be loaded")):
+        UEC.load(saved, encoders=some)
+
+
+def test_a_black_box_may_be_given_under_another_function(fitted, saved, encoders):
+    given = by_name(fitted) | {"fine": lambda texts: encoders[0](texts)}
+    assert_same(UEC.load(saved, encoders=given), fitted)
+
+
+def test_the_same_black_box_twice_is_two_encoders(fit_pairs, tmp_path):
+    embed = bag_of_words(8, "embed")
+    uec = UEC([embed, embed]).fit(fit_pairs)
+    uec.save(tmp_path / "saved")
+    loaded = UEC.load(tmp_path / "saved", encoders={"embed": embed, "embed-2": embed})
+    assert_same(loaded, uec)
+
+
+def test_encoders_nobody_asked_for_are_refused(fitted, saved):
+    with pytest.raises(ValueError, match=re.escape("got ['other']")):
+        UEC.load(saved, encoders=by_name(fitted) | {"other": bag_of_words(4, "other")})
+
+
+def test_another_model_under_the_same_name_is_refused(fitted, saved):
+    with pytest.raises(ValueError, match="encoders: 'head' is not the model that was saved"):
+        UEC.load(saved, encoders=by_name(fitted) | {"head": LinearHead(seed=1)})
+
+
+def test_a_black_box_of_another_width_is_refused(fitted, saved):
+    with pytest.raises(ValueError, match="encoders: 'fine' gives vectors of width 8, expected 64"):
+        UEC.load(saved, encoders=by_name(fitted) | {"fine": bag_of_words(8, "fine")})
+
+
+def test_what_is_not_a_saved_ensemble_is_not_loaded(tmp_path, fitted):
+    with pytest.raises(FileNotFoundError, match="path: no saved UEC ensemble at"):
+        UEC.load(tmp_path / "nowhere")
+    Retriever(fitted).save(tmp_path / "index")
+    with pytest.raises(ValueError, match="holds a saved UEC index, expected a saved UEC ensemble"):
+        UEC.load(tmp_path / "index")
+
+
+@pytest.mark.parametrize("file", ["posteriors.safetensors", "uec.json"])
+def test_a_truncated_file_is_not_loaded(fitted, saved, file):
+    content = (saved / file).read_bytes()
+    (saved / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match=rf"{file}' has \d+ bytes, expected {len(content)}"):
+        UEC.load(saved, encoders=by_name(fitted))
+
+
+def test_a_lost_file_is_named(fitted, saved):
+    (saved / "posteriors.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"posteriors.safetensors' is missing"):
+        UEC.load(saved, encoders=by_name(fitted))
+
+
+def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encoders, tmp_path):
+    """Of the same sizes, so that only the fingerprint tells."""
+    UEC(encoders, seed=1).fit(fit_pairs).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "posteriors.safetensors", saved)
+    with pytest.raises(ValueError, match="does not give the fingerprint it was saved with"):
+        UEC.load(saved, encoders=by_name(fitted))
+
+
+def test_a_changed_number_is_noticed(fitted, saved):
+    text = (saved / "uec.json").read_text()
+    slope = json.dumps(fitted.report.encoders["fine"].slope)
+    assert slope in text
+    (saved / "uec.json").write_text(text.replace(slope, str(int(slope[0]) ^ 1) + slope[1:], 1))
+    with pytest.raises(ValueError, match="does not give the fingerprint it was saved with"):
+        UEC.load(saved, encoders=by_name(fitted))
+
+
+class OfTheUser(Uniform):
+    """A rule that works, and that a load could not bring back."""
+
+    def metadata(self):
+        return {"name": "of the user"}
+
+
+def test_a_save_that_fails_leaves_the_old_one(fitted, saved, encoders):
+    before = {file.name: file.read_bytes() for file in saved.iterdir()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mine = UEC(encoders, coefficients=OfTheUser())
+        assert mine.embed(QUERIES, "query").coefficients[0].tolist() == pytest.approx([1 / 3] * 3)
+    with pytest.raises(ValueError, match="coefficients: no saved rule looks like"):
+        mine.save(saved)
+    assert {file.name: file.read_bytes() for file in saved.iterdir()} == before
+    assert_same(UEC.load(saved, encoders=by_name(fitted)), fitted)
+
+
+def test_saving_again_replaces_and_saving_elsewhere_does_not(fitted, saved, encoders, tmp_path):
+    other = UEC(encoders, coefficients="uniform")
+    other.save(saved)
+    assert not UEC.load(saved, encoders=by_name(other)).is_fitted
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="exists and is not a saved UEC ensemble"):
+        fitted.save(tmp_path / "notes")
+    Retriever(fitted).save(tmp_path / "index")
+    with pytest.raises(FileExistsError, match="exists and is not a saved UEC ensemble"):
+        fitted.save(tmp_path / "index")
+    assert (tmp_path / "notes" / "mine.txt").read_text() == "mine"

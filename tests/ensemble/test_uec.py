@@ -1,0 +1,404 @@
+import re
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import LinearHead, bag_of_words, noise, pairs
+from uec_rag import UEC, Retriever
+from uec_rag.encoders import BlackBoxEncoder
+from uec_rag.ensemble.coefficients import Fixed, Uniform
+
+QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class Recording:
+    """A callable that remembers what it was asked."""
+
+    def __init__(self, embed):
+        self.embed, self.texts, self.__name__ = embed, [], embed.__name__
+
+    def __call__(self, texts):
+        self.texts += texts
+        return self.embed(texts)
+
+
+@pytest.fixture
+def recording():
+    return Recording(bag_of_words(16, "recorded"))
+
+
+@pytest.fixture
+def unfitted(encoders):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield UEC(encoders)
+
+
+# What embeddings are
+
+
+def test_the_direct_sum_stacks_the_encoders_weighted_unit_vectors(fitted, encoders):
+    z = fitted.embed(QUERIES, role="passage")
+    own = [unit(encoders[0](QUERIES)), unit(encoders[1](QUERIES))]
+    own.append(encoders[2].encode(QUERIES, "passage").embedding)
+    slopes = [summary.slope for summary in fitted.report.encoders.values()]
+    blocks = [
+        np.sqrt(3 * slope / np.mean(slopes)) / 3 * x for slope, x in zip(slopes, own, strict=True)
+    ]
+    np.testing.assert_allclose(z.mean, np.concatenate(blocks, axis=1), atol=1e-6)
+    assert z.dimension == fitted.dimension == 64 + 16 + 10
+    np.testing.assert_allclose(np.linalg.norm(z.mean, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(z.coefficients, 1 / 3)
+    assert (z.variance > 0).all()
+
+
+def test_in_the_shared_space_means_are_averaged_by_the_coefficients(fit_pairs):
+    encoders = [bag_of_words(16, "a"), bag_of_words(16, "b", seed=1)]
+    uec = UEC(encoders, space="shared", coefficients={"b": 3, "a": 1}).fit(fit_pairs)
+    z = uec.embed(QUERIES)
+    own = [unit(encoder(QUERIES)) for encoder in encoders]
+    np.testing.assert_allclose(z.mean, unit(0.25 * own[0] + 0.75 * own[1]), atol=1e-6)
+    np.testing.assert_allclose(z.coefficients, [[0.25, 0.75]] * 3)
+    assert z.dimension == uec.dimension == 16
+
+
+def test_an_ensemble_that_is_not_fitted_is_a_plain_one_and_warns_once(encoders):
+    uec = UEC(encoders)
+    with pytest.warns(UserWarning, match=r"variances are 0.*Call fit\(pairs\)") as said:
+        z = uec.embed(QUERIES, role="query")
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        uec.embed(QUERIES, role="passage")
+    assert (z.variance == 0).all()
+    np.testing.assert_allclose(z.coefficients, 1 / 3)
+    assert not uec.is_fitted
+    assert "not fitted" in repr(uec)
+
+
+def test_one_encoder_alone_is_an_ensemble(fit_pairs):
+    embed = bag_of_words(32, "alone")
+    uec = UEC([embed]).fit(fit_pairs)
+    z = uec.embed(QUERIES, role="query")
+    np.testing.assert_allclose(z.mean, unit(embed(QUERIES)), atol=1e-6)
+    assert z.coefficients.tolist() == [[1.0]] * 3
+    assert (z.trace > 0).all()
+
+
+def test_no_texts_give_an_empty_batch_of_the_right_width(fitted):
+    for role in ("query", "passage"):
+        z = fitted.embed([], role=role)
+        assert z.mean.shape == z.variance.shape == (0, fitted.dimension)
+
+
+async def test_embedding_asynchronously_gives_the_same(fitted):
+    for role in ("query", "passage"):
+        one, other = fitted.embed(QUERIES, role), await fitted.aembed(QUERIES, role)
+        np.testing.assert_array_equal(one.mean, other.mean)
+        np.testing.assert_array_equal(one.variance, other.variance)
+        np.testing.assert_array_equal(one.coefficients, other.coefficients)
+
+
+# The paper's preset
+
+
+@pytest.fixture(scope="module")
+def paper(fit_pairs):
+    encoders = [bag_of_words(24, "a"), bag_of_words(24, "b", seed=1), noise]
+    return UEC.paper(encoders).fit(fit_pairs)
+
+
+def test_the_preset_makes_the_papers_choices(paper):
+    assert (paper.space, paper.structure, paper.likelihood) == ("shared", "diag", "in_batch")
+    assert paper.rule.metadata() == {"name": "trace", "temperature": 1.5}
+    assert paper.beta == 0.01
+    assert all(posterior.structure == "diag" for posterior in paper.posteriors)
+    other = UEC.paper([noise], beta=2.0, coefficients="uniform")
+    assert (other.beta, other.rule, other.space) == (2.0, Uniform(), "shared")
+
+
+@pytest.mark.parametrize("role", ["query", "passage"])
+def test_the_preset_convolves_as_equations_2_and_7_say(paper, role):
+    parts = paper.encode(QUERIES, role)
+    weights = np.exp(-np.stack([p.variance.sum(axis=1) for p in parts], axis=1) / 1.5)
+    pi = weights / weights.sum(axis=1, keepdims=True)
+    mean = sum(w[:, None] * p.mean for w, p in zip(pi.T, parts, strict=True))
+    variance = sum(w[:, None] ** 2 * p.variance for w, p in zip(pi.T, parts, strict=True))
+    length = np.linalg.norm(mean, axis=1, keepdims=True)
+    z = paper.embed(QUERIES, role)
+    np.testing.assert_allclose(z.coefficients, pi, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(z.mean, mean / length, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(z.variance, variance / length**2, rtol=1e-3, atol=1e-7)
+
+
+def test_the_preset_leaves_out_an_encoder_that_knows_nothing(paper):
+    assert paper.embed(QUERIES).coefficients[:, 2].max() < 0.01
+
+
+# Fitting
+
+
+def test_fit_returns_the_ensemble_with_a_report_on_every_encoder(fitted):
+    assert fitted.is_fitted
+    report = fitted.report
+    assert list(report.encoders) == fitted.names == ["fine", "coarse", "head"]
+    assert (report.structure, report.likelihood) == ("kron", "pairs")
+    assert report.encoding_seconds >= 0
+    assert report.fitting_seconds > 0
+    for summary in report.encoders.values():
+        assert summary.slope > 0
+        assert summary.prior_precision > 0
+        assert summary.scale > 0
+        assert summary.pairs > 400
+        assert summary.held_out == 200
+        assert 0 < summary.nll < 1
+        assert 0 < summary.nll_deterministic < 1
+
+
+def test_the_report_reads_as_a_table(fitted):
+    head, *rows, foot = str(fitted.report).splitlines()
+    assert head.split()[:3] == ["encoder", "pairs", "slope"]
+    assert [row.split()[0] for row in rows] == ["fine", "coarse", "head"]
+    assert len({len(line) for line in (head, *rows)}) == 1
+    summary = fitted.report.encoders["fine"]
+    assert rows[0].split()[1:3] == [str(summary.pairs), f"{summary.slope:.1f}"]
+    assert f"{summary.nll:.4f}" in rows[0]
+    assert "kron posterior, pairs likelihood" in foot
+
+
+def test_each_encoder_may_be_fitted_on_pairs_of_its_own(encoders, fit_pairs):
+    others = pairs(150, seed=5)
+    given = {"fine": fit_pairs, "coarse": others}
+    both = UEC(encoders[:2], coefficients="uniform").fit(given)
+    alone = [
+        UEC([encoder]).fit(own).posteriors[0]
+        for encoder, own in zip(encoders, given.values(), strict=False)
+    ]
+    for posterior, expected in zip(both.posteriors, alone, strict=True):
+        assert posterior.summary == expected.summary
+        np.testing.assert_array_equal(posterior.covariance, expected.covariance)
+    assert both.report.encoders["coarse"].held_out == 150
+
+
+def test_a_fitted_ensemble_is_the_same_for_the_same_seed(encoders, fitted, fit_pairs):
+    assert UEC(encoders).fit(fit_pairs).fingerprint == fitted.fingerprint
+    assert UEC(encoders, seed=1).fit(fit_pairs).fingerprint != fitted.fingerprint
+
+
+def test_the_order_of_the_pairs_does_not_matter(encoders, fitted, fit_pairs):
+    turned = UEC(encoders).fit(fit_pairs[::-1])
+    assert turned.fingerprint == fitted.fingerprint
+    assert turned.rule == fitted.rule
+    assert turned.confidence_model == fitted.confidence_model
+
+
+def test_an_encoder_that_knows_nothing_hardly_counts(encoders, fit_pairs, fitted):
+    uec = UEC([encoders[0], noise], coefficients="uniform").fit(fit_pairs)
+    assert uec.weights[1] < 0.02 * uec.weights[0]
+    texts = [passage for _, passage in fit_pairs]
+    queries = [query for query, _ in fit_pairs[:50]]
+    with_noise, without = (Retriever(u) for u in (uec, UEC([encoders[0]]).fit(fit_pairs)))
+    found = []
+    for retriever in (with_noise, without):
+        retriever.add(texts, ids=[str(i) for i in range(200)])
+        found.append([row[0] for row in retriever.search(queries, k=1).ids])
+    assert np.mean([one == other for one, other in zip(*found, strict=True)]) > 0.9
+
+
+def test_fitting_again_replaces_what_was_fitted(encoders, fit_pairs):
+    uec = UEC(encoders[1:2]).fit(pairs(60, seed=3))
+    assert uec.fit(fit_pairs).fingerprint == UEC(encoders[1:2]).fit(fit_pairs).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ([("q", "p")] * 99, ValueError, "pairs: expected at least 32 distinct pairs"),
+        ([("q", "")], ValueError, "pairs[0]: the passage is empty"),
+        ("text", TypeError, "pairs: expected (query, passage) tuples, got str"),
+        ({"other": []}, ValueError, "pairs: expected a list for each of the encoders ['recorded']"),
+        ({"recorded": []}, ValueError, "pairs['recorded']: expected at least 32"),
+    ],
+)
+def test_pairs_are_checked_before_anything_is_encoded(recording, given, error, message):
+    uec = UEC([recording])
+    with pytest.raises(error, match=re.escape(message)):
+        uec.fit(given)
+    assert recording.texts == []
+    assert not uec.is_fitted
+
+
+def test_a_missing_laplace_torch_is_said_before_anything_is_encoded(
+    recording, fit_pairs, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "laplace", None)
+    with pytest.raises(ImportError, match=r"uec-rag\[fit\]"):
+        UEC([recording]).fit(fit_pairs)
+    assert recording.texts == []
+
+
+def test_a_space_that_cannot_be_shared_is_said_before_pairs_are_encoded(recording, fit_pairs):
+    uec = UEC([recording, bag_of_words(8, "narrow")], space="shared")
+    with pytest.raises(
+        ValueError, match=re.escape("one dimension, got [16, 8]; use space='direct'")
+    ):
+        uec.fit(fit_pairs)
+    assert len(recording.texts) <= 1  # to learn its width
+
+
+def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs):
+    failing = False
+
+    def moody(texts):
+        if failing:
+            raise ConnectionError("the service is down")
+        return encoders[0](texts)
+
+    uec = UEC([encoders[1], moody]).fit(fit_pairs)
+    before, failing = uec.fingerprint, True
+    with pytest.raises(ConnectionError):
+        uec.fit(pairs(50, seed=9))
+    assert uec.fingerprint == before
+    assert uec.report.encoders["moody"].held_out == 200
+
+
+# Names and fingerprints
+
+
+def test_names_are_made_unique(encoders):
+    embed = bag_of_words(4, "a")
+    assert UEC([embed, embed, embed]).names == ["a", "a-2", "a-3"]
+    assert UEC([embed, embed, bag_of_words(4, "a-2")]).names == ["a", "a-2", "a-2-2"]
+
+
+def test_the_fingerprint_follows_what_stored_vectors_depend_on(encoders, fitted, unfitted):
+    different = [
+        fitted,
+        unfitted,
+        UEC(encoders[:2]),
+        UEC(encoders[1::-1]),
+        UEC(encoders[1:2], space="shared"),
+        UEC(encoders[1:2], space="shared", temperature=2.0),
+        UEC([LinearHead(seed=0)]),
+        UEC([LinearHead(seed=1)]),
+    ]
+    assert len({uec.fingerprint for uec in different}) == len(different)
+    for same in (UEC(encoders, beta=9.0), UEC(encoders, coefficients="uniform"), UEC(encoders)):
+        assert same.fingerprint == unfitted.fingerprint
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("encoders", "error", "message"),
+    [
+        ([], ValueError, "encoders: expected at least one, got none"),
+        (
+            "some/model",
+            TypeError,
+            "encoders: expected a list of encoders, got str; write [encoder]",
+        ),
+        (noise, TypeError, "encoders: expected a list of encoders, got function"),
+        (None, TypeError, "encoders: expected a list of encoders, got NoneType"),
+        ([3], TypeError, "cannot make an encoder of int 3"),
+        ([""], ValueError, "an encoder's name must not be empty"),
+        (["pypi:unheard-of"], ValueError, "unheard-of"),
+    ],
+)
+def test_what_is_no_list_of_encoders_is_refused(encoders, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        UEC(encoders)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"space": "both"}, "space: expected one of ('direct', 'shared'), got 'both'"),
+        ({"structure": "full"}, "structure: expected one of ('kron', 'diag'), got 'full'"),
+        ({"likelihood": "x"}, "likelihood: expected one of ('pairs', 'in_batch'), got 'x'"),
+        ({"last_layer": "x"}, "last_layer: expected one of ('projection', 'ffn'), got 'x'"),
+        ({"last_layer": "ffn"}, "last_layer='ffn' looks inside the model"),
+        ({"beta": -1.0}, "beta: expected a number >= 0, got -1.0"),
+        ({"beta": float("nan")}, "beta: expected a number >= 0, got nan"),
+        ({"coefficients": "best"}, "coefficients: expected 'evidence', 'trace', 'uniform'"),
+        ({"coefficients": [1.0, 2.0]}, "coefficients: expected 1 weights, one per encoder, got 2"),
+        ({"coefficients": {"x": 1.0}}, "coefficients: expected a weight for each of ['noise']"),
+        ({"coefficients": "trace", "temperature": 0}, "temperature: expected a number > 0, got 0"),
+        ({"coefficients": "evidence", "space": "shared"}, "coefficients: 'evidence' needs"),
+    ],
+)
+def test_options_that_do_not_exist_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        UEC([noise], **options)
+
+
+def test_unknown_keyword_arguments_are_refused():
+    for make in (UEC, UEC.paper):
+        with pytest.raises(TypeError, match="temprature"):
+            make([noise], temprature=2.0)
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        ("one text", TypeError, "texts must be a list of strings, got one string 'one text'"),
+        (["a", 7], TypeError, "texts[1] must be a string, got int"),
+        (["a", None], TypeError, "texts[1] must be a string, got NoneType"),
+        (["a", ""], ValueError, "texts[1] is empty or only white space"),
+        (["\n\t"], ValueError, "texts[0] is empty or only white space"),
+        (None, TypeError, "texts must be a list of strings, got NoneType"),
+    ],
+)
+async def test_texts_are_checked_before_an_encoder_runs(recording, texts, error, message):
+    uec = UEC([recording])
+    with pytest.raises(error, match=re.escape(message)):
+        uec.embed(texts)
+    with pytest.raises(error, match=re.escape(message)):
+        await uec.aembed(texts)
+    assert recording.texts == []
+
+
+def test_an_unknown_role_is_refused(fitted):
+    with pytest.raises(ValueError, match="role must be one of"):
+        fitted.embed(["a"], role="document")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda x: np.where(x == x[0, 0], np.nan, x), "encoder 'sick' returned NaN or infinity"),
+        (lambda x: np.where(x == x[0, 0], np.inf, x), "encoder 'sick' returned NaN or infinity"),
+        (lambda x: x[:, :-1], "encoder 'sick' returned vectors of width 15; expected 16"),
+        (lambda x: x[:-1], "encoder 'sick' returned"),
+        (lambda x: x[0], "encoder 'sick' returned an array of shape (16,)"),
+        (lambda x: 0 * x, "encoder 'sick' returned a vector of zeros"),
+    ],
+)
+def test_vectors_that_are_none_are_refused_by_the_encoders_name(encoders, spoil, message):
+    healthy, well = bag_of_words(16, "sick"), True
+
+    def sick(texts):
+        return healthy(texts) if well else spoil(healthy(texts))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        uec = UEC([encoders[0], sick])
+        uec.embed(QUERIES)
+        well = False
+        with pytest.raises(ValueError, match=re.escape(message)):
+            uec.embed(QUERIES)
+
+
+def test_an_encoder_object_is_taken_as_it_is():
+    encoder = BlackBoxEncoder(noise, name="mine")
+    uec = UEC([encoder], coefficients=Fixed((1.0,)))
+    assert uec.encoders[0] is encoder
+    assert uec.names == ["mine"]

@@ -1,0 +1,86 @@
+import pytest
+
+from uec_rag.paper import tiny
+from uec_rag.paper.collections import load_collection, sample_collection
+from uec_rag.paper.labelled import (
+    load_labelled_texts,
+    load_positive_pairs,
+    load_scored_pairs,
+)
+from uec_rag.paper.plan import make_language_plan, make_plan
+
+KINDS = ["retrieval", "reranking", "classification", "clustering", "sts", "bitext"]
+
+
+def plan(data, **options):
+    return make_plan(data, sets=tiny.SETS, fit=[tiny.FIT], proxy=tiny.PROXY, **options)
+
+
+def test_the_files_of_a_set_say_which_task_it_is(tiny_data):
+    assert [task.kind for task in plan(tiny_data).tasks] == KINDS
+
+
+def test_every_text_of_a_task_is_in_the_plan_once(tiny_data):
+    texts = plan(tiny_data).texts()
+    for task in plan(tiny_data).tasks:
+        for role, own in task.texts():
+            assert set(own) <= set(texts[role])
+    assert all(len(set(own)) == len(own) for own in texts.values())
+
+
+def test_nothing_that_is_fitted_on_is_reported(tiny_data):
+    made = plan(tiny_data)
+    fitted = {query for query, _ in made.pairs}
+    searched = set(made.tasks[0].collection.queries.values())
+    assert fitted
+    assert not fitted & searched
+
+
+def test_a_set_that_is_not_there_is_named(tiny_data):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        make_plan(tiny_data, sets=["nowhere"], fit=[tiny.FIT])
+
+
+def test_a_folder_with_none_of_the_known_sets_needs_to_be_told_what_to_fit_on(tiny_data):
+    with pytest.raises(FileNotFoundError, match="--fit"):
+        make_plan(tiny_data)
+
+
+def test_whatever_is_there_is_reported_where_no_known_set_is(tiny_data):
+    made = make_plan(tiny_data, fit=[tiny.FIT], proxy=tiny.PROXY)
+    assert tiny.FIT not in {task.name for task in made.tasks}
+    assert {"tiny_search", "tiny_subjects"} <= {task.name for task in made.tasks}
+
+
+def test_languages_are_left_out_where_a_set_is_missing(tiny_data):
+    assert make_language_plan(tiny_data) is None
+
+
+def test_a_sampled_collection_keeps_what_its_queries_need(tiny_data):
+    whole = load_collection(tiny_data / "tiny_search")
+    some = sample_collection(whole, queries=5, passages=20)
+    assert len(some.queries) == 5
+    assert len(some.passages) == 20
+    assert all(set(gains) <= set(some.passages) for gains in some.relevant.values())
+    assert sample_collection(whole, queries=5, passages=20).queries == some.queries
+
+
+def test_relevant_passages_are_kept_even_where_they_are_too_many(tiny_data):
+    whole = load_collection(tiny_data / "tiny_search")
+    some = sample_collection(whole, queries=5, passages=2)
+    assert len(some.passages) == 5
+
+
+def test_similarity_scores_end_up_between_0_and_1(tmp_path, tiny_data):
+    scores = load_scored_pairs(tiny_data / "tiny_similarity").scores
+    assert 0 <= scores.min() < scores.max() <= 1
+
+
+def test_a_pool_of_training_texts_has_so_many_of_each_label(tiny_data):
+    pool = load_labelled_texts(tiny_data / "tiny_subjects", "train", per_label=3)
+    assert {pool.labels.count(label) for label in pool.labels} == {3}
+
+
+def test_an_unknown_split_is_refused_with_those_there_are(tiny_data):
+    with pytest.raises(ValueError, match="train"):
+        load_positive_pairs(tiny_data / "tiny_pairs", "nope", 1)

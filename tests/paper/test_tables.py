@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from uec_rag.paper import figures
+from uec_rag.paper.calibration import measure_probabilities, pair_task
+from uec_rag.paper.paper_numbers import TABLES
+from uec_rag.paper.tables import Cell, averages, failures, paper_table, system_table
+
+GRID = {
+    "belebele_en": {
+        "bge-small": Cell({"ndcg10": 0.9, "auc10": None}),
+        "e5-small": Cell({"ndcg10": 0.8, "auc10": 0.7}),
+        "uniform": Cell({}, error="ValueError: no"),
+        "UEC": Cell({"ndcg10": 0.95, "auc10": 0.9}),
+    },
+    "cranfield": {
+        "bge-small": Cell({"ndcg10": 0.3, "auc10": 0.1}),
+        "e5-small": Cell({"ndcg10": 0.4, "auc10": 0.2}),
+        "uniform": Cell({"ndcg10": 0.35, "auc10": 0.2}),
+        "UEC": Cell({}, not_applicable="it only ranks"),
+    },
+}
+SYSTEMS = ["bge-small", "e5-small", "uniform", "UEC"]
+
+
+def lines():
+    table = system_table(GRID, SYSTEMS, ["ndcg10", "auc10"], SYSTEMS[:2])
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return {(row[0], row[1]): row[2:] for row in rows}
+
+
+def test_the_best_of_a_line_is_bold_and_the_oracle_does_not_compete():
+    assert lines()["belebele_en", "nDCG@10"] == ["90.00", "80.00", "failed", "**95.00**", "90.00"]
+    assert lines()["cranfield", "nDCG@10"] == ["30.00", "**40.00**", "35.00", "–", "40.00"]
+
+
+def test_the_oracle_is_one_member_for_all_metrics_of_a_set():
+    assert lines()["belebele_en", "AUC@10"][-1] == "–"  # of the member with the best nDCG@10
+    assert lines()["cranfield", "AUC@10"][-1] == "20.00"
+
+
+def test_the_papers_figures_stand_below_ours_where_the_data_set_is_the_same():
+    paper = lines()["belebele_en (paper)", "nDCG@10"]
+    assert paper == ["93.64", "94.91", "95.25", "", ""]
+    assert ("cranfield (paper)", "nDCG@10") not in lines()
+
+
+def test_only_systems_with_all_sets_have_an_average():
+    assert averages(GRID, SYSTEMS, "ndcg10") == pytest.approx({"bge-small": 0.6, "e5-small": 0.6})
+
+
+def test_every_failure_is_listed_once_with_its_sets():
+    assert failures(GRID) == [
+        "- uniform (belebele_en) failed: ValueError: no",
+        "- UEC (cranfield) is not applicable: it only ranks",
+    ]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_papers_tables_are_whole(name):
+    table = TABLES[name]
+    assert all(len(numbers) == len(table.columns) for numbers in table.rows.values())
+    assert len(paper_table(name).splitlines()) == len(table.rows) + 4
+
+
+@pytest.mark.parametrize("name", ["retrieval", "classification", "bitext", "clustering"])
+def test_the_papers_averages_are_nearly_those_of_its_rows(name):
+    table = TABLES[name]
+    for (row, metric), average in table.rows.items():
+        if row == "Average":
+            own = [v for (r, m), v in table.rows.items() if m == metric and r != "Average"]
+            gap = np.abs(np.mean(own, axis=0) - average)
+            assert np.median(gap) < 0.5  # the paper's own averages are off by more in places
+
+
+def test_the_same_figure_is_the_same_bytes(tmp_path):
+    for name in ("a.png", "b.png"):
+        figures.heatmap(tmp_path / name, [[0.2, 0.8], [0.6, 0.4]], ["x", "y"], ["p", "q"])
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_a_curve_with_a_zero_fits_on_a_logarithmic_axis(tmp_path):
+    figures.curves(tmp_path / "c.png", [0, 0.1, 1], {"y": [1, 2, float("nan")]}, ("x", "y"))
+    assert (tmp_path / "c.png").stat().st_size > 1000
+
+
+def test_negatives_of_the_pair_task_do_not_answer():
+    pairs = [("a", "1"), ("a", "2"), ("b", "3"), ("c", "1")]
+    task = pair_task(pairs)
+    assert task.labels.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
+    positives = set(pairs)
+    drawn = list(zip(task.queries, task.passages, strict=True))[4:]
+    assert not positives & set(drawn)
+    with pytest.raises(ValueError, match="does not answer"):
+        pair_task([("a", "1"), ("a", "2")])
+
+
+def test_overconfidence_is_measured_as_calibration_error():
+    labels = np.array([1.0, 0.0] * 50)
+    sure, fair = np.full(100, 0.9), np.full(100, 0.5001)
+    assert measure_probabilities(sure, labels)["ece"] == pytest.approx(0.4, abs=1e-5)
+    assert measure_probabilities(fair, labels)["ece"] < 0.01

@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+
+from uec_rag import UEC
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.paper import tiny
+from uec_rag.paper.plan import make_plan
+from uec_rag.paper.systems import Ensemble, Fused, NotApplicable, System, Vectors, ranking
+from uec_rag.paper.tasks import (
+    BitextMining,
+    Classification,
+    Clustering,
+    Reranking,
+    Retrieval,
+    SemanticSimilarity,
+    evaluate,
+)
+
+
+class Knowing(System):
+    """Vectors that a table gives; cosine."""
+
+    name = family = "knowing"
+
+    def __init__(self, vectors):
+        self.vectors = vectors
+
+    def embed(self, texts, role):
+        mean = np.stack([self.vectors[text] for text in texts])
+        return Gaussian(mean, np.zeros_like(mean))
+
+    def similarities(self, queries, passages):
+        return self.embed(queries, "query").mean @ self.embed(passages, "passage").mean.T
+
+
+@pytest.fixture(scope="module")
+def tasks(tiny_data):
+    made = make_plan(tiny_data, sets=tiny.SETS, fit=[tiny.FIT], proxy=tiny.PROXY)
+    return {task.kind: task for task in made.tasks}
+
+
+def one_hot(index, count):
+    return np.eye(count, dtype=np.float32)[index]
+
+
+def places(collection):
+    """Each passage on an axis of its own."""
+    count = len(collection.passages)
+    return {text: one_hot(i, count) for i, text in enumerate(collection.passages.values())}
+
+
+def place_of(collection, query):
+    """Where a query's relevant passages are."""
+    ids = list(collection.passages)
+    return sum(one_hot(ids.index(passage), len(ids)) for passage in collection.relevant[query])
+
+
+def test_a_system_that_knows_the_answers_is_perfect_at_search(tasks):
+    task = tasks["retrieval"]
+    assert isinstance(task, Retrieval)
+    vectors = places(task.collection)
+    for query, text in task.collection.queries.items():
+        vectors[text] = place_of(task.collection, query)
+    found = task.evaluate(Knowing(vectors))
+    assert found["ndcg10"] == found["recall10"] == found["recall100"] == 1
+    assert np.isnan(found["auc10"])  # nothing to abstain on
+
+
+def test_auc_is_high_where_wrong_queries_have_low_scores(tasks):
+    task = tasks["retrieval"]
+    ids = list(task.collection.passages)
+    vectors = places(task.collection)
+    for number, (query, text) in enumerate(task.collection.queries.items()):
+        vectors[text] = sum(
+            one_hot(ids.index(p), len(ids)) for p in task.collection.relevant[query]
+        )
+        if number % 3 == 0:  # finds one passage that is not relevant, with a low score
+            stranger = next(
+                i for i, p in enumerate(ids) if p not in task.collection.relevant[query]
+            )
+            vectors[text] = 0.1 * one_hot(stranger, len(ids)) - vectors[text]
+    assert task.evaluate(Knowing(vectors))["auc10"] == pytest.approx(1)
+
+
+def test_reranking_orders_only_a_querys_own_candidates(tasks):
+    task = tasks["reranking"]
+    assert isinstance(task, Reranking)
+    count = len(task.collection.passages)
+    ids = list(task.collection.passages)
+    vectors = places(task.collection)
+    for query, text in task.collection.queries.items():
+        # Best of all is a passage that is no candidate; of the candidates, the relevant one.
+        stranger = next(i for i, name in enumerate(ids) if name not in task.candidates[query])
+        vectors[text] = 2 * one_hot(stranger, count) + place_of(task.collection, query)
+    assert task.evaluate(Knowing(vectors)) == {"map": 1.0}
+
+
+def test_texts_of_one_class_in_one_place_are_classified_and_clustered(tasks):
+    for kind, expected in (("classification", Classification), ("clustering", Clustering)):
+        task = tasks[kind]
+        assert isinstance(task, expected)
+        labelled = [task.train, task.test] if kind == "classification" else [task.labelled]
+        names = sorted({label for part in labelled for label in part.labels})
+        vectors = {
+            text: one_hot(names.index(label), len(names))
+            for part in labelled
+            for text, label in zip(part.texts, part.labels, strict=True)
+        }
+        found = task.evaluate(Knowing(vectors))
+        assert min(found.values()) == pytest.approx(1), kind
+
+
+def test_a_classifier_that_sees_nothing_is_at_chance(tasks):
+    task = tasks["classification"]
+    vectors = dict.fromkeys(task.train.texts + task.test.texts, np.ones(3, dtype=np.float32))
+    found = task.evaluate(Knowing(vectors))
+    assert found["auroc"] == pytest.approx(0.5)
+    assert found["accuracy"] < 0.3
+
+
+def test_similarity_ranks_as_people_do_and_var_ece_is_the_error_left(tasks):
+    task = tasks["sts"]
+    assert isinstance(task, SemanticSimilarity)
+
+    class Exact(Knowing):
+        def pair_moments(self, first, second):
+            return task.pairs.scores, np.zeros_like(task.pairs.scores)
+
+    assert task.evaluate(Exact({})) == {"spearman": pytest.approx(1), "var_ece": 0}
+
+
+def test_translations_are_found(tasks):
+    task = tasks["bitext"]
+    assert isinstance(task, BitextMining)
+    count = len(task.bitext.first)
+    vectors = {
+        text: one_hot(i, count)
+        for pair in (task.bitext.first, task.bitext.second)
+        for i, text in enumerate(pair)
+    }
+    assert task.evaluate(Knowing(vectors)) == {"f1": 1.0}
+
+
+def test_of_candidates_the_best_on_the_task_itself_is_reported(tasks, bags):
+    good, bad = (
+        Vectors(name, "x", [bags[0]], combine)
+        for name, combine in (
+            ("good", lambda parts: parts[0]),
+            ("bad", lambda parts: np.roll(parts[0], 1, axis=0)),
+        )
+    )
+    metrics, chosen = evaluate(tasks["retrieval"], [bad, good])
+    assert chosen == "good"
+    assert metrics == evaluate(tasks["retrieval"], good)[0]
+
+
+def test_rank_fusion_has_no_embeddings(tasks, bags):
+    fused = Fused("x", "x", [Vectors("one", "x", bags[:1], lambda p: p[0])], lambda m: m[0])
+    assert tasks["retrieval"].evaluate(fused)["ndcg10"] > 0
+    for kind in ("classification", "sts"):
+        with pytest.raises(NotApplicable, match="rank fusion"):
+            tasks[kind].evaluate(fused)
+
+
+def test_a_calibrated_ensemble_ranks_like_the_plain_one_and_is_confident_in_its_own_way(
+    tasks, bags, tiny_data
+):
+    pairs = make_plan(tiny_data, sets=tiny.SETS, fit=[tiny.FIT]).pairs
+    uec = UEC(bags, coefficients="uniform").fit(pairs)
+    task = tasks["retrieval"]
+    plain, calibrated = (
+        Ensemble("x", "x", uec, calibrated=kind).search(
+            list(task.collection.queries.values()), task.collection.passages, 10
+        )
+        for kind in (False, True)
+    )
+    assert plain.ids == calibrated.ids
+    np.testing.assert_allclose(plain.scores, calibrated.scores, rtol=1e-5)
+    assert not np.allclose(plain.confidence, calibrated.confidence)
+
+
+def test_a_ranking_is_of_the_best_columns_best_first():
+    found = ranking(np.float32([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]]), ["a", "b", "c"], 2)
+    assert found.ids == [["b", "c"], ["a", "b"]]
+    np.testing.assert_allclose(found.confidence, [0.9, 0.3])

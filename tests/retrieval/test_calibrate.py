@@ -1,0 +1,321 @@
+"""Calibrating on one's own corpus, with labels and without."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import (
+    WORDS,
+    Counting,
+    LinearHead,
+    assert_same_result,
+    bag_of_words,
+    labelled,
+    noise,
+    passages,
+)
+from uec_rag import UEC, Retriever
+from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration, corpus_fingerprint
+
+IDS = [f"p{i}" for i in range(150)]
+
+
+@pytest.fixture(scope="module")
+def own_texts():
+    """A corpus that nothing was fitted on."""
+    return passages(150, seed=5)
+
+
+@pytest.fixture
+def own(fitted, own_texts):
+    retriever = Retriever(fitted)
+    retriever.add(own_texts, ids=IDS)
+    return retriever
+
+
+def calibration_error(probability, right, bins=10):
+    """ECE over bins of as many."""
+    order = np.argsort(probability)
+    chunks = np.array_split(order, bins)
+    gaps = [abs(probability[c].mean() - right[c].mean()) * len(c) for c in chunks]
+    return sum(gaps) / len(order)
+
+
+def rightness(result, relevant):
+    return np.array(
+        [[id_ in wanted for id_ in row] for row, wanted in zip(result.ids, relevant, strict=True)]
+    )
+
+
+def same_order(before, after):
+    """Nothing that was strictly apart has changed places."""
+    order = np.argsort(before, kind="stable")
+    return (np.diff(after[order]) >= -1e-6).all()
+
+
+def test_on_other_queries_probabilities_are_nearer_the_truth_and_the_order_is_kept(own, own_texts):
+    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
+    before = own.search(queries, 10)
+    own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
+    after = own.search(queries, 10)
+    assert after.ids == before.ids
+    right = rightness(before, relevant)
+    for name, truth in (("confidence", right.any(axis=1)), ("relevance", right.ravel())):
+        old, new = getattr(before, name).ravel(), getattr(after, name).ravel()
+        error = calibration_error(new, truth)
+        assert error < calibration_error(old, truth)
+        assert error < 0.06
+        assert same_order(old, new)
+
+
+def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        retriever = Retriever(UEC(encoders))
+        retriever.add(own_texts, ids=IDS)
+        retriever.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
+        queries, relevant = labelled(own_texts, 1000, seed=1, unanswerable=0.3)
+        result = retriever.search(queries, 10)
+    right = rightness(result, relevant)
+    assert calibration_error(result.confidence, right.any(axis=1)) < 0.06
+    assert calibration_error(result.relevance.ravel(), right.ravel()) < 0.03
+    assert len({decision.action for decision in result.decisions}) > 1
+
+
+def test_the_more_queries_have_no_answer_the_lower_is_confidence(own, own_texts):
+    asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
+    means = []
+    for share in (0.0, 0.3, 0.7):
+        own.calibrate(*asked, unanswerable=share)
+        means.append(own.search(queries).confidence.mean())
+    assert means[0] > means[1] > means[2]
+
+
+def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts):
+    asked, (queries, _) = (
+        labelled(own_texts, 200, unanswerable=0.2),
+        labelled(own_texts, 50, seed=1),
+    )
+    results = []
+    for share in (0.0, 0.7):
+        own.calibrate(*asked, unanswerable=share)
+        results.append(own.search(queries))
+    assert_same_result(*results)
+
+
+def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
+    assert "those of the pairs the ensemble was fitted on" in own.report
+    own.calibrate(*labelled(own_texts, 60), k=5)
+    assert own.report == (
+        "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits."
+    )
+    assert "fit the ensemble, or calibrate" in Retriever(UEC(encoders)).report
+
+
+ASKED = [f"badero {word}" for word in WORDS[:FEWEST]]
+RELEVANT = [["p1"]] * FEWEST
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"unanswerable": 1.0}, ValueError, "unanswerable: expected a share in [0, 1), got 1.0"),
+        ({"unanswerable": -0.1}, ValueError, "unanswerable: expected a share in [0, 1), got -0.1"),
+        ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
+        ({"relevant_ids": [["?"]] * FEWEST}, ValueError, "1 of 1 ids are not in the index"),
+        ({"relevant_ids": [[]] * FEWEST}, ValueError, "no query has a relevant passage"),
+        ({"relevant_ids": ["p1"] * FEWEST}, TypeError, "relevant_ids[0]: expected a collection"),
+        ({"relevant_ids": "p1"}, TypeError, "relevant_ids: expected a list of collections"),
+        ({"relevant_ids": RELEVANT[1:]}, ValueError, "relevant_ids: expected 20 collections"),
+        ({"queries": "badero"}, TypeError, "queries must be a list of strings, got one string"),
+        (
+            {"queries": ASKED[1:], "relevant_ids": RELEVANT[1:]},
+            ValueError,
+            "queries: expected at least 20 to calibrate on, got 19",
+        ),
+    ],
+)
+def test_bad_labels_are_refused_before_anything_is_encoded(
+    fit_pairs, own_texts, arguments, error, message
+):
+    encoder = Counting()
+    retriever = Retriever(UEC([encoder], coefficients="uniform").fit(fit_pairs))
+    retriever.add(own_texts[:5], ids=IDS[:5])
+    before = encoder.count
+    with pytest.raises(error, match=re.escape(message)):
+        retriever.calibrate(**({"queries": ASKED, "relevant_ids": RELEVANT} | arguments))
+    assert encoder.count == before
+    assert retriever.calibration is None
+
+
+def sentences(count, seed=0):
+    """Passages of two sentences about one thing."""
+    return [
+        f"{' '.join(text.split()[:6]).capitalize()}. {text.capitalize()}."
+        for text in passages(count, seed)
+    ]
+
+
+def test_without_labels_first_sentences_ask_for_the_rest(fitted):
+    retriever = Retriever(fitted)
+    retriever.add(sentences(120), ids=IDS[:120])
+    assert retriever.self_calibrate() is retriever
+    assert retriever.report == (
+        "Calibrated on 120 questions made from the corpus itself, without labels: relevance and "
+        "confidence, and which encoders to trust here, for the first 10 hits."
+    )
+
+
+def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
+    retriever = Retriever(fitted)
+    titles = [{"title": f"On {' '.join(text.split()[:4])}"} for text in own_texts]
+    retriever.add(own_texts, ids=IDS, metadatas=titles)
+    retriever.self_calibrate()
+    assert "Calibrated on 150 questions" in retriever.report
+
+
+def test_a_given_generator_makes_the_questions(fitted, own_texts):
+    asked = []
+
+    def generate(text):
+        asked.append(text)
+        return f"what of {' '.join(text.split()[:4])}"
+
+    retriever = Retriever(fitted)
+    retriever.add(own_texts[:60], ids=IDS[:60])
+    retriever.self_calibrate(generate)
+    assert sorted(asked) == sorted(own_texts[:60])
+    assert "Calibrated on 60 questions" in retriever.report
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [("", ValueError, "generate(text)[0] is empty"), (None, TypeError, "generate(text)[0] must")],
+)
+def test_a_generator_that_gives_no_text_is_refused(fitted, own, answer, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        own.self_calibrate(lambda text: answer)
+
+
+def at_home_only(texts):
+    """An encoder that knows the words of the fit pairs, and to which all else is noise."""
+    words = bag_of_words(24, "home", 4)
+    known = [all(word in WORDS for word in text.split()) for text in texts]
+    return np.where(np.array(known)[:, None], words(texts), noise(texts))
+
+
+def test_an_encoder_that_is_useless_on_this_corpus_loses_its_weight(fit_pairs):
+    retriever = Retriever(UEC([bag_of_words(48, "everywhere", 3), at_home_only]).fit(fit_pairs))
+    retriever.add([re.sub(r"(\w+)", r"x\1", text) for text in sentences(150)], ids=IDS)
+    queries = [re.sub(r"(\w+)", r"x\1", " ".join(t.split()[3:7])) for t in passages(150)]
+    before = retriever.search(queries, k=3)
+    retriever.self_calibrate()
+    after = retriever.search(queries, k=3)
+    assert before.coefficients.mean(axis=0)[1] > 0.2
+    assert after.coefficients.mean(axis=0)[1] < 0.1
+    hits = [np.mean([i in row for i, row in zip(IDS, r.ids, strict=True)]) for r in (before, after)]
+    assert hits[1] > hits[0]
+
+
+def test_it_survives_saving_and_loading_to_the_last_bit(fitted, queries, tmp_path):
+    for seed, calibrate in enumerate(
+        (
+            lambda r: r.self_calibrate(),
+            lambda r: r.calibrate(*labelled([p.text for p in r.passages()], 60)),
+        )
+    ):
+        retriever = Retriever(fitted)
+        retriever.add(sentences(80), ids=IDS[:80])
+        calibrate(retriever)
+        retriever.save(tmp_path / str(seed))
+        loaded = Retriever.load(tmp_path / str(seed), fitted)
+        assert loaded.calibration == retriever.calibration
+        assert loaded.report == retriever.report
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert_same_result(loaded.search(queries), retriever.search(queries))
+
+
+def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
+    own, own_texts, fitted, tmp_path
+):
+    own.calibrate(*labelled(own_texts, 60))
+    changes = [
+        lambda r: r.add(["badero golugo"], ids=["new"]),
+        lambda r: r.delete(["new"]),
+        lambda r: r.add(["mapifi"], ids=["p3"]),
+    ]
+    for change in changes:
+        change(own)
+        with pytest.warns(UserWarning, match=r"has changed .* Call calibrate or self_calibrate"):
+            own.search(["badero"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            own.search(["badero"])
+    own.save(tmp_path / "index")
+    loaded = Retriever.load(tmp_path / "index", fitted)
+    with pytest.warns(UserWarning, match="has changed since it was calibrated"):
+        loaded.search(["badero"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded.search(["badero"])
+        loaded.calibrate(*labelled(own_texts[10:], 60)[:1], [["p20"]] * 60)
+        loaded.search(["badero"])
+
+
+def test_deleting_what_is_not_there_is_no_change(own, own_texts):
+    own.calibrate(*labelled(own_texts, 60))
+    own.delete(["nothing"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own.search(["badero"])
+
+
+def test_the_fingerprint_is_of_ids_and_texts(fitted):
+    def of(texts, ids):
+        retriever = Retriever(fitted)
+        retriever.add(texts, ids=ids)
+        return corpus_fingerprint(retriever.store)
+
+    first = of(["badero", "golugo"], ["a", "b"])
+    assert first == of(["badero", "golugo"], ["a", "b"])
+    others = [of(["golugo", "badero"], ["a", "b"]), of(["badero", "golugo"], ["a", "c"])]
+    assert len({first, *others}) == 3
+
+
+def test_too_few_passages_say_what_to_do_instead(small):
+    with pytest.raises(ValueError, match=r"made 0 questions from 10 passages, expected at least"):
+        small.self_calibrate()
+    with pytest.raises(ValueError, match=r"give generate=, .* or calibrate with labelled queries"):
+        small.self_calibrate(lambda text: text[:20])
+    assert small.calibration is None
+
+
+def test_an_ensemble_that_is_not_fitted_cannot_calibrate_itself(own_texts):
+    retriever = Retriever(UEC([LinearHead()]))
+    with pytest.raises(ValueError, match=r"not fitted; call UEC.fit\(pairs\) first, or calibrate"):
+        retriever.self_calibrate()
+
+
+@pytest.mark.parametrize("options", [{"coefficients": "uniform"}, {"structure": "diag"}])
+def test_other_ensembles_calibrate_themselves_too(encoders, fit_pairs, options):
+    retriever = Retriever(UEC(encoders, **options).fit(fit_pairs))
+    retriever.add(sentences(80), ids=IDS[:80])
+    retriever.self_calibrate()
+    assert ("which encoders to trust" in retriever.report) == ("structure" in options)
+    assert 0 < retriever.search(["badero golugo"]).confidence[0] < 1
+
+
+def test_a_shared_space_calibrates_itself_too(fit_pairs):
+    uec = UEC.paper([LinearHead(16), bag_of_words(16, "coarse", 1)]).fit(fit_pairs)
+    retriever = Retriever(uec)
+    retriever.add(sentences(80), ids=IDS[:80])
+    retriever.self_calibrate()
+    assert "which encoders to trust" not in retriever.report
+
+
+def test_metadata_of_no_calibration_is_refused():
+    with pytest.raises(ValueError, match="calibration: no saved one looks like"):
+        CorpusCalibration.restore({"source": "labels"})

@@ -1,0 +1,161 @@
+"""The gate answers where the risk of a wrong answer is under control, and only there."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from tests.helpers import Counting, labelled
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.model import Decision
+from uec_rag.retrieval.gate import Gate
+
+RISK = 0.25
+
+
+def is_right(retriever, queries, relevant, k):
+    found = retriever.search(queries, k).ids
+    return np.array([bool(set(f) & set(r)) for f, r in zip(found, relevant, strict=True)])
+
+
+@pytest.fixture(scope="module")
+def gate(full, texts):
+    return Gate.calibrate(full, *labelled(texts, 800, unanswerable=0.2), risk=RISK)
+
+
+def test_it_answers_only_above_its_threshold(gate, full, texts):
+    result = full.search(labelled(texts, 300, seed=1)[0], gate.k)
+    above = result.confidence > gate.threshold.threshold
+    assert 0.05 < above.mean() < 0.95
+    assert [d.action == "answer" for d in gate.decide(result)] == above.tolist()
+    assert gate.decide(result) == result.decide(gate.threshold.threshold)
+
+
+def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate, full, texts):
+    queries, relevant = labelled(texts, 2000, seed=2, unanswerable=0.2)
+    right = is_right(full, queries, relevant, gate.k)
+    result = full.search(queries, gate.k)
+    answered = np.array([d.action == "answer" for d in gate.decide(result)])
+    assert (~right).mean() > RISK + 0.1
+    assert answered.sum() > 200
+    assert (~right[answered]).mean() <= RISK
+
+
+@pytest.mark.slow
+def test_the_risk_is_kept_in_19_of_20_draws_of_the_calibration_queries(full, texts):
+    queries, relevant = labelled(texts, 3000, seed=3, unanswerable=0.2)
+    right = is_right(full, queries, relevant, 4)
+    confidence = full.search(queries, 4).confidence
+    rng, failures, answering = np.random.default_rng(0), 0, 0
+    for _ in range(60):
+        rows = rng.permutation(len(queries))[:400]
+        drawn = Gate.calibrate(
+            full, [queries[r] for r in rows], [relevant[r] for r in rows], risk=RISK
+        )
+        rest = np.setdiff1d(np.arange(len(queries)), rows)
+        answered = rest[confidence[rest] > drawn.threshold.threshold]
+        answering += len(answered) > 0
+        failures += len(answered) > 0 and (~right[answered]).mean() > RISK
+    assert answering > 50
+    assert failures <= 7  # 3 expected at worst; 7 is the 99th percentile of a binomial(60, 0.05)
+
+
+def test_a_lower_risk_answers_less(full, texts):
+    asked = labelled(texts, 800, unanswerable=0.2)
+    low, high = (Gate.calibrate(full, *asked, risk=risk) for risk in (0.2, 0.5))
+    assert low.threshold.threshold > high.threshold.threshold
+    assert low.threshold.answered < high.threshold.answered
+
+
+def test_more_hits_give_more_right_answers(full, texts):
+    asked = labelled(texts, 800, unanswerable=0.2)
+    few, many = (Gate.calibrate(full, *asked, risk=RISK, k=k) for k in (1, 20))
+    assert few.threshold.answered < many.threshold.answered
+    assert (few.k, many.k) == (1, 20)
+
+
+def test_too_few_queries_abstain_on_everything_and_say_how_many_it_takes(full, texts, queries):
+    gate = Gate.calibrate(full, *labelled(texts, 30), risk=0.05)
+    assert not gate.threshold.is_controlled
+    assert "answer" not in {d.action for d in gate.decide(full.search(queries, 4))}
+    assert re.search(r"takes at least 80 calibration queries, got 30", gate.report)
+
+
+def test_the_report_says_what_was_promised_and_what_was_seen(gate):
+    assert "at most 25.0% wrong answers with 95% certainty" in gate.report
+    assert f"Of 800 calibration queries {gate.threshold.answered} are answered" in gate.report
+
+
+def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
+    above, below = gate.threshold.threshold + 0.01, gate.threshold.threshold - 0.01
+    unsure = Decision("clarify", "2 passages compete", ("a", "b"))
+    assert gate(above, Decision("abstain", "")) == gate(above, unsure) == "answer"
+    assert gate(below, Decision("answer", "")) == gate(below, Decision("abstain", "")) == "abstain"
+    assert gate(below, unsure) == "clarify"
+    assert gate(gate.threshold.threshold, Decision("answer", "")) == "abstain"
+
+
+def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
+    asked = labelled(texts, 400)
+    odd = Gate.calibrate(full, *asked, risk=0.65, filter={"even": False})
+    found = full.search(asked[0], odd.k, filter={"even": False})
+    right = [bool(set(ids) & set(wanted)) for ids, wanted in zip(found.ids, asked[1], strict=True)]
+    above = found.confidence.astype(float) > odd.threshold.threshold
+    assert odd.threshold.wrong == int((~np.array(right)[above]).sum())
+    assert odd.threshold.answered == int(above.sum())
+
+
+def test_it_comes_back_from_its_metadata_in_json(gate, full, texts):
+    assert Gate.restore(json.loads(json.dumps(gate.metadata()))) == gate
+    never = Gate.calibrate(full, *labelled(texts, 30), risk=0.05)
+    restored = Gate.restore(json.loads(json.dumps(never.metadata())))
+    assert restored == never
+    assert math.isinf(restored.threshold.threshold)
+    with pytest.raises(ValueError, match="gate: no saved one looks like"):
+        Gate.restore({"k": 4})
+
+
+@pytest.fixture(scope="module")
+def counted(fit_pairs, texts):
+    """An index whose encoder says how many texts it was given."""
+    encoder = Counting()
+    retriever = Retriever(UEC([encoder], coefficients="uniform").fit(fit_pairs))
+    retriever.add(texts[:50], ids=[f"p{i}" for i in range(50)])
+    return retriever, encoder
+
+
+ASKED = ["badero golugo", "mapifi"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"risk": 0}, ValueError, "risk: expected a number in (0, 1), got 0."),
+        ({"risk": 1.0}, ValueError, "risk: expected a number in (0, 1), got 1.0."),
+        ({"risk": 5}, ValueError, "risk: expected a number in (0, 1), got 5."),
+        ({"risk": math.nan}, ValueError, "risk: expected a number in (0, 1), got nan."),
+        ({"confidence": 0.0}, ValueError, "confidence: expected a number in (0, 1), got 0.0."),
+        ({"confidence": 95}, ValueError, "confidence: expected a number in (0, 1), got 95."),
+        ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
+        ({"relevant_ids": [["p1"], ["?"]]}, ValueError, "1 of 2 ids are not in the index, first"),
+        ({"relevant_ids": [["p1"], [7]]}, ValueError, "1 of 2 ids are not in the index, first 7"),
+        ({"relevant_ids": [[], []]}, ValueError, "relevant_ids: no query has a relevant passage"),
+        ({"relevant_ids": ["p1", "p2"]}, TypeError, "relevant_ids[0]: expected a collection of"),
+        ({"relevant_ids": [["p1"], None]}, TypeError, "relevant_ids[1]: expected a collection of"),
+        ({"relevant_ids": "p1"}, TypeError, "relevant_ids: expected a list of collections of ids"),
+        ({"relevant_ids": [["p1"]]}, ValueError, "relevant_ids: expected 2 collections of ids"),
+        ({"queries": "badero"}, TypeError, "queries must be a list of strings, got one string"),
+        ({"queries": ["badero", " "]}, ValueError, "queries[1] is empty"),
+        ({"queries": [], "relevant_ids": []}, ValueError, "no query has a relevant passage"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, error, message):
+    retriever, encoder = counted
+    before = encoder.count
+    with pytest.raises(error, match=re.escape(message)):
+        Gate.calibrate(
+            retriever, **({"queries": ASKED, "relevant_ids": [["p1"], ["p2", "p3"]]} | arguments)
+        )
+    assert encoder.count == before

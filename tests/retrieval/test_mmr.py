@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uec_rag.retrieval.mmr import maximal_marginal_relevance
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def candidates(seed, count=12, dimension=5):
+    rng = np.random.default_rng(seed)
+    relevance = rng.uniform(-1, 1, count).astype(np.float32)
+    return relevance, rng.standard_normal((count, dimension)).astype(np.float32)
+
+
+@given(seeds, st.integers(1, 15), st.floats(0, 1))
+def test_each_choice_is_the_best_of_those_left(seed, k, lambda_mult):
+    relevance, vectors = candidates(seed)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    chosen = maximal_marginal_relevance(relevance, vectors, k, lambda_mult)
+    assert len(chosen) == len(set(chosen)) == min(k, 12)
+    assert chosen[0] == relevance.argmax()
+    for step in range(1, len(chosen)):
+        left = [i for i in range(12) if i not in chosen[:step]]
+        worth = {
+            i: lambda_mult * relevance[i]
+            - (1 - lambda_mult) * max(unit[i] @ unit[j] for j in chosen[:step])
+            for i in left
+        }
+        assert worth[chosen[step]] == pytest.approx(max(worth.values()), abs=1e-5)
+
+
+@given(seeds)
+def test_with_lambda_1_the_order_is_that_of_relevance(seed):
+    relevance, vectors = candidates(seed)
+    assert maximal_marginal_relevance(relevance, vectors, 12, 1.0) == list(np.argsort(-relevance))
+
+
+def test_the_length_of_a_vector_does_not_matter():
+    relevance, vectors = candidates(0)
+    longer = vectors * np.linspace(0.1, 50, 12, dtype=np.float32)[:, None]
+    chosen = maximal_marginal_relevance(relevance, vectors, 5, 0.4)
+    assert maximal_marginal_relevance(relevance, longer, 5, 0.4) == chosen
+
+
+@pytest.mark.parametrize("lambda_mult", [-0.1, 1.1, float("nan")])
+def test_a_lambda_outside_0_1_is_refused(lambda_mult):
+    with pytest.raises(ValueError, match="lambda_mult: expected a number from 0 to 1"):
+        maximal_marginal_relevance(*candidates(0), 3, lambda_mult)

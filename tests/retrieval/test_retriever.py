@@ -1,0 +1,243 @@
+"""What a search returns."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import NUMERIC, LinearHead, assert_same_result, bag_of_words
+from uec_rag import UEC, Retriever
+from uec_rag.base.similarity import probit, score
+from uec_rag.stores import MemoryStore
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_the_right_passage_is_found_far_more_often_than_by_chance(full, queries):
+    found = full.search(queries, k=3).ids
+    assert np.mean([f"p{i}" in row for i, row in enumerate(found)]) > 0.3
+
+
+def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
+    result = full.search(queries, k=7)
+    np.testing.assert_array_equal(result.scores, probit(result.mu, result.sigma2, full.uec.beta))
+    assert (np.diff(result.scores, axis=1) <= 0).all()
+    assert (result.sigma2 > 0).all()
+    assert result.exact
+    assert len(result) == len(result.ids) == 20
+    assert result.queries == queries
+
+
+@pytest.mark.parametrize("options", [{}, {"coefficients": "uniform"}, {"structure": "diag"}])
+@pytest.mark.parametrize("beta", [0.0, 1.0, 100.0])
+def test_the_hits_are_those_of_scoring_everything(
+    encoders, fit_pairs, texts, queries, options, beta
+):
+    uec = UEC(encoders, beta=beta, **options).fit(fit_pairs)
+    retriever = Retriever(uec)
+    ids = retriever.add(texts)
+    result = retriever.search(queries, k=10)
+    query = uec.combine(uec.encode(queries, "query"), result.coefficients)
+    scores = score(query, uec.embed(texts, "passage"), beta)
+    best = np.sort(scores, axis=1)[:, :-11:-1]
+    np.testing.assert_allclose(result.scores, best, rtol=1e-4, atol=1e-6)
+    place = {id_: i for i, id_ in enumerate(ids)}
+    found = np.array([[place[id_] for id_ in row] for row in result.ids])
+    np.testing.assert_allclose(
+        np.take_along_axis(scores, found, axis=1), best, rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("coefficients", ["evidence", "uniform", "trace", [1, 2, 3]])
+def test_similarity_is_the_weighted_sum_of_the_encoders_own(
+    encoders, fit_pairs, texts, queries, coefficients
+):
+    """mu_s = sum_k pi_k w_k s_k, with w_k the slope over the mean slope."""
+    uec = UEC(encoders, coefficients=coefficients).fit(fit_pairs)
+    retriever = Retriever(uec)
+    retriever.add(texts, ids=[str(i) for i in range(200)])
+    result = retriever.search(queries, k=5)
+    slopes = np.array([summary.slope for summary in uec.report.encoders.values()])
+    rows = np.array(result.ids, dtype=int)
+    expected = np.zeros((20, 5))
+    for k, encoder in enumerate(uec.encoders):
+        q = encoder.encode(queries, "query").embedding
+        c = encoder.encode(texts, "passage").embedding
+        own = np.take_along_axis(q @ c.T, rows, axis=1)
+        expected += result.coefficients[:, [k]] * slopes[k] / slopes.mean() * own
+    np.testing.assert_allclose(result.mu, expected, atol=1e-5)
+    np.testing.assert_allclose(result.coefficients.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_where_there_is_no_variance_the_ranking_is_that_of_the_cosine(texts, queries):
+    embed = bag_of_words(64, "plain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        retriever = Retriever(UEC([embed], beta=5.0))
+        retriever.add(texts, ids=[str(i) for i in range(200)])
+        result = retriever.search(queries, k=10)
+    cosine = unit(embed(queries)) @ unit(embed(texts)).T
+    assert result.ids == [[str(i) for i in row] for row in np.argsort(-cosine, axis=1)[:, :10]]
+    np.testing.assert_allclose(result.scores, -np.sort(-cosine, axis=1)[:, :10], atol=1e-6)
+    assert (result.sigma2 == 0).all()
+
+
+def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
+    """One differs from the query in a direction that fitting has seen, the other in a new one."""
+    place = {"query": ([0], [1.0]), "usual": ([0, 1], [0.6, 0.8]), "strange": ([0, 8], [0.6, 0.8])}
+    words = bag_of_words(8, "words")
+
+    def embed(texts):
+        vectors = np.zeros((len(texts), 9))
+        for row, text in enumerate(texts):
+            if text in place:
+                columns, values = place[text]
+                vectors[row, columns] = values
+            else:
+                vectors[row, :8] = words([text])[0]
+        return vectors
+
+    uec = UEC([embed], beta=0.0).fit(fit_pairs)
+    retriever = Retriever(uec)
+    retriever.add(["strange", "usual"], ids=["strange", "usual"])
+    plain = retriever.search(["query"], k=2)
+    assert plain.ids == [["strange", "usual"]]  # a tie
+    assert plain.mu[0, 0] == plain.mu[0, 1]
+    uec.beta = 1.0
+    assert retriever.search(["query"], k=2).ids == [["usual", "strange"]]
+
+
+def test_every_hit_carries_plain_metadata(full, queries):
+    result = full.search(queries, k=4)
+    for row in range(3):
+        for rank in range(4):
+            metadata = result.metadata(row, rank)
+            assert json.loads(json.dumps(metadata)) == metadata
+            assert list(metadata["uec_coefficients"]) == ["fine", "coarse", "head"]
+            assert metadata["uec_score"] == pytest.approx(float(result.scores[row, rank]))
+            assert 0 <= metadata["uec_relevance"] <= 1
+            assert 0 <= metadata["uec_confidence"] <= 1
+            assert metadata["uec_decision"] in ("answer", "clarify", "abstain")
+
+
+def test_more_hits_than_passages_gives_all_of_them(small):
+    result = small.search(["badero", "golugo"], k=50)
+    assert [sorted(row) for row in result.ids] == [[f"p{i}" for i in range(10)]] * 2
+    assert result.scores.shape == result.relevance.shape == (2, 10)
+
+
+def test_an_empty_index_finds_nothing_and_abstains(fitted):
+    result = Retriever(fitted).search(["badero", "golugo"], k=3)
+    assert result.ids == [[], []]
+    assert result.scores.shape == result.relevance.shape == (2, 0)
+    assert result.confidence.tolist() == [0.0, 0.0]
+    assert [decision.action for decision in result.decisions] == ["abstain"] * 2
+
+
+def test_no_queries_give_an_empty_result(full):
+    result = full.search([], k=3)
+    assert (len(result), result.ids) == (0, [])
+    assert result.coefficients.shape == (0, 3)
+
+
+def test_one_query_gives_the_same_as_many(full, queries):
+    many = full.search(queries, k=5)
+    for row in (0, 7):
+        alone = full.search(queries[row : row + 1], k=5)
+        assert alone.ids[0] == many.ids[row]
+        for name in NUMERIC:
+            np.testing.assert_allclose(
+                getattr(alone, name)[0], getattr(many, name)[row], rtol=1e-4, atol=1e-6
+            )
+
+
+def test_many_queries_are_searched_in_blocks_of_bounded_memory(full, queries, monkeypatch):
+    whole, sizes = full.search(queries, k=5), []
+    similarities = MemoryStore.similarities
+
+    def recorded(store, blocks):
+        sizes.append(len(blocks[0]))
+        return similarities(store, blocks)
+
+    monkeypatch.setattr(MemoryStore, "similarities", recorded)
+    # Three queries, 3 + 1 matrices.
+    monkeypatch.setattr("uec_rag.retrieval.asking._BLOCK", 3 * 200 * 4)
+    blocks = full.search(queries, k=5)
+    assert sizes == [3] * 6 + [2]
+    assert blocks.ids == whole.ids
+    assert len(blocks.decisions) == len(blocks.queries) == 20
+    for name in NUMERIC:
+        np.testing.assert_allclose(
+            getattr(blocks, name), getattr(whole, name), rtol=1e-4, atol=1e-6
+        )
+
+
+async def test_searching_asynchronously_gives_the_same(full, queries):
+    assert_same_result(await full.asearch(queries, k=5), full.search(queries, k=5))
+
+
+@pytest.mark.parametrize(
+    ("filter_", "keep"),
+    [
+        ({"even": True}, lambda number: number % 2 == 0),
+        ({"even": True, "number": 8}, lambda number: number == 8),
+        (lambda passage: passage.metadata["number"] < 5, lambda number: number < 5),
+        ({"number": -1}, lambda number: False),
+    ],
+)
+async def test_a_filter_leaves_only_what_it_lets_through(full, queries, filter_, keep):
+    wanted = [number for number in range(200) if keep(number)]
+    for result in (
+        full.search(queries[:3], k=300, filter=filter_),
+        await full.asearch(queries[:3], k=300, filter=filter_),
+    ):
+        assert [sorted(p.metadata["number"] for p in row) for row in result.passages] == [
+            wanted
+        ] * 3
+
+
+class Roles(LinearHead):
+    """An encoder that remembers the roles it was asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.roles = []
+
+    def encode(self, texts, role, *, show_progress=False):
+        self.roles.append(role)
+        return super().encode(texts, role)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_texts_are_embedded_as_passages_and_queries_as_queries():
+    encoder = Roles()
+    retriever = Retriever(UEC([encoder]))
+    retriever.add(["badero"])
+    assert encoder.roles == ["passage"]
+    retriever.search(["golugo"])
+    assert encoder.roles == ["passage", "query"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"queries": "a question"}, TypeError, "queries must be a list of strings, got one string"),
+        ({"queries": [""]}, ValueError, "queries[0] is empty"),
+        ({"queries": [None]}, TypeError, "queries[0] must be a string, got NoneType"),
+        ({"queries": ["a"], "k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
+        ({"queries": ["a"], "k": -3}, ValueError, "k: expected an integer >= 1, got -3"),
+        ({"queries": ["a"], "k": 2.5}, TypeError, "k: expected an integer, got 2.5"),
+        ({"queries": ["a"], "k": True}, TypeError, "k: expected an integer, got True"),
+        ({"queries": ["a"], "filter": {"x": 1}}, KeyError, "no passage has the metadata key 'x'"),
+        ({"queries": ["a"], "filter": "x"}, TypeError, "filter: expected a mapping of metadata"),
+    ],
+)
+async def test_a_search_that_makes_no_sense_is_refused(full, arguments, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        full.search(**arguments)
+    with pytest.raises(error, match=re.escape(message)):
+        await full.asearch(**arguments)

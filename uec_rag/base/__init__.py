@@ -1,0 +1,1 @@
+"""What every room stands on: Gaussians, their similarity, checks, saved folders."""

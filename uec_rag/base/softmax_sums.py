@@ -1,0 +1,182 @@
+"""What sums over a corpus are taken from: the largest similarities in full, a sample of the others.
+
+The sum of a softmax over a corpus is in its largest terms and in a crowd of small ones, of which a
+sample tells. Up to `EXACT_UP_TO` passages everything is looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.tiles import largest, tiles
+
+EXACT_UP_TO = 2**15
+"""Passages up to which the sums are exact."""
+
+# Coefficients and confidences are then off by 0.003 to 0.006 (rms, benchmarks/digest.py).
+_HEAD = 128  # largest values of a row, kept in full
+_LEAST = 2**13  # others that stand for all others, at least, and
+_SHARE = 8  # of how many others each of them stands for one
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxSums:
+    """Of the softmax over the logits l of each row; shape (n,) each.
+
+    Attributes
+    ----------
+    top : array
+        Highest l.
+    log_normaliser : array
+        log sum exp(l).
+    soft_normaliser : array
+        log sum exp(l / 2).
+    mean_logit : array
+        Mean of l under the softmax.
+    """
+
+    top: FloatArray
+    log_normaliser: FloatArray
+    soft_normaliser: FloatArray
+    mean_logit: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Digest:
+    """What is kept of n rows of N similarities.
+
+    Attributes
+    ----------
+    head : array, shape (n, H)
+        The largest values of each row, in no order; all of them where N is small.
+    sample : array, shape (n, S)
+        Values from all over the row.
+    weight : array, shape (n, S)
+        How many values of the row each of the sample stands for; 0 for those in the head.
+    """
+
+    head: FloatArray
+    sample: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Self:
+        """Digest a matrix of similarities.
+
+        Parameters
+        ----------
+        values : array, shape (n, N)
+            N at least 1. Up to `EXACT_UP_TO` it is the head itself, not copied.
+
+        Examples
+        --------
+        >>> digest = Digest.of(np.arange(100_000, dtype="f4")[None])
+        >>> digest.head.shape, digest.head.max(), round(float(digest.weight.sum()))
+        ((1, 128), np.float32(99999.0), 99872)
+        """
+        rows, size = values.shape
+        if size <= EXACT_UP_TO:
+            nothing = np.zeros((rows, 0), dtype=np.float32)
+            return cls(values, nothing, nothing)
+        best = _largest(values, _HEAD)
+        columns = _columns(size)
+        sample = np.take(values, columns, axis=1)
+        # Those of the sample that are in the head are counted there. By place, not by value: of
+        # passages that are all alike only some are in the head.
+        place = np.minimum(np.searchsorted(columns, best), len(columns) - 1)
+        inside = columns[place] == best
+        each = (size - _HEAD) / (len(columns) - inside.sum(axis=1, keepdims=True))
+        weight = np.broadcast_to(each.astype(np.float32), sample.shape).copy()
+        weight[np.nonzero(inside)[0], place[inside]] = 0
+        return cls(np.take_along_axis(values, best, axis=1), sample, weight)
+
+    def softmax(self, slope: float) -> SoftmaxSums:
+        """Sums of the softmax over ``slope * values`` of each row.
+
+        Parameters
+        ----------
+        slope : float
+            Above 0.
+
+        Examples
+        --------
+        >>> sums = Digest.of(np.zeros((1, 8), "f4")).softmax(20.0)
+        >>> bool(np.isclose(sums.log_normaliser[0], np.log(8)))
+        True
+        """
+        highest = self.head.max(axis=1)
+        half_slope = np.float32(slope / 2)
+        soft, mass, weighted = _masses(self.head, None, highest, half_slope)
+        if self.sample.size:
+            more = _masses(self.sample, self.weight, highest, half_slope)
+            soft, mass, weighted = soft + more[0], mass + more[1], weighted + more[2]
+        top = np.float32(slope) * highest
+        return SoftmaxSums(
+            top=top,
+            log_normaliser=top + np.log(mass).astype(np.float32),
+            soft_normaliser=top / 2 + np.log(soft).astype(np.float32),
+            mean_logit=top + (2 * weighted / mass).astype(np.float32),
+        )
+
+    def mean_and_deviation(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each row, shape (n,) each."""
+        size = self.head.shape[1] + self.weight.sum(axis=1)
+        mean = (self.head.sum(axis=1) + np.vecdot(self.sample, self.weight)) / size
+        square = np.zeros(len(mean))
+        for rows, columns in tiles(*self.head.shape):
+            centred = self.head[rows, columns] - mean[rows, None]
+            square[rows] += np.vecdot(centred, centred)
+        centred = self.sample - mean[:, None]
+        centred *= centred
+        square += np.vecdot(centred, self.weight)
+        return mean, np.sqrt(square / size).astype(np.float32)
+
+    def leaders(self, count: int) -> FloatArray:
+        """Return the `count` largest values of each row, or all of fewer, in no order."""
+        count = min(count, self.head.shape[1])
+        return np.take_along_axis(self.head, _largest(self.head, count), axis=1)
+
+
+def _largest(values: FloatArray, count: int) -> NDArray[np.intp]:
+    """Columns of the largest values of each row, (n, count)."""
+    out = np.empty((len(values), count), dtype=np.intp)
+    for place, row in zip(out, values, strict=True):
+        place[:] = largest(row, count)
+    return out
+
+
+def _masses(
+    values: FloatArray, weight: FloatArray | None, highest: FloatArray, half_slope: np.float32
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Sums of exp(x), exp(2x) and x exp(2x) with ``x = half_slope (values - highest)``, (n,)."""
+    soft, mass, weighted = np.zeros((3, len(values)))
+    for rows, columns in tiles(*values.shape):
+        shifted = values[rows, columns] - highest[rows, None]
+        shifted *= half_slope
+        root = np.exp(shifted)
+        if weight is None:
+            soft[rows] += root.sum(axis=1)
+            mass[rows] += np.vecdot(root, root)
+            root *= root
+        else:
+            counts = weight[rows, columns]
+            soft[rows] += np.vecdot(root, counts)
+            root *= root
+            root *= counts
+            mass[rows] += root.sum(axis=1)
+        weighted[rows] += np.vecdot(root, shifted)
+    return soft, mass, weighted
+
+
+@lru_cache(maxsize=8)
+def _columns(size: int) -> NDArray[np.intp]:
+    """Columns of a sample: one of each of many stretches, by chance, lest it falls in with them."""
+    count = max(_LEAST, size // _SHARE)
+    edges = np.linspace(0, size, count + 1).astype(np.intp)
+    return np.random.default_rng(0).integers(edges[:-1], edges[1:])

@@ -1,0 +1,205 @@
+"""An encoder of whatever stands for one: a name, a folder, an object, a callable."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeGuard
+
+from uec_rag.encoders.base import Encoder, LastLayer, is_encoder
+from uec_rag.encoders.black_box import (
+    BlackBoxEncoder,
+    LangChainEmbeddings,
+    LlamaIndexEmbedding,
+    is_langchain,
+    is_llama_index,
+)
+from uec_rag.encoders.bundled import load_pypi
+from uec_rag.encoders.onnx import BACKENDS, Backend, ExportedEncoder
+from uec_rag.encoders.parallel import ParallelEncoder
+from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+EncoderLike: TypeAlias = (
+    "str | Path | SentenceTransformer | Encoder | LangChainEmbeddings | LlamaIndexEmbedding"
+    " | Callable[[list[str]], object]"
+)
+"""Whatever `load_encoder` makes an encoder of."""
+
+_ACCEPTED = (
+    "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), "
+    "a SentenceTransformer, a LangChain Embeddings, a LlamaIndex BaseEmbedding, "
+    "a callable(list[str]) -> (n, d) array, or an Encoder"
+)
+
+
+class _Settings(TypedDict):
+    last_layer: LastLayer
+    device: str | None
+    dtype: Precision | None
+    batch_size: int
+
+
+def load_encoders(
+    specs: Sequence[EncoderLike],
+    *,
+    last_layer: LastLayer = "projection",
+    device: str | Sequence[str] | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+    backend: Backend = "torch",
+) -> list[Encoder]:
+    """Make the encoders of an ensemble; parameters as in `load_encoder`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `specs` is not a list, or empty; else as in `load_encoder`.
+    """
+    if isinstance(specs, str) or not isinstance(specs, Sequence):
+        raise TypeError(
+            f"encoders: expected a list of encoders, got {type(specs).__name__}; "
+            "write [encoder] for a single one."
+        )
+    if not specs:
+        raise ValueError("encoders: expected at least one, got none.")
+    return [
+        load_encoder(
+            spec,
+            last_layer=last_layer,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            backend=backend,
+        )
+        for spec in specs
+    ]
+
+
+def load_encoder(
+    spec: EncoderLike,
+    *,
+    last_layer: LastLayer = "projection",
+    device: str | Sequence[str] | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+    backend: Backend = "torch",
+) -> Encoder:
+    """Make an encoder of whatever stands for one.
+
+    Parameters
+    ----------
+    spec
+        A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2"), a folder, the name
+        of an embedded model ("pypi:wordllama"), a SentenceTransformer, a LangChain or LlamaIndex
+        embedding, a callable(list[str]) -> (n, d) array, or an Encoder, returned as it is.
+    last_layer, device, dtype, batch_size
+        As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
+        and batch_size do not reach it, and its last layer is always "projection". A model loaded
+        by name may have a list of devices, see `ParallelEncoder`.
+    backend
+        What runs a model loaded by name, see `ExportedEncoder`. Also written before the name, for
+        one model of several, as in "onnx-int8:intfloat/e5-small-v2"; a saved ensemble remembers it.
+
+    Raises
+    ------
+    TypeError
+        If spec is none of these.
+    ValueError
+        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn"; if the
+        backend cannot run the model, or not on that device or in that precision.
+    ImportError
+        If what the model or its backend needs is not installed.
+    OSError
+        If a model cannot be found or fetched.
+    """
+    if isinstance(spec, str) and not spec.strip():
+        raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
+    if is_encoder(spec):
+        return spec
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
+    settings = _Settings(
+        last_layer=last_layer,
+        device=device if isinstance(device, str | None) else None,
+        dtype=dtype,
+        batch_size=batch_size,
+    )
+    if isinstance(spec, (str, Path)):
+        if isinstance(device, str | None):
+            return _load_by_name(spec, settings, backend)
+        return _load_parallel(spec, settings, backend, device)
+    if _is_sentence_transformer(spec):
+        return SentenceTransformerEncoder(spec, **settings)
+    if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
+        raise TypeError(
+            f"cannot make an encoder of {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
+        )
+    encoder = BlackBoxEncoder(spec)
+    if last_layer == "ffn":
+        raise ValueError(
+            f"last_layer='ffn' looks inside the model, which encoder {encoder.name!r} does not "
+            "allow; use last_layer='projection'"
+        )
+    return encoder
+
+
+def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
+    name = str(spec)
+    for known in BACKENDS:
+        if name.startswith(f"{known}:"):
+            backend, spec = known, name.removeprefix(f"{known}:")
+            return _load_by_name(spec, settings, backend)
+    if backend != "torch":
+        return _load_exported(spec, settings, backend)
+    if name.startswith("pypi:"):
+        return load_pypi(name.removeprefix("pypi:"), **settings)
+    if isinstance(spec, str):
+        spec = spec.removeprefix("hf:")
+    return SentenceTransformerEncoder(spec, **settings)
+
+
+def _load_parallel(
+    spec: str | Path, settings: _Settings, backend: Backend, devices: Sequence[str]
+) -> Encoder:
+    if not devices or not all(isinstance(device, str) for device in devices):
+        raise ValueError(f"device: expected a name or a list of names, got {devices!r}")
+    here = _load_by_name(spec, {**settings, "device": devices[0]}, backend)
+    if len(devices) == 1 or not isinstance(here, SentenceTransformerEncoder):
+        return here  # what is no torch model uses all cores already
+    return ParallelEncoder(here, partial(_load_on, spec, settings, backend), devices)
+
+
+def _load_on(spec: str | Path, settings: _Settings, backend: Backend, device: str) -> Encoder:
+    return _load_by_name(spec, {**settings, "device": device}, backend)
+
+
+def _load_exported(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
+    if settings["device"] not in (None, "cpu"):
+        raise ValueError(
+            f"backend={backend!r} runs on the CPU, got device={settings['device']!r}; leave it "
+            "out, or use backend='torch'"
+        )
+    if settings["dtype"] not in (None, "float32"):
+        raise ValueError(
+            f"backend={backend!r} has a precision of its own, got dtype={settings['dtype']!r}; "
+            "leave it out, or use backend='torch'"
+        )
+    encoder = _load_by_name(spec, {**settings, "device": "cpu", "dtype": "float32"}, "torch")
+    if not isinstance(encoder, SentenceTransformerEncoder):
+        raise ValueError(
+            f"backend={backend!r}: encoder {str(spec)!r} is no model of sentence-transformers; "
+            "leave it on torch, and write the backend on the others, as in "
+            f"'{backend}:NAME'"
+        )
+    return ExportedEncoder(encoder, backend)
+
+
+def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
+    """By name, up the class's ancestors: no need to import the library to see it is not one."""
+    return not isinstance(value, type) and any(
+        base.__name__ == "SentenceTransformer"
+        and base.__module__.partition(".")[0] == "sentence_transformers"
+        for base in type(value).__mro__
+    )

@@ -1,0 +1,143 @@
+"""Step 2: combine the encoders' Gaussians into one, in a shared space or in their direct sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+
+Space = Literal["direct", "shared"]
+
+
+def block_weights(slopes: Sequence[float]) -> FloatArray:
+    """Weight of each encoder's cosine in a direct sum, shape (K,), mean 1.
+
+    A slope a_k says how many logits a cosine of encoder k is worth; dividing by the mean slope
+    keeps the ensemble's similarity on the scale of a cosine.
+
+    Examples
+    --------
+    >>> block_weights([20.0, 60.0]).tolist()
+    [0.5, 1.5]
+    """
+    slopes_ = np.asarray(slopes, dtype=np.float64)
+    weights: FloatArray = (slopes_ / slopes_.mean()).astype(np.float32)
+    return weights
+
+
+def direct_sum(
+    parts: Sequence[Gaussian], coefficients: FloatArray, weights: FloatArray
+) -> Gaussian:
+    """Gaussian convolution in the direct sum of the encoders' spaces.
+
+    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 2 where
+    each encoder has its own axes, so that dimensions may differ and cross terms vanish. With
+    uniform coefficients and w of mean 1 the mean keeps norm 1, and for query coefficients pi and
+    passage coefficients 1/K the similarity is the weighted sum of the encoders' own,
+    ``mu_s = sum_k pi_k w_k s_k``.
+
+    Parameters
+    ----------
+    parts : sequence of Gaussian
+        One batch per encoder, each of n texts.
+    coefficients : array, shape (n, K)
+        Convex weights pi of each text.
+    weights : array, shape (K,)
+        Weight w_k of each encoder's similarity, mean 1 (see `block_weights`).
+
+    Returns
+    -------
+    Gaussian
+        Dimension sum of d_k; `coefficients` are carried along, and the d_k as `widths`.
+    """
+    pi = _checked(parts, coefficients)
+    widths = [part.dimension for part in parts]
+    factors = np.sqrt(len(parts) * np.asarray(weights, dtype=np.float32)) * pi
+    mean = np.concatenate([p.mean * f[:, None] for p, f in zip(parts, factors.T, strict=True)], 1)
+    square = factors**2
+    if any(part.profile is None for part in parts):
+        variance = np.concatenate(
+            [p.variance * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
+        )
+        return Gaussian(mean, variance, pi, widths)
+    scales = np.concatenate(
+        [p.scales * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
+    )
+    return Gaussian.factored(mean, scales, block_diagonal(parts), pi, widths)
+
+
+def block_scales(weights: FloatArray) -> FloatArray:
+    """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,)."""
+    scales: FloatArray = np.sqrt(weights / np.float32(len(weights)))
+    return scales
+
+
+def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
+    """Each encoder's unit vectors out of passages' means in a direct sum, shapes (..., d_k)."""
+    ends = np.cumsum(dimensions)[:-1]
+    return [
+        block / scale
+        for block, scale in zip(np.split(mean, ends, axis=-1), block_scales(weights), strict=True)
+    ]
+
+
+def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+    """Gaussian convolution in one shared space, then unit-norm means (paper eq. 2).
+
+    ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``; the mean is normalised as the paper does before
+    scoring, and the variance is scaled along with it.
+
+    Raises
+    ------
+    ValueError
+        If the encoders differ in dimension.
+    """
+    pi = _checked(parts, coefficients)
+    check_one_space([part.dimension for part in parts])
+    mean = sum((p.mean * w[:, None] for p, w in zip(parts, pi.T, strict=True)), np.float32(0))
+    norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
+    square = pi**2 / norm**2
+    if any(part.profile is None for part in parts):
+        variance = sum(p.variance * w[:, None] for p, w in zip(parts, square.T, strict=True))
+        return Gaussian(mean / norm, variance, pi)
+    scales = np.concatenate(
+        [p.scales * w[:, None] for p, w in zip(parts, square.T, strict=True)], 1
+    )
+    profile = np.concatenate([p.profile for p in parts if p.profile is not None])
+    return Gaussian.factored(mean / norm, scales, profile, pi)
+
+
+def check_one_space(dimensions: Sequence[int]) -> None:
+    """Raise ValueError unless encoders of these dimensions can share a space."""
+    if len(set(dimensions)) > 1:
+        raise ValueError(
+            f"space: 'shared' needs encoders of one dimension, got {list(dimensions)}; "
+            "use space='direct', which takes any."
+        )
+
+
+def block_diagonal(parts: Sequence[Gaussian]) -> FloatArray:
+    """Profiles of factored Gaussians on the diagonal of one matrix, zero elsewhere."""
+    profiles = [part.profile for part in parts if part.profile is not None]
+    out = np.zeros((sum(len(p) for p in profiles), sum(p.shape[1] for p in profiles)), np.float32)
+    row = column = 0
+    for profile in profiles:
+        out[row : row + len(profile), column : column + profile.shape[1]] = profile
+        row, column = row + len(profile), column + profile.shape[1]
+    return out
+
+
+def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
+    if not parts:
+        raise ValueError("parts: expected one Gaussian per encoder, got none.")
+    expected = (len(parts[0]), len(parts))
+    pi = as_matrix(coefficients, "coefficients")
+    if pi.shape != expected or any(len(part) != expected[0] for part in parts):
+        raise ValueError(
+            f"coefficients: expected shape {expected}, one weight per text and encoder, "
+            f"got {pi.shape} for parts of {[len(part) for part in parts]} texts."
+        )
+    return pi

@@ -1,0 +1,257 @@
+"""What a corpus says about how far each encoder can be trusted on a query.
+
+A trace knows the query alone. An encoder that is out of its depth also shows in its similarities to
+the corpus: no passage stands out, or every passage looks relevant. `corpus_evidence` puts numbers
+on that and `EvidenceGate` turns them into coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.ensemble.coefficients import Uniform, softmax
+from uec_rag.ensemble.similarity_summary import LEADERS, Landscape
+
+FEATURES = ("trace", "entropy", "gap", "top", "base")
+"""What is known of each encoder on a query, from its calibrated logits a_k s_k + b_k:
+
+- trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
+- entropy: of the softmax over the corpus, over log N;
+- gap: log(1 + top logit - mean of the next nine);
+- top: log of the top's distance from the mean, in standard deviations;
+- base: mean logit. To a calibrated encoder a random passage is irrelevant; an encoder that finds
+  every passage alike, as one does in a language foreign to it, has a high mean.
+"""
+
+_TRACE_RANGE = (-3.0, 4.0)
+_STANDARD_RANGE = 6.0
+
+
+def evidence_of(
+    landscapes: Sequence[Landscape],
+    slopes: Sequence[float],
+    intercepts: Sequence[float],
+    trace: ArrayLike,
+) -> FloatArray:
+    """Evidence of every encoder on every query.
+
+    Parameters
+    ----------
+    landscapes : sequence of K Landscape
+        Of n queries.
+    slopes, intercepts, trace
+        As in `corpus_evidence`.
+
+    Returns
+    -------
+    array, shape (n, K, F)
+        In the order of `FEATURES`.
+    """
+    traces = _traces(trace, len(slopes))
+    shapes = [
+        _shape(landscape, np.float32(slope), np.float32(intercept))
+        for landscape, slope, intercept in zip(landscapes, slopes, intercepts, strict=True)
+    ]
+    return np.concatenate([traces[:, :, None], np.stack(shapes, axis=1)], axis=2)
+
+
+def corpus_evidence(
+    similarities: Sequence[FloatArray],
+    slopes: Sequence[float],
+    intercepts: Sequence[float],
+    trace: ArrayLike,
+) -> FloatArray:
+    """Evidence of every encoder on every query, over a whole corpus.
+
+    Parameters
+    ----------
+    similarities : sequence of K arrays, shape (n, N)
+        Each encoder's similarities of n queries to all N passages.
+    slopes, intercepts : sequence of K floats
+        Of each encoder's logit, ``a_k s_k + b_k``.
+    trace : array_like, shape (n, K)
+        Log trace of each query's variance, standardised over the fit queries; 0 where unknown.
+
+    Returns
+    -------
+    array, shape (n, K, F)
+        In the order of `FEATURES`.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or the corpus is empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sure, lost = np.eye(4, dtype="f4")[:1], np.full((1, 4), 0.5, "f4")
+    >>> evidence = corpus_evidence([sure, lost], [20, 20], [-10, -10], [[0, 0]])
+    >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
+    1.0
+    """
+    queries = len(_traces(trace, len(slopes)))
+    shapes = [np.shape(similarity) for similarity in similarities]
+    if len(shapes) != len(slopes) or any(len(s) != 2 or s[0] != queries for s in shapes):
+        raise ValueError(
+            f"similarities: expected {len(slopes)} arrays of shape ({queries}, N), got {shapes}."
+        )
+    if not all(size for _, size in shapes):
+        raise ValueError("similarities: the corpus is empty; add passages first.")
+    landscapes = [Landscape.of(s, slope) for s, slope in zip(similarities, slopes, strict=True)]
+    return evidence_of(landscapes, slopes, intercepts, trace)
+
+
+@dataclass(frozen=True)
+class EvidenceGate:
+    """Coefficients from evidence: softmax over the encoders of one linear score shared by all.
+
+    Attributes
+    ----------
+    weights, location, spread : tuple of F floats
+        Of the features, standardised as ``(feature - location) / spread``.
+    temperature : float
+        Of the fused posterior, ``softmax_c(sum_k pi_k l_k(c) / temperature)``, over the fit pairs.
+    prior : tuple of K floats
+        What is added to an encoder's score whatever the query; 0 unless it was asked for.
+    """
+
+    weights: tuple[float, ...]
+    location: tuple[float, ...]
+    spread: tuple[float, ...]
+    temperature: float
+    prior: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "location", "spread"):
+            if len(getattr(self, name)) != len(FEATURES):
+                raise ValueError(
+                    f"{name}: expected {len(FEATURES)} numbers, one per feature, "
+                    f"got {len(getattr(self, name))}."
+                )
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
+
+    def coefficients(self, evidence: FloatArray) -> FloatArray:
+        """Convex weights of each query, shape (n, K).
+
+        Parameters
+        ----------
+        evidence : array, shape (n, K, F)
+
+        Raises
+        ------
+        ValueError
+            If K or F is not that of the gate.
+        """
+        expected = (len(self.prior), len(FEATURES))
+        if evidence.ndim != 3 or evidence.shape[1:] != expected:
+            raise ValueError(
+                f"evidence: expected shape (n, {expected[0]}, {expected[1]}), got {evidence.shape}."
+            )
+        scores = standardise(evidence, self.location, self.spread) @ np.asarray(
+            self.weights, np.float32
+        )
+        return softmax(scores + np.asarray(self.prior, np.float32))
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {
+            "features": list(FEATURES),
+            "weights": list(self.weights),
+            "location": list(self.location),
+            "spread": list(self.spread),
+            "temperature": self.temperature,
+            "prior": list(self.prior),
+        }
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild a gate from its `metadata`.
+
+        Raises
+        ------
+        ValueError
+            If it was made with other features, or something is missing.
+        """
+        match metadata:
+            case {
+                "features": list(features),
+                "weights": list(weights),
+                "location": list(location),
+                "spread": list(spread),
+                "temperature": float(temperature),
+                "prior": list(prior),
+            } if features == list(FEATURES):
+                return cls(
+                    tuple(weights), tuple(location), tuple(spread), temperature, tuple(prior)
+                )
+        raise ValueError(f"gate: expected one over {list(FEATURES)}, got {dict(metadata)}.")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Coefficients from what the corpus says about each encoder on the query.
+
+    The weights come from `EvidenceGate` where a corpus is at hand, as in a search. Without one, and
+    before `UEC.fit` has learned the gate, every encoder counts the same.
+
+    Parameters
+    ----------
+    gate : EvidenceGate, optional
+    """
+
+    gate: EvidenceGate | None = None
+    name: ClassVar[str] = "evidence"
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Weights 1 / K: without a corpus there is no evidence."""
+        return Uniform()(parts)
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name, "gate": None if self.gate is None else self.gate.metadata()}
+
+
+def standardise(
+    evidence: FloatArray, location: Sequence[float], spread: Sequence[float]
+) -> FloatArray:
+    """``(evidence - location) / spread``, clipped: beyond some point, strange is just strange."""
+    centred = (evidence - np.asarray(location, np.float32)) / np.asarray(spread, np.float32)
+    return np.clip(centred, -_STANDARD_RANGE, _STANDARD_RANGE)
+
+
+def _traces(trace: ArrayLike, encoders: int) -> FloatArray:
+    traces = np.asarray(trace, dtype=np.float32)
+    if traces.ndim != 2 or traces.shape[1] != encoders:
+        raise ValueError(f"trace: expected shape (n, {encoders}), got {traces.shape}.")
+    return np.clip(traces, *_TRACE_RANGE)
+
+
+def _shape(landscape: Landscape, slope: np.float32, intercept: np.float32) -> FloatArray:
+    """Entropy, gap, top and base of an encoder, shape (n, 4)."""
+    sums, size = landscape.sums, landscape.size
+    best = min(LEADERS, landscape.leaders.shape[1])
+    leaders = np.partition(landscape.leaders, -best, axis=1)[:, -best:]
+    top = leaders.max(axis=1)
+    gap = np.zeros_like(top)
+    if best > 1:
+        gap = slope * (top - (leaders.sum(axis=1) - top) / np.float32(best - 1))
+    spread = np.maximum(slope * landscape.deviation, np.float32(1e-6))
+    distance = slope * (top - landscape.mean) / spread
+    entropy = (sums.log_normaliser - sums.mean_logit) / np.float32(np.log(max(size, 2)))
+    return np.stack(
+        [
+            np.clip(entropy, 0, 1),
+            np.log1p(np.maximum(gap, 0)),
+            np.log(np.maximum(distance, np.float32(0.01))),
+            slope * landscape.mean + intercept,
+        ],
+        axis=1,
+    )

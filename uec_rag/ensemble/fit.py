@@ -1,0 +1,173 @@
+"""Fitting an ensemble: posteriors, each encoder on its own pairs; then the gate and confidence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.encoders import Encoded, Encoder, Role
+from uec_rag.ensemble.convolution import check_one_space
+from uec_rag.ensemble.evidence import Evidence
+from uec_rag.ensemble.fit_queries import FitQueries, choose_questions
+from uec_rag.ensemble.report import FitReport
+from uec_rag.laplace.fit import fit_posterior, require_laplace
+from uec_rag.laplace.likelihood import Likelihood
+from uec_rag.laplace.pairs import Pairs, check_pairs
+from uec_rag.laplace.posterior import Posterior, Structure
+
+if TYPE_CHECKING:
+    from uec_rag.ensemble.uec import UEC
+
+PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
+"""(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
+
+
+def fitted_copy(uec: UEC, pairs: PairsLike, show_progress: bool) -> UEC:
+    """Return a fitted copy of an ensemble; see `UEC.fit`."""
+    given = _pairs_of_each(uec.names, pairs)
+    # Whatever else can go wrong must do so before hours of encoding, not after.
+    require_laplace()
+    if uec.space == "shared":
+        check_one_space([encoder.dimension for encoder in uec.encoders])
+    start = time.perf_counter()
+    fitted = fit_posteriors(
+        uec.encoders,
+        given,
+        structure=uec.structure,
+        likelihood=uec.likelihood,
+        seed=uec.seed,
+        show_progress=show_progress,
+    )
+    fresh = copy(uec)
+    fresh.posteriors = fitted.posteriors
+    gated = isinstance(uec.rule, Evidence) and len(uec.encoders) > 1
+    questions = FitQueries(
+        fitted.queries,
+        fresh.combine(fitted.corpus, fresh.coefficients(fitted.corpus, "passage")),
+        [q.mean @ c.mean.T for q, c in zip(fitted.queries, fitted.corpus, strict=True)]
+        if gated
+        else None,
+        fitted.relevant,
+        uec.seed,
+    )
+    if gated:
+        fresh.rule = Evidence(questions.fit_gate(fresh))
+    fresh.confidence_model = questions.fit_confidence(fresh, fresh.gate)
+    fresh.report = FitReport(
+        {name: post.summary for name, post in zip(uec.names, fitted.posteriors, strict=True)},
+        uec.structure,
+        uec.likelihood,
+        fitted.encoding_seconds,
+        time.perf_counter() - start - fitted.encoding_seconds,
+    )
+    return fresh
+
+
+def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
+    if not isinstance(pairs, Mapping):
+        return [check_pairs(pairs)] * len(names)
+    if set(pairs) != set(names):
+        raise ValueError(
+            f"pairs: expected a list for each of the encoders {list(names)}, got {list(pairs)}."
+        )
+    return [check_pairs(pairs[name], f"pairs[{name!r}]") for name in names]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What fitting gives.
+
+    Attributes
+    ----------
+    posteriors : list of Posterior
+        One per encoder.
+    queries, corpus : list of Gaussian
+        Each encoder's, of some questions and a corpus that holds their answers: for what is
+        learned on top of the posteriors.
+    relevant : list of list of int
+        Places in the corpus of each query's answers.
+    encoding_seconds : float
+        Time in the encoders.
+    """
+
+    posteriors: list[Posterior]
+    queries: list[Gaussian]
+    corpus: list[Gaussian]
+    relevant: list[list[int]]
+    encoding_seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Encodings:
+    """One encoder's encodings of distinct texts of one role, by text."""
+
+    encoded: Encoded
+    place: dict[str, int]
+
+    @classmethod
+    def of(cls, encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool) -> Self:
+        distinct = list(dict.fromkeys(texts))
+        encoded = encoder.encode(distinct, role, show_progress=show_progress)
+        return cls(encoded, {text: row for row, text in enumerate(distinct)})
+
+    def select(self, texts: Sequence[str]) -> Encoded:
+        rows = [self.place[text] for text in texts]
+        return Encoded(self.encoded.embedding[rows], self.encoded.features[rows])
+
+    def gaussians(self, texts: Sequence[str], posterior: Posterior) -> Gaussian:
+        encoded = self.select(texts)
+        return posterior.gaussian(encoded.embedding, encoded.features)
+
+
+def fit_posteriors(
+    encoders: Sequence[Encoder],
+    pairs: Sequence[Pairs],
+    *,
+    structure: Structure,
+    likelihood: Likelihood,
+    seed: int,
+    show_progress: bool,
+) -> Fitted:
+    """Fit the posteriors of all encoders, each on its own pairs.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    pairs : sequence of Pairs
+        One per encoder; the same object where they share.
+    structure, likelihood, seed
+        As in `fit_posterior`.
+    show_progress : bool
+    """
+    start = time.perf_counter()
+    questions = choose_questions(list({id(own): own for own in pairs}.values()), seed)
+    queries, passages = [], []
+    for encoder, own in zip(encoders, pairs, strict=True):
+        asked = [*own.queries, *questions.queries]
+        found = [*own.passages, *questions.corpus]
+        queries.append(_Encodings.of(encoder, asked, "query", show_progress))
+        passages.append(_Encodings.of(encoder, found, "passage", show_progress))
+    encoding_seconds = time.perf_counter() - start
+    posteriors = [
+        fit_posterior(
+            own,
+            q.select(own.queries),
+            p.select(own.passages),
+            encoder.gain,
+            structure=structure,
+            likelihood=likelihood,
+            seed=seed,
+        )
+        for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
+    ]
+    return Fitted(
+        posteriors,
+        [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
+        [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],
+        questions.relevant,
+        encoding_seconds,
+    )

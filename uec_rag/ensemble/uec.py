@@ -1,0 +1,400 @@
+"""UEC: several encoders that answer together, each with its uncertainty."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+import numpy as np
+
+from uec_rag.base.checks import check_texts
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
+from uec_rag.encoders.base import Encoded, Role, check_role, unique_names
+from uec_rag.encoders.shared_tokens import shared_tokens
+from uec_rag.ensemble.coefficients import CoefficientRule, Uniform
+from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
+from uec_rag.ensemble.evidence import Evidence, EvidenceGate, corpus_evidence
+from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.rules import make_rule
+from uec_rag.laplace.likelihood import Likelihood
+from uec_rag.laplace.posterior import Posterior, Structure
+
+if TYPE_CHECKING:
+    from uec_rag.ensemble.fit import PairsLike
+
+
+class UEC:
+    """An ensemble of embedding models whose embeddings are Gaussians.
+
+    Parameters
+    ----------
+    encoders : sequence
+        Each a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
+        embedding, or a callable(list[str]) -> (n, d) array.
+    space : {"direct", "shared"}
+        "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
+        them as the paper does.
+    structure : {"kron", "diag"}
+        Of the Laplace posterior over each last layer.
+    coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
+        How much each encoder counts in a query (in the shared space, in every text). By default
+        "evidence" in the direct sum and "trace" in the shared space, which keeps no similarities
+        of single encoders.
+    temperature : float
+        T of the "trace" rule (paper eq. 7).
+    likelihood : {"pairs", "in_batch"}
+        What the posterior is fitted on: labelled pairs, or the softmax over a batch's passages.
+    last_layer : {"projection", "ffn"}
+        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand.
+    beta : float
+        How strongly sigma_s^2 lowers a score (paper eq. 10).
+    device, dtype, batch_size, backend
+        For the encoders that are loaded here: "cpu", "cuda", "mps", or several for a process each;
+        "float32", "float16", "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before
+        a name, as in "onnx-int8:intfloat/e5-small-v2").
+    seed : int
+        Of the held-out split and the mining of negatives.
+
+    Attributes
+    ----------
+    encoders : list of Encoder
+    names : list of str
+        The encoders' names, made unique.
+    posteriors : list of Posterior or None
+        None before `fit`.
+    confidence_model : ConfidenceModel or None
+        What turns logits into relevance and confidence, learned on the fit pairs.
+    report : FitReport or None
+        What `fit` found.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are no encoders or an option is not one of those above.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> def letters(texts):
+    ...     return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
+    >>> uec = UEC([letters], coefficients="uniform")
+    >>> g = uec.embed(["aab", "c"], role="query")
+    >>> g.mean.shape, g.coefficients.tolist()
+    ((2, 3), [[1.0], [1.0]])
+    """
+
+    def __init__(
+        self,
+        encoders: Sequence[EncoderLike],
+        *,
+        space: Space = "direct",
+        structure: Structure = "kron",
+        coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
+        temperature: float = 1.5,
+        likelihood: Likelihood = "pairs",
+        last_layer: LastLayer = "projection",
+        beta: float = 1.0,
+        device: str | Sequence[str] | None = None,
+        dtype: Precision | None = None,
+        batch_size: int = 32,
+        backend: Backend = "torch",
+        seed: int = 0,
+    ) -> None:
+        for name, value, allowed in (
+            ("space", space, get_args(Space)),
+            ("structure", structure, get_args(Structure)),
+            ("likelihood", likelihood, get_args(Likelihood)),
+            ("last_layer", last_layer, get_args(LastLayer)),
+        ):
+            if value not in allowed:
+                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
+        if not (np.isfinite(beta) and beta >= 0):
+            raise ValueError(f"beta: expected a number >= 0, got {beta!r}.")
+        self.encoders: list[Encoder] = load_encoders(
+            encoders,
+            last_layer=last_layer,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            backend=backend,
+        )
+        self.names = unique_names([encoder.name for encoder in self.encoders])
+        self.space: Space = space
+        self.structure: Structure = structure
+        self.likelihood: Likelihood = likelihood
+        self.last_layer: LastLayer = last_layer
+        self.beta = float(beta)
+        self.seed = seed
+        self.rule = make_rule(coefficients, self.names, temperature, space)
+        self.posteriors: list[Posterior] | None = None
+        self.confidence_model: ConfidenceModel | None = None
+        self.report: FitReport | None = None
+        self._warned = False
+
+    @classmethod
+    def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
+        """The paper's choices: shared space, diagonal posterior, trace rule, T = 1.5, beta = 0.01.
+
+        Parameters
+        ----------
+        encoders : sequence
+            Of one dimension.
+        **options
+            What to choose otherwise, as in the constructor.
+        """
+        preset: dict[str, Any] = {
+            "space": "shared",
+            "structure": "diag",
+            "coefficients": "trace",
+            "temperature": 1.5,
+            "beta": 0.01,
+            "likelihood": "in_batch",
+        }
+        return cls(encoders, **(preset | options))
+
+    def __repr__(self) -> str:
+        state = "fitted" if self.is_fitted else "not fitted"
+        return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called, or a fitted ensemble was loaded."""
+        return self.posteriors is not None
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of `embed`'s Gaussians."""
+        dimensions = [encoder.dimension for encoder in self.encoders]
+        return sum(dimensions) if self.space == "direct" else dimensions[0]
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        return block_weights(self.slopes)
+
+    @property
+    def slopes(self) -> list[float]:
+        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
+        if self.posteriors is None:
+            return [1.0] * len(self.encoders)
+        return [posterior.summary.slope for posterior in self.posteriors]
+
+    @property
+    def slope(self) -> float:
+        """Logits per unit of similarity: the mean of the encoders' slopes."""
+        return float(np.mean(self.slopes))
+
+    @property
+    def intercepts(self) -> list[float]:
+        """Intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `fit`."""
+        if self.posteriors is None:
+            return [0.0] * len(self.encoders)
+        return [posterior.summary.intercept for posterior in self.posteriors]
+
+    def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
+        """Fit a Laplace posterior over every encoder's last layer.
+
+        Parameters
+        ----------
+        pairs : iterable of (query, passage[, label]), or mapping of encoder name to such
+            At least 32. One list serves all encoders; a mapping gives each its own, as the paper
+            fits each on its own languages.
+        show_progress : bool
+            Show the encoders' progress bars.
+
+        Returns
+        -------
+        self
+            With `report` filled in.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the pairs are too few, of one label, not texts, or not given for every encoder, or
+            the encoders of a shared space differ in dimension.
+        ImportError
+            If laplace-torch is not installed: pip install "uec-rag[fit]".
+        """
+        from uec_rag.ensemble.fit import fitted_copy
+
+        vars(self).update(vars(fitted_copy(self, pairs, show_progress)))
+        return self
+
+    def embed(
+        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
+    ) -> Gaussian:
+        """Embed texts as Gaussians of the ensemble.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        role : {"query", "passage"}
+            Models prompt the two differently, and a query's coefficients follow the rule.
+        show_progress : bool
+
+        Returns
+        -------
+        Gaussian
+            n texts over `dimension` dimensions, with the `coefficients` (n, K).
+        """
+        parts = self.encode(texts, role, show_progress=show_progress)
+        return self.combine(parts, self.coefficients(parts, role))
+
+    async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
+        """`embed` without blocking the event loop."""
+        parts = await self.aencode(texts, role)
+        return self.combine(parts, self.coefficients(parts, role))
+
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool = False
+    ) -> list[Gaussian]:
+        """Each encoder's own Gaussians of the texts, in the order of `encoders`."""
+        check_role(role)
+        checked = check_texts(texts)
+        self._warn_unfitted()
+        with shared_tokens():
+            encoded = [e.encode(checked, role, show_progress=show_progress) for e in self.encoders]
+        return self._gaussians(encoded)
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
+        """`encode` without blocking the event loop; encoders run side by side."""
+        check_role(role)
+        checked = check_texts(texts)
+        self._warn_unfitted()
+        with shared_tokens():
+            encoded = await asyncio.gather(*(e.aencode(checked, role) for e in self.encoders))
+        return self._gaussians(encoded)
+
+    def _gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
+        if self.posteriors is None:
+            return [Gaussian.certain(e.embedding) for e in encoded]
+        return [
+            posterior.gaussian(e.embedding, e.features)
+            for posterior, e in zip(self.posteriors, encoded, strict=True)
+        ]
+
+    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
+        """Coefficients of texts of a role from the encoders' Gaussians alone, shape (n, K).
+
+        In the direct sum passages are stored with uniform ones: coefficients of their own, which
+        differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
+        """
+        if role == "passage" and self.space == "direct":
+            return Uniform()(parts)
+        return self.rule(parts)
+
+    @property
+    def gate(self) -> EvidenceGate | None:
+        """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
+        return self.rule.gate if isinstance(self.rule, Evidence) else None
+
+    def weigh(
+        self,
+        gate: EvidenceGate,
+        parts: Sequence[Gaussian],
+        similarities: Sequence[FloatArray],
+    ) -> FloatArray:
+        """Coefficients of queries by a gate, shape (n, K).
+
+        Parameters
+        ----------
+        gate : EvidenceGate
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of the queries.
+        similarities : sequence of K arrays, shape (n, N)
+            Each encoder's cosines to the corpus that is searched.
+        """
+        traces = self.standardised_traces(parts)
+        return gate.coefficients(
+            corpus_evidence(similarities, self.slopes, self.intercepts, traces)
+        )
+
+    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
+        """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
+        offset = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
+        return np.float32(self.slope) * mu + offset[:, None]
+
+    def logit_variance(self, sigma2: FloatArray) -> FloatArray:
+        """Variance of the logits of similarities of variance `sigma2`."""
+        return np.float32(self.slope) ** 2 * sigma2
+
+    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
+        if self.posteriors is None:
+            return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
+        return np.stack(
+            [
+                posterior.standardised_log_trace(part)
+                for posterior, part in zip(self.posteriors, parts, strict=True)
+            ],
+            axis=1,
+        )
+
+    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
+        if self.space == "shared":
+            return shared(parts, coefficients)
+        return direct_sum(parts, coefficients, self.weights)
+
+    def _warn_unfitted(self) -> None:
+        if not self.is_fitted and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "This UEC is not fitted: variances are 0 and all encoders count alike, a plain "
+                "ensemble. Call fit(pairs) with at least 32 (query, passage) pairs.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
+        from uec_rag.retrieval.save import fingerprint
+
+        return fingerprint(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save to a folder: safetensors and JSON; the encoders by name, not their weights.
+
+        Raises
+        ------
+        FileExistsError
+            If `path` is something else than a saved ensemble.
+        """
+        from uec_rag.retrieval.save import save_ensemble
+
+        save_ensemble(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        device: str | None = None,
+    ) -> UEC:
+        """Load a saved ensemble.
+
+        Parameters
+        ----------
+        path : path
+        encoders : mapping, optional
+            Encoder name -> object, for those that no name on disk brings back (an API's, a
+            callable), or to take a model from elsewhere.
+        device : str, optional
+            For the encoders that are loaded by name.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If the folder is not a whole saved ensemble, or an encoder is missing or not the one
+            that was saved.
+        """
+        from uec_rag.retrieval.save import load_ensemble
+
+        return load_ensemble(path, encoders or {}, device)

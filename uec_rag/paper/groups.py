@@ -1,0 +1,59 @@
+"""Encoders that are compared with each other, and what on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uec_rag.encoders import CachedEncoder, Encoder, EncoderLike, load_encoder
+from uec_rag.paper.encoded_once import RememberedEncoder
+from uec_rag.paper.lineup import Lineup
+from uec_rag.paper.plan import Plan
+
+MAIN, LANGUAGES = "main", "languages"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A set of encoders and what they are measured on.
+
+    Attributes
+    ----------
+    name : str
+        `MAIN`, or `LANGUAGES` for the experiment with language-specialised models.
+    plan : Plan
+    lineup : Lineup
+    """
+
+    name: str
+    plan: Plan
+    lineup: Lineup
+
+
+def make_group(name: str, plan: Plan, models: Sequence[EncoderLike], cache: Path) -> Group:
+    """Load encoders behind the embedding cache and build their line-up.
+
+    Parameters
+    ----------
+    name : str
+    plan : Plan
+    models : sequence
+        Whatever `load_encoder` takes.
+    cache : path
+        Folder of the embedding cache.
+
+    Raises
+    ------
+    ValueError
+        If two encoders have one name.
+    """
+
+    def remember(encoder: Encoder) -> Encoder:
+        return RememberedEncoder(CachedEncoder(encoder, cache))
+
+    encoders = [remember(load_encoder(model)) for model in models]
+    names = [encoder.name for encoder in encoders]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--model: expected encoders of different names, got {names}.")
+    return Group(name, plan, Lineup(encoders, plan.pairs, remember))

@@ -1,0 +1,374 @@
+"""Calibrating on the user's own corpus: with labelled queries, or with questions made from it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import check_texts
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.confidence.fit import FitView, fit_confidence
+from uec_rag.confidence.model import ConfidenceModel, relevance_features, summarise
+from uec_rag.corpora.questions import QuestionGenerator, make_questions
+from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.evidence import EvidenceGate
+from uec_rag.ensemble.fit_queries import FitQueries
+from uec_rag.retrieval.asking import Asked, ask, queries_at_once
+from uec_rag.stores.base import Passage, Store
+
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
+
+FEWEST = 20
+"""Labelled queries, or questions of its own, that a calibration is made on at least."""
+
+_MOST_QUESTIONS = 300
+_MOST_PASSAGES = 3000
+
+
+@dataclass(frozen=True)
+class CorpusCalibration:
+    """What was learned on a corpus.
+
+    Attributes
+    ----------
+    model : ConfidenceModel
+    gate : EvidenceGate or None
+        Coefficients learned on this corpus; None: the ensemble's.
+    source : {"labels", "self"}
+        Whether from a user's labels or from questions made of the passages.
+    queries : int
+        How many there were.
+    k : int
+        Hits that count.
+    corpus : str
+        Fingerprint of the corpus.
+    """
+
+    model: ConfidenceModel
+    gate: EvidenceGate | None
+    source: Literal["labels", "self"]
+    queries: int
+    k: int
+    corpus: str
+
+    def __str__(self) -> str:
+        """Say in plain words what was done."""
+        made = {
+            "labels": f"{self.queries} labelled queries",
+            "self": f"{self.queries} questions made from the corpus itself, without labels",
+        }[self.source]
+        learned = "relevance and confidence"
+        if self.source == "self" and self.gate is not None:
+            learned += ", and which encoders to trust here"
+        return f"Calibrated on {made}: {learned}, for the first {self.k} hits."
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {
+            "model": self.model.metadata(),
+            "gate": None if self.gate is None else self.gate.metadata(),
+            "source": self.source,
+            "queries": self.queries,
+            "k": self.k,
+            "corpus": self.corpus,
+        }
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; ValueError if something is missing."""
+        match metadata:
+            case {
+                "model": dict(model),
+                "gate": gate,
+                "source": ("labels" | "self") as source,
+                "queries": int(queries),
+                "k": int(k),
+                "corpus": str(corpus),
+            }:
+                return cls(
+                    ConfidenceModel.restore(model),
+                    EvidenceGate.restore(gate) if isinstance(gate, dict) else None,
+                    "labels" if source == "labels" else "self",
+                    queries,
+                    k,
+                    corpus,
+                )
+        raise ValueError(f"calibration: no saved one looks like {dict(metadata)}.")
+
+
+def check_labels(
+    queries: Sequence[str],
+    relevant_ids: Sequence[Collection[str]],
+    store: Store,
+    fewest: int = FEWEST,
+) -> list[frozenset[str]]:
+    """Check labelled queries before anything is encoded.
+
+    Returns
+    -------
+    list of frozenset of str
+        Ids that answer each query; empty where the corpus does not.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not one collection of ids per query, an id is not in the index, no query has
+        any, or there are fewer than `fewest` queries.
+    """
+    check_texts(queries, "queries")
+    if isinstance(relevant_ids, str):
+        raise TypeError(
+            "relevant_ids: expected a list of collections of ids, one per query, got one string "
+            f"{relevant_ids!r:.40}."
+        )
+    if len(relevant_ids) != len(queries):
+        raise ValueError(
+            f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
+            f"{len(relevant_ids)}."
+        )
+    for row, ids in enumerate(relevant_ids):
+        if isinstance(ids, str) or not isinstance(ids, Collection):
+            raise TypeError(
+                f"relevant_ids[{row}]: expected a collection of ids, got {ids!r:.40}; "
+                "write [id] for one, [] for none."
+            )
+    wanted = [frozenset(ids) for ids in relevant_ids]
+    every = sorted(frozenset().union(*wanted), key=str)
+    known = {passage.id for passage in store.get(every)}
+    unknown = [id_ for id_ in every if id_ not in known]
+    if unknown:
+        raise ValueError(
+            f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
+            f"{unknown[0]!r}; use the ids that `add` returned."
+        )
+    if not every:
+        raise ValueError(
+            "relevant_ids: no query has a relevant passage; expected at least one with. Queries "
+            "without are welcome beside them: they show what the corpus does not answer."
+        )
+    if len(queries) < fewest:
+        raise ValueError(
+            f"queries: expected at least {fewest} to calibrate on, got {len(queries)}."
+        )
+    return wanted
+
+
+def corpus_fingerprint(store: Store) -> str:
+    """Hash of every passage's id and text."""
+    digest = hashlib.sha256()
+    for passage in store.passages():
+        digest.update(f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode())
+    return digest.hexdigest()[:32]
+
+
+def calibrate_with_labels(
+    uec: UEC,
+    gate: EvidenceGate | None,
+    store: Store,
+    queries: Sequence[str],
+    wanted: Sequence[frozenset[str]],
+    *,
+    unanswerable: float,
+    k: int,
+    fingerprint: str,
+) -> CorpusCalibration:
+    """Fit probabilities to labelled queries of the corpus that is to be searched.
+
+    With a fitted ensemble a line on top of its log odds is fitted (Platt scaling); an unfitted one
+    learns relevance and confidence from the labels alone.
+
+    Parameters
+    ----------
+    uec, gate, store
+        What is searched, and how.
+    queries : sequence of str
+    wanted : sequence of frozenset of str
+        As `check_labels` returns them.
+    unanswerable : float
+        Share of queries that the corpus will not answer. Where the labels have none, every query
+        is asked once more with its answers hidden, and these count as much.
+    k : int
+        Hits that count.
+    fingerprint : str
+        Of the corpus.
+    """
+    parts = uec.encode(queries, "query")
+    hide = unanswerable > 0 and all(wanted)
+    if uec.confidence_model is None:
+        model = _learned(uec, store, parts, wanted, hide, k)
+    else:
+        rows = queries_at_once(len(store), len(parts))
+        place = _places(store)
+        examples = [
+            example
+            for start in range(0, len(queries), rows)
+            for example in _examples(
+                uec,
+                ask(uec, gate, store, [part[start : start + rows] for part in parts]),
+                store,
+                wanted[start : start + rows],
+                place,
+                hide,
+                k,
+            )
+        ]
+        share = unanswerable / (1 - unanswerable)
+        model = uec.confidence_model.recalibrated(
+            np.concatenate([e.hits for e in examples]),
+            np.concatenate([e.relevant for e in examples]),
+            np.concatenate([e.query for e in examples]),
+            np.concatenate([e.relevant.any(axis=1) for e in examples]),
+            np.concatenate([np.full(len(e.query), share if e.hidden else 1.0) for e in examples]),
+        )
+    kept = None if gate is uec.gate else gate
+    return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint)
+
+
+@dataclass(frozen=True, eq=False)
+class _Examples:
+    """Features of the hits (n, k, F) and of the queries (n, F), and which hits are relevant."""
+
+    hits: FloatArray
+    query: FloatArray
+    relevant: NDArray[np.bool_]
+    hidden: bool
+
+
+def _examples(
+    uec: UEC,
+    asked: Asked,
+    store: Store,
+    wanted: Sequence[frozenset[str]],
+    place: Mapping[str, int],
+    hide: bool,
+    k: int,
+) -> Iterator[_Examples]:
+    """Queries asked of the corpus and, to `hide`, of the corpus without their answers."""
+    model = uec.confidence_model
+    assert model is not None
+    pi, similarities = asked.coefficients, asked.similarities
+    answers = _answers(place, wanted)
+    lowest = similarities.min(axis=1, keepdims=True)
+    for hidden in (False, True)[: 1 + hide]:
+        mu = np.where(answers, lowest, similarities) if hidden else similarities
+        found = store.search(asked.query, k, beta=uec.beta, mu=mu)
+        summary = summarise(uec.logits(mu, pi), model.temperature)
+        hits = relevance_features(
+            uec.logits(found.mu, pi),
+            uec.logit_variance(found.sigma2),
+            summary.log_normaliser,
+            model.temperature,
+        )
+        right = [
+            [not hidden and passage.id in ids for passage in row]
+            for row, ids in zip(found.passages, wanted, strict=True)
+        ]
+        yield _Examples(hits, summary.features(), np.array(right, dtype=bool), hidden)
+
+
+def _places(store: Store) -> dict[str, int]:
+    """The column of each passage's similarities, by id."""
+    return {passage.id: column for column, passage in enumerate(store.passages())}
+
+
+def _answers(place: Mapping[str, int], wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
+    """Which passages answer which query, shape (n, N)."""
+    out = np.zeros((len(wanted), len(place)), dtype=bool)
+    for row, ids in enumerate(wanted):
+        out[row, [place[id_] for id_ in ids]] = True
+    return out
+
+
+def _learned(
+    uec: UEC,
+    store: Store,
+    parts: Sequence[Gaussian],
+    wanted: Sequence[frozenset[str]],
+    hide: bool,
+    k: int,
+) -> ConfidenceModel:
+    """A model from labels alone, for an ensemble that was never fitted: its variance is 0."""
+    asked = ask(uec, None, store, parts)
+    logits = uec.logits(asked.similarities, asked.coefficients)
+    relevant = _answers(_places(store), wanted)
+    views = [FitView(logits, np.zeros_like(logits), relevant)]
+    if hide:
+        gone = np.where(relevant, logits.min(axis=1, keepdims=True), logits)
+        views.append(FitView(gone, np.zeros_like(logits), np.zeros_like(relevant)))
+    return fit_confidence(views, k)
+
+
+def self_calibrate(
+    uec: UEC,
+    store: Store,
+    generate: QuestionGenerator | None,
+    k: int,
+    fingerprint: str,
+    seed: int,
+) -> CorpusCalibration:
+    """Learn coefficients, relevance and confidence from questions made of the passages.
+
+    Where a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
+    in the passage's place. A fifth of the questions is asked of a corpus without their answer.
+
+    Parameters
+    ----------
+    uec, store
+        What is searched.
+    generate : callable, optional
+        Makes the question of a passage instead.
+    k : int
+        Hits that count.
+    fingerprint : str
+        Of the corpus.
+    seed : int
+        Of the samples.
+
+    Raises
+    ------
+    ValueError
+        If fewer than `FEWEST` questions can be made.
+    """
+    rng = np.random.default_rng(seed)
+    passages = list(store.passages())
+    sample = [passages[row] for row in rng.permutation(len(passages))[:_MOST_PASSAGES]]
+    made = make_questions(sample, generate, _MOST_QUESTIONS)
+    if len(made.questions) < FEWEST:
+        raise ValueError(
+            f"self_calibrate: made {len(made.questions)} questions from {len(passages)} passages, "
+            f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
+            "question, or calibrate with labelled queries."
+        )
+    corpus = _with_answers(uec, store, sample, made.answers)
+    parts = uec.encode(made.questions, "query")
+    own = None
+    if uec.gate is not None:
+        members = blocks(corpus.mean, [part.dimension for part in parts], uec.weights)
+        own = [part.mean @ member.T for part, member in zip(parts, members, strict=True)]
+    fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
+    gate = None if own is None else fit_queries.fit_gate(uec)
+    sizes = (len(sample) // 4, len(sample))
+    model = fit_queries.fit_confidence(uec, gate, sizes, k)
+    return CorpusCalibration(model, gate, "self", len(made.questions), k, fingerprint)
+
+
+def _with_answers(
+    uec: UEC, store: Store, sample: Sequence[Passage], answers: Mapping[int, str]
+) -> Gaussian:
+    """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
+    corpus = store.vectors([passage.id for passage in sample])
+    columns = [place for place, answer in answers.items() if answer != sample[place].text]
+    if not columns:
+        return corpus
+    new = uec.embed([answers[column] for column in columns], "passage")
+    mean, scales = corpus.mean.copy(), corpus.scales.copy()
+    mean[columns], scales[columns] = new.mean, new.scales
+    if corpus.profile is None:
+        return Gaussian(mean, scales)
+    return Gaussian.factored(mean, scales, corpus.profile)

@@ -1,0 +1,182 @@
+"""An index: passages with the Gaussians that an ensemble makes of them, in a store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from uec_rag.base.checks import listed
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.make_passages import make_passages, stream_passages
+
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
+
+_CHUNK = 4096  # texts of an iterator that are in memory at a time
+
+
+class Index:
+    """Passages under an ensemble: added, replaced, deleted and read; what `Retriever` searches.
+
+    Parameters
+    ----------
+    uec : UEC
+    store : Store
+        Where the Gaussians are kept.
+    """
+
+    def __init__(self, uec: UEC, store: Store) -> None:
+        self.uec = uec
+        self.store = store
+        self._posteriors = uec.posteriors
+        self._changes = 0
+
+    @property
+    def changes(self) -> int:
+        """How often passages were added or removed here: a calibration notes it down."""
+        return self._changes
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def add(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        show_progress: bool = False,
+    ) -> list[str]:
+        """Embed and index texts; a text whose id is there already replaces the old one.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            A list is added whole or not at all. An iterator may be of any length: a few thousand
+            texts are read, embedded and stored at a time.
+        ids : iterable of str, optional
+            Distinct; made up where not given.
+        metadatas : iterable of mapping, optional
+            One per text.
+        show_progress : bool
+
+        Returns
+        -------
+        list of str
+            The ids.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a text is empty or not a string, an id comes twice, or the lengths differ. Where an
+            iterator's texts were stored before an error, a note on it says how many.
+        """
+        added: list[str] = []
+        with _saying_how_far(texts, added):
+            for passages in _chunks(texts, ids, metadatas):
+                parts = self.uec.encode(
+                    [passage.text for passage in passages], "passage", show_progress=show_progress
+                )
+                added += self.add_encoded(passages, parts)
+        return added
+
+    async def aadd(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+    ) -> list[str]:
+        """`add` without blocking the event loop."""
+        added: list[str] = []
+        with _saying_how_far(texts, added):
+            chunks = _chunks(texts, ids, metadatas)
+            # An iterator may read from a disk or a network.
+            while (passages := await asyncio.to_thread(next, chunks, None)) is not None:
+                parts = await self.uec.aencode([passage.text for passage in passages], "passage")
+                added += await asyncio.to_thread(self.add_encoded, passages, parts)
+        return added
+
+    def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
+        """`add` for passages that are encoded already.
+
+        Parameters
+        ----------
+        passages : sequence of Passage
+            As `make_passages` checks them.
+        parts : sequence of Gaussian
+            Each encoder's own Gaussians of their texts, as `UEC.encode` returns them.
+
+        Returns
+        -------
+        list of str
+            The ids.
+        """
+        self._check_fit()
+        gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
+        self.store.add(passages, gaussians)
+        self._changes += 1
+        return [passage.id for passage in passages]
+
+    def _check_fit(self) -> None:
+        if self.uec.posteriors is self._posteriors:
+            return
+        if len(self):
+            raise ValueError(
+                f"uec: it was fitted after these {len(self)} passages were indexed, whose vectors "
+                "are of the fit before; call clear() and add them again."
+            )
+        self._posteriors = self.uec.posteriors
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove passages; ids that are not there are ignored. Returns how many went."""
+        gone = self.store.delete(listed(ids, "ids"))
+        self._changes += bool(gone)
+        return gone
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages of those ids that are there, in the order asked."""
+        return self.store.get(listed(ids, "ids"))
+
+    def clear(self) -> None:
+        """Remove every passage."""
+        self.delete([passage.id for passage in self.store.passages()])
+
+    def passages(self) -> Iterator[Passage]:
+        """Iterate over all passages in the order they came."""
+        return self.store.passages()
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the stored Gaussians of ids; KeyError if one is not there."""
+        return self.store.vectors(listed(ids, "ids"))
+
+
+def _chunks(
+    texts: Iterable[str],
+    ids: Iterable[str] | None,
+    metadatas: Iterable[Mapping[str, Any]] | None,
+) -> Iterator[list[Passage]]:
+    """Passages to be stored in one go: all of a list, a part of an iterator."""
+    if _is_stream(texts):
+        yield from stream_passages(texts, ids, metadatas, _CHUNK)
+    else:
+        yield make_passages(texts, ids, metadatas)
+
+
+def _is_stream(texts: object) -> bool:
+    """Whether nobody knows how many there are."""
+    return isinstance(texts, Iterable) and not isinstance(texts, Sized)
+
+
+@contextmanager
+def _saying_how_far(texts: Iterable[str], added: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if _is_stream(texts):
+            error.add_note(
+                f"{len(added):,} texts of the iterator were indexed before this, and stay."
+            )
+        raise

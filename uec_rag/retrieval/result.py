@@ -1,0 +1,110 @@
+"""What a search gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.model import Decision, Reading, decide
+from uec_rag.stores.base import Passage
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """Hits of n queries, best first: k each, or as many passages as match.
+
+    Attributes
+    ----------
+    queries : list of str
+    ids : list of list of str
+    passages : list of list of Passage
+    scores : array, shape (n, k)
+        s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 10).
+    mu, sigma2 : array, shape (n, k)
+        Mean and variance of the similarity (paper eq. 9).
+    relevance : array, shape (n, k)
+        P(this hit is relevant).
+    coefficients : array, shape (n, K)
+        How much each encoder counted in the query.
+    confidence : array, shape (n,)
+        P(the query is answered by its hits).
+    ambiguous : list of Reading or None
+        Why a query is ambiguous, where it is.
+    decisions : list of Decision
+        At a threshold of one half; for another see `decide`.
+    exact : bool
+        Whether nothing outside the hits can score higher.
+    names : list of str
+        The encoders' names, for `coefficients`.
+    """
+
+    queries: list[str]
+    passages: list[list[Passage]]
+    scores: FloatArray
+    mu: FloatArray
+    sigma2: FloatArray
+    relevance: FloatArray
+    coefficients: FloatArray
+    confidence: FloatArray
+    ambiguous: list[Reading | None]
+    decisions: list[Decision]
+    exact: bool
+    names: list[str]
+
+    @property
+    def ids(self) -> list[list[str]]:
+        """Ids of the hits."""
+        return [[passage.id for passage in row] for row in self.passages]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def decide(self, threshold: float) -> list[Decision]:
+        """Decide again at another threshold of confidence; nothing is computed anew."""
+        return decide(self.confidence, self.ambiguous, threshold)
+
+    def metadata(self, row: int, rank: int) -> dict[str, Any]:
+        """What every adapter writes on a hit, in plain Python types.
+
+        Parameters
+        ----------
+        row, rank : int
+            Which query, and which of its hits.
+        """
+        return {
+            "uec_score": float(self.scores[row, rank]),
+            "uec_mu": float(self.mu[row, rank]),
+            "uec_sigma2": float(self.sigma2[row, rank]),
+            "uec_relevance": float(self.relevance[row, rank]),
+            "uec_confidence": float(self.confidence[row]),
+            "uec_decision": self.decisions[row].action,
+            "uec_coefficients": dict(zip(self.names, self.coefficients[row].tolist(), strict=True)),
+        }
+
+
+def joined(results: Sequence[SearchResult]) -> SearchResult:
+    """One result of several blocks of queries."""
+    if len(results) == 1:
+        return results[0]
+
+    def stacked(name: str) -> FloatArray:
+        return np.concatenate([getattr(result, name) for result in results])
+
+    return SearchResult(
+        queries=[query for result in results for query in result.queries],
+        passages=[row for result in results for row in result.passages],
+        scores=stacked("scores"),
+        mu=stacked("mu"),
+        sigma2=stacked("sigma2"),
+        relevance=stacked("relevance"),
+        coefficients=stacked("coefficients"),
+        confidence=stacked("confidence"),
+        ambiguous=[reading for result in results for reading in result.ambiguous],
+        decisions=[decision for result in results for decision in result.decisions],
+        exact=all(result.exact for result in results),
+        names=results[0].names,
+    )
