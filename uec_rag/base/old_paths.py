@@ -59,17 +59,15 @@ class _OldPaths(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if package == "uec_rag" and old in MOVED else None
 
     def exec_module(self, module: ModuleType) -> None:
-        new = f"uec_rag.{MOVED[module.__name__.partition('.')[2]]}"
+        old = module.__name__
+        new = f"uec_rag.{MOVED[old.partition('.')[2]]}"
         warnings.warn(
-            f"{module.__name__} is now {new}; the old path will go with 1.0.",
-            DeprecationWarning,
-            stacklevel=2,
+            f"{old} is now {new}; the old path will go with 1.0.", DeprecationWarning, stacklevel=2
         )
-        module.__doc__ = f"Moved to `{new}`."
-        # Asked name by name, so that the old path costs nothing until it is used.
-        vars(module)["__getattr__"] = lambda name: getattr(import_module(new), name)
+        # The same module under both names, so that what is set or looked for in one is in both.
+        sys.modules[old] = import_module(new)
 
 
 def serve() -> None:
-    """Let the import system find what moved."""
+    """Let the import system find what moved; it asks here for what it finds nowhere else."""
     sys.meta_path.append(_OldPaths())
