@@ -1,34 +1,58 @@
-"""What the README shows runs as printed, and prints what it says."""
+"""What the README and the pages of docs/ show runs as printed, and prints what they say."""
 
 import contextlib
 import io
 import re
-from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parent.parent / "README.md"
-NUMBER = re.compile(r"\b\d+\.\d+\b")
-BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from tests.markdown import PAGES, ROOT, assert_prints, examples
+
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 
 
-def test_every_file_that_is_named_is_there():
-    named = re.findall(r"\]\(([\w/.]+)\)", README.read_text(encoding="utf-8"))
-    assert named
-    assert [path for path in named if not (README.parent / path).exists()] == []
+def anchor(heading: str) -> str:
+    """The name that a page gives to a heading of its own."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_place_that_a_page_names_is_there(name):
+    for path, heading in LINK.findall(TEXTS[name]):
+        target = (ROOT / name).parent / path if path else ROOT / name
+        assert target.exists(), path
+        if heading:
+            headings = HEADING.findall(target.read_text(encoding="utf-8"))
+            assert heading in map(anchor, headings), f"{path}#{heading}"
 
 
 @pytest.mark.slow
-def test_the_code_runs_and_prints_what_follows_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if examples(text)])
+def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall(README.read_text(encoding="utf-8"))
-    assert [kind for kind, _ in blocks] == ["python", "text"] * (len(blocks) // 2)
     names: dict[str, object] = {}
-    for (_, code), (_, expected) in zip(blocks[::2], blocks[1::2], strict=True):
+    for example in examples(TEXTS[name]):
+        # Lines before it are left empty, so that a failure names the line of the page.
+        code = compile("\n" * example.line + example.code, str(ROOT / name), "exec")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(README), "exec"), names)
-        # Processors round differently: a printed probability may differ in its last digit.
-        assert NUMBER.sub("#", printed.getvalue()) == NUMBER.sub("#", expected)
-        numbers = [[float(n) for n in NUMBER.findall(t)] for t in (printed.getvalue(), expected)]
-        assert numbers[0] == pytest.approx(numbers[1], abs=0.11)
+            exec(code, names)
+        assert_prints(printed.getvalue(), example.prints)
+
+
+def test_an_example_prints_the_text_block_right_after_it():
+    page = "# A\n```python\nprint(1)\n```\nprints\n```text\n1\n```\n```python\nx = 2\n```\n"
+    first, second = examples(page + "```sh\nls\n```\n```text\nno\n```\n")
+    assert (first.code, first.line, first.prints) == ("print(1)\n", 2, "1\n")
+    assert second.prints == ""
+
+
+def test_a_number_may_differ_in_its_last_digit_and_nothing_else_may():
+    assert_prints("answer 0.8\n", "answer 0.9\n")
+    with pytest.raises(AssertionError):
+        assert_prints("answer 0.8\n", "answer 0.5\n")
+    with pytest.raises(AssertionError):
+        assert_prints("answer 0.8\n", "abstain 0.8\n")

@@ -1,0 +1,44 @@
+"""Code blocks of a Markdown page, and what they are said to print."""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"])
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"\b\d+\.\d+\b")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A `python` block: how many lines of the page precede it, and the output that follows."""
+
+    code: str
+    line: int
+    prints: str
+
+
+def examples(page: str) -> list[Example]:
+    """The `python` blocks of a page; a `text` block right after one is what it prints."""
+    blocks = [*_BLOCK.finditer(page), None]
+    return [
+        Example(
+            code=block[2],
+            line=page.count("\n", 0, block.start(2)),
+            prints=after[2] if after is not None and after[1] == "text" else "",
+        )
+        for block, after in pairwise(blocks)
+        if block[1] == "python"
+    ]
+
+
+def assert_prints(printed: str, expected: str) -> None:
+    """Compare; processors round differently: a probability may differ in its last digit."""
+    assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", expected)
+    numbers = [[float(n) for n in _NUMBER.findall(t)] for t in (printed, expected)]
+    assert numbers[0] == pytest.approx(numbers[1], abs=0.11)
