@@ -25,7 +25,7 @@ lint: $(READY)
 
 # The pictures in docs/images.
 figures: $(READY)
-	$(BIN)/python benchmarks/figures.py
+	$(BIN)/python docs/images/draw.py
 
 # The stamp is written last: after an interruption the next run starts over, keeping what is there.
 $(READY): pyproject.toml Makefile

@@ -19,6 +19,7 @@ NAMES = {
     "uec_rag.plots.risk_coverage": "uec_rag.paper.plots.risk_coverage",
     "uec_rag.results.SearchResult": "uec_rag.SearchResult",
     "uec_rag.risk.risk_threshold": "uec_rag.confidence.risk.risk_threshold",
+    "uec_rag.similarity.SIMILARITIES": "uec_rag.paper.similarities.SIMILARITIES",
     "uec_rag.similarity.moments": "uec_rag.base.similarity.moments",
 }
 # Names of 0.1.0 whose path is still the one to use.

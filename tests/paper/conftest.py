@@ -1,7 +1,7 @@
 import pytest
 
 from tests.paper.bags import BAGS, Bag
-from tests.paper.baselines.conftest import bert  # noqa: F401
+from tests.paper.bert import bert  # noqa: F401
 from uec_rag.paper import tiny
 
 

@@ -10,10 +10,10 @@ from uec_rag.cli import app
 from uec_rag.paper import tiny
 from uec_rag.paper.encoded_once import RememberedEncoder
 from uec_rag.paper.groups import LANGUAGES, MAIN, Group
-from uec_rag.paper.lineup import Lineup
 from uec_rag.paper.plan import Plan, make_plan
 from uec_rag.paper.results import Results
 from uec_rag.paper.run import run
+from uec_rag.paper.systems.lineup import Lineup
 
 FEW = ("tiny_search", "tiny_similarity")
 

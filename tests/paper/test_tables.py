@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from uec_rag.paper import figures
-from uec_rag.paper.calibration import measure_probabilities, pair_task
 from uec_rag.paper.paper_numbers import TABLES
 from uec_rag.paper.tables import Cell, averages, failures, paper_table, system_table
 
@@ -82,21 +81,3 @@ def test_the_same_figure_is_the_same_bytes(tmp_path):
 def test_a_curve_with_a_zero_fits_on_a_logarithmic_axis(tmp_path):
     figures.curves(tmp_path / "c.png", [0, 0.1, 1], {"y": [1, 2, float("nan")]}, ("x", "y"))
     assert (tmp_path / "c.png").stat().st_size > 1000
-
-
-def test_negatives_of_the_pair_task_do_not_answer():
-    pairs = [("a", "1"), ("a", "2"), ("b", "3"), ("c", "1")]
-    task = pair_task(pairs)
-    assert task.labels.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
-    positives = set(pairs)
-    drawn = list(zip(task.queries, task.passages, strict=True))[4:]
-    assert not positives & set(drawn)
-    with pytest.raises(ValueError, match="does not answer"):
-        pair_task([("a", "1"), ("a", "2")])
-
-
-def test_overconfidence_is_measured_as_calibration_error():
-    labels = np.array([1.0, 0.0] * 50)
-    sure, fair = np.full(100, 0.9), np.full(100, 0.5001)
-    assert measure_probabilities(sure, labels)["ece"] == pytest.approx(0.4, abs=1e-5)
-    assert measure_probabilities(fair, labels)["ece"] < 0.01

@@ -45,7 +45,7 @@ MOVED = {
     "rules": "ensemble.rules",
     "saving": "retrieval.save",
     "sentences": "corpora.sentences",
-    "similarity": "base.similarity",
+    "similarity": "paper.similarities",
     "vector_search": "retrieval.vector_search",
 }
 """Old path -> new path, both below `uec_rag`."""

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.similarity import PROBIT
 from uec_rag.laplace.newton import Derivatives, Vector, minimise
 
 Likelihood = Literal["pairs", "in_batch"]
 
-_PROBIT = np.pi / 8
 # Largest mean variance of a logit. At this one even 5 logits of evidence are within a standard
 # deviation. More was measured to come of pairs with unmarked answers, and spoils the ranking.
 _LARGEST_VARIANCE = 25.0
@@ -90,7 +90,7 @@ def predictive_nll(
     ``P(answer) = sigmoid((a s + b) / sqrt(1 + pi/8 a^2 sigma_s^2))`` (MacKay, 1992): the variance
     of the similarity pulls an overconfident model back towards one half.
     """
-    logit = (slope * similarity + intercept) / np.sqrt(1 + _PROBIT * slope**2 * variance)
+    logit = (slope * similarity + intercept) / np.sqrt(1 + PROBIT * slope**2 * variance)
     nll: Floats = np.logaddexp(0, logit) - labels * logit
     return nll
 
@@ -118,7 +118,7 @@ def variance_scale(
     """
     largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
     start = _scale_for(1 / slope**2, float(single.mean()), float(double.mean()))
-    probit = _PROBIT * slope**2
+    probit = PROBIT * slope**2
 
     def loss(theta: Vector) -> Derivatives:
         first, second = np.exp(theta[0]) * single, np.exp(2 * theta[0]) * double

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -116,15 +116,29 @@ def tune(
         seen.append(
             (trial, scale, predictive_nll(similarity, variance, test.labels, slope, intercept))
         )
-    best = min((nll for *_, nll in seen), key=lambda nll: float(nll.mean()))
-    trial, scale, nll = next(found for found in seen if _as_good(found[2], best))
+    trial, scale, nll = seen[first_as_good([nll for *_, nll in seen])]
     return trial, scale, float(nll.mean())
 
 
-def _as_good(nll: Floats, best: Floats) -> bool:
-    """Whether pairs are worse off by no more than one standard error of the paired difference."""
-    worse = nll - best
-    return float(worse.mean()) <= float(worse.std()) / math.sqrt(len(worse))
+def first_as_good(nlls: Sequence[Floats]) -> int:
+    """First of several posteriors on which pairs are no worse off than on the best of all.
+
+    No worse: by at most one standard error of the paired difference. With the smallest prior
+    precision first this is the posterior that owes the most to the data, among those that the
+    held-out pairs do not contradict.
+
+    Parameters
+    ----------
+    nlls : sequence of arrays, shape (n,)
+        Negative log-likelihood of each held-out pair.
+    """
+    best = min(nlls, key=lambda nll: float(nll.mean()))
+    worse = (nll - best for nll in nlls)
+    return next(
+        row
+        for row, gap in enumerate(worse)
+        if float(gap.mean()) <= float(gap.std()) / math.sqrt(len(gap))
+    )
 
 
 def _kron(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from uec_rag.encoders import CachedEncoder, Encoder, EncoderLike, load_encoder
 from uec_rag.paper.encoded_once import RememberedEncoder
-from uec_rag.paper.lineup import Lineup
 from uec_rag.paper.plan import Plan
+from uec_rag.paper.systems.lineup import Lineup
 
 MAIN, LANGUAGES = "main", "languages"
 

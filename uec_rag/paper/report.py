@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.base.files import read_json
-from uec_rag.paper import sections
+from uec_rag.paper import figures
+from uec_rag.paper.analyses import analysis_sections
+from uec_rag.paper.analyses.base import image
 from uec_rag.paper.groups import LANGUAGES, MAIN
 from uec_rag.paper.results import Json, Results
 from uec_rag.paper.tables import (
     METRICS,
     Cell,
+    Grid,
+    averages,
     failures,
+    folded,
     markdown,
     paper_table,
     system_table,
@@ -91,7 +96,7 @@ def write_report(results: Results, left_out: Sequence[str] = ()) -> Path:
         parts += _task_section(everything, MAIN, kind, results.folder)
     if LANGUAGES in everything["settings"]:
         parts += _language_section(everything, results.folder)
-    parts += sections.analysis_sections(everything["analysis"], results.folder)
+    parts += analysis_sections(everything["analysis"], results.folder)
     parts += _time_section(everything)
     path = results.folder / "report.md"
     path.write_text("\n\n".join(part.strip() for part in parts if part) + "\n", encoding="utf-8")
@@ -161,9 +166,9 @@ def _task_section(everything: dict[str, Any], group: str, kind: str, folder: Pat
     yield _failed(grid)
     if kind == "retrieval":
         figure = folder / "retrieval.png"
-        yield sections.retrieval_figure(grid, systems, figure)
+        yield _retrieval_figure(grid, systems, figure)
     for name in _PAPER_TABLES[kind]:
-        yield sections.folded(paper_table(name))
+        yield folded(paper_table(name))
 
 
 def _language_section(everything: dict[str, Any], folder: Path) -> Iterator[str]:
@@ -176,8 +181,8 @@ def _language_section(everything: dict[str, Any], folder: Path) -> Iterator[str]
     )
     yield system_table(grid, systems, [m for m in metrics if m != "recall100"], members)
     yield _failed(grid)
-    yield sections.language_figure(grid, systems, folder / "languages.png")
-    yield sections.folded(paper_table("miracl"))
+    yield _language_figure(grid, systems, folder / "languages.png")
+    yield folded(paper_table("miracl"))
 
 
 def _time_section(everything: dict[str, Any]) -> Iterator[str]:
@@ -222,3 +227,32 @@ def _grid(
 
 def _failed(grid: dict[str, dict[str, Cell]]) -> str:
     return "\n".join(failures(grid))
+
+
+def _retrieval_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
+    """Draw mean nDCG@10 and AUC@10 of every system that has both."""
+    names = {"ndcg10": "nDCG@10", "auc10": "AUC@10"}
+    means = {metric: averages(grid, systems, metric) for metric in names}
+    kept = [system for system in systems if all(system in found for found in means.values())]
+    if not kept:
+        return ""
+    series = {label: [means[metric][system] for system in kept] for metric, label in names.items()}
+    title = "Means over the collections"
+    figures.bars(path, kept, series, title)
+    return image(title, path)
+
+
+def _language_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
+    """Draw nDCG@10 of every system in each language (paper figure 2)."""
+    kept = [s for s in systems if all(_ndcg(cells.get(s)) is not None for cells in grid.values())]
+    if not kept:
+        return ""
+    series = {
+        name: [_ndcg(cells[system]) or 0.0 for system in kept] for name, cells in grid.items()
+    }
+    figures.bars(path, kept, series, "nDCG@10")
+    return image("nDCG@10 by language", path)
+
+
+def _ndcg(cell: Cell | None) -> float | None:
+    return None if cell is None else cell.metrics.get("ndcg10")

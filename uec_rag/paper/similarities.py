@@ -1,137 +1,114 @@
-"""Other similarities of Gaussians in place of s_hat: quality and time (paper table 10)."""
+"""Divergences and distances of Gaussians in place of s_hat (paper table 10).
+
+Each takes queries q (n, d) and candidates c (m, d) and returns an (n, m) matrix in which larger
+more similar: distances come back negated. What `uec_rag.base.similarity` has is here as well, since
+the old path ``uec_rag.similarity`` held all of them.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.similarity import SIMILARITIES, score
-from uec_rag.ensemble import UEC
-from uec_rag.paper.collections import Collection
-from uec_rag.paper.scoring import score_retrieval
-from uec_rag.paper.systems import Ensemble, ranking
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.similarity import moments, probit, score
 
-_REPEATS = 3
-_ENOUGH = 1.0  # seconds: what takes as long need not be timed again
+__all__ = [
+    "SIMILARITIES",
+    "csd",
+    "jeffreys",
+    "kl_divergence",
+    "moments",
+    "probit",
+    "score",
+    "wasserstein1",
+    "wasserstein2",
+]
+
+_TINY = np.float32(1e-12)  # a variance of exactly 0 has no divergence; this one has a finite one
 
 
-@dataclass(frozen=True)
-class SimilarityRow:
-    """One similarity, means over the collections.
+def _squared_distance(x: FloatArray, y: FloatArray) -> FloatArray:
+    square: FloatArray = (x**2).sum(1)[:, None] + (y**2).sum(1)[None, :] - 2 * (x @ y.T)
+    return np.maximum(square, np.float32(0))
 
-    Attributes
-    ----------
-    name : str
-    ndcg10, recall10, auc10 : float
-    seconds : float
-        For all scores of all collections, best of three where that is short.
-    relative : float
-        Time over s_hat's.
+
+def kl_divergence(query: Gaussian, candidate: Gaussian) -> FloatArray:
+    """Negated Kullback-Leibler divergence KL(q || c), shape (n, m).
+
+    For diagonal Gaussians ``KL = 1/2 sum(var_q / var_c + (mu_q - mu_c)^2 / var_c - 1
+    + log var_c - log var_q)``; expanding the square leaves matrix products only.
     """
+    var_q = np.maximum(query.variance, _TINY).astype(np.float64)
+    var_c = np.maximum(candidate.variance, _TINY).astype(np.float64)
+    mu_q, mu_c = query.mean.astype(np.float64), candidate.mean.astype(np.float64)
+    precision = 1 / var_c
+    quadratic = (
+        (var_q + mu_q**2) @ precision.T
+        - 2 * mu_q @ (mu_c * precision).T
+        + (mu_c**2 * precision).sum(1)
+    )
+    log_ratio = np.log(var_c).sum(1)[None, :] - np.log(var_q).sum(1)[:, None]
+    kl: NDArray[np.float64] = (quadratic - query.dimension + log_ratio) / 2
+    return -kl.astype(np.float32)
 
-    name: str
-    ndcg10: float
-    recall10: float
-    auc10: float
-    seconds: float
-    relative: float
+
+def jeffreys(query: Gaussian, candidate: Gaussian) -> FloatArray:
+    """Negated Jeffreys divergence KL(q || c) + KL(c || q), shape (n, m)."""
+    return kl_divergence(query, candidate) + kl_divergence(candidate, query).T
 
 
-def compare_similarities(uec: UEC, collections: Sequence[Collection]) -> list[SimilarityRow]:
-    """Search collections with every similarity of the very same Gaussians.
+def wasserstein2(query: Gaussian, candidate: Gaussian) -> FloatArray:
+    """Negated squared 2-Wasserstein distance, shape (n, m).
 
-    Parameters
-    ----------
-    uec : UEC
-        Fitted.
-    collections : sequence of Collection
+    For diagonal Gaussians ``|mu_q - mu_c|^2 + |sd_q - sd_c|^2`` (Gelbrich, 1990).
     """
-    system = Ensemble("UEC", "UEC", uec)
-    embedded = []
-    for collection in collections:
-        texts = list(collection.queries.values()), list(collection.passages.values())
-        embedded.append((collection, *system.compared(*texts)))
-    for _, queries, passages in embedded:  # multiplied out once, outside what is timed
-        _ = queries.variance, passages.variance
-    measured = {name: _measure(name, uec.beta, embedded) for name in SIMILARITIES}
-    unit = measured["uec"][1]
-    return [
-        SimilarityRow(name, *quality, seconds=seconds, relative=seconds / unit)
-        for name, (quality, seconds) in measured.items()
-    ]
+    means = _squared_distance(query.mean, candidate.mean)
+    return -(means + _squared_distance(np.sqrt(query.variance), np.sqrt(candidate.variance)))
 
 
-def _measure(
-    name: str, beta: float, embedded: Sequence[tuple[Collection, Gaussian, Gaussian]]
-) -> tuple[tuple[float, float, float], float]:
-    quality, total = [], 0.0
-    for collection, queries, passages in embedded:
-        compare = partial(score, beta=beta) if name == "uec" else SIMILARITIES[name]
-        total += _fastest(partial(compare, queries, passages))
-        found = ranking(compare(queries, passages), list(collection.passages), 100)
-        result = score_retrieval(collection, found.ids, found.confidence)
-        quality.append((result.ndcg10, result.recall10, result.auc10))
-    ndcg, recall, auc = np.mean(quality, axis=0).tolist()
-    return (ndcg, recall, auc), total
+def wasserstein1(query: Gaussian, candidate: Gaussian) -> FloatArray:
+    """Negated 1-Wasserstein distance of the coordinates, summed, shape (n, m).
 
-
-def search_times(uec: UEC, collection: Collection) -> list[dict[str, str | float]]:
-    """Time of combining and comparing embeddings that are there, over a uniform ensemble's.
-
-    Parameters
-    ----------
-    uec : UEC
-        Fitted.
-    collection : Collection
-
-    Returns
-    -------
-    list of {"name", "seconds", "relative"}
-        Paper table 6. The passages are combined once and not counted; UEC's coefficients are, and
-        so are the members' own similarities where it learns the coefficients from them.
+    In one dimension ``q_i - c_i`` under the comonotone coupling is N(m, t^2) with
+    ``m = mu_q - mu_c`` and ``t = sd_q - sd_c``, so ``W1 = E|N(m, t^2)| = t sqrt(2/pi)
+    exp(-m^2 / 2 t^2) + m erf(m / t sqrt 2)``, a folded normal (Chhachhi and Teng, 2023). The sum
+    over coordinates is the distance under the ground cost |x - y|_1.
     """
-    from uec_rag.paper.ablation import variation
+    from scipy.special import erf
 
-    plain = variation(uec, coefficients="uniform", beta=0.0)
-    weights = np.arange(1, len(uec.encoders) + 1).tolist()
-    weighted = variation(uec, coefficients=weights, beta=0.0)
-    texts = list(collection.queries.values())
-    parts = uec.encode(texts, "query")
-    candidates = uec.encode(list(collection.passages.values()), "passage")
-    passages = uec.combine(candidates, uec.coefficients(candidates, "passage"))
-    system = Ensemble("UEC", "UEC", uec)
-
-    def deterministic(ensemble: UEC) -> None:
-        query = ensemble.combine(parts, ensemble.coefficients(parts, "query"))
-        _ = query.mean @ passages.mean.T
-
-    def uncertain() -> None:
-        score(uec.combine(parts, system.query_coefficients(parts, candidates)), passages, uec.beta)
-
-    work = {
-        "uniform": lambda: deterministic(plain),
-        "weighted": lambda: deterministic(weighted),
-        "UEC": uncertain,
-    }
-    seconds = {name: _fastest(call) for name, call in work.items()}
-    return [
-        {"name": name, "seconds": value, "relative": value / seconds["uniform"]}
-        for name, value in seconds.items()
-    ]
+    sd_q, sd_c = np.sqrt(query.variance), np.sqrt(candidate.variance)
+    total = np.empty((len(query), len(candidate)), dtype=np.float32)
+    # This sum has no matrix-product form: (block, m, d) numbers at a time, in bounded memory.
+    rows = max(1, 2**22 // max(1, candidate.mean.size))
+    for start in range(0, len(query), rows):
+        block = slice(start, start + rows)
+        m = query.mean[block, None, :] - candidate.mean[None]
+        t = np.maximum(np.abs(sd_q[block, None, :] - sd_c[None]), _TINY)
+        ratio = np.clip(m / t, -1e6, 1e6)
+        folded = t * np.sqrt(2 / np.pi) * np.exp(-(ratio**2) / 2) + m * erf(ratio / np.sqrt(2))
+        total[block] = folded.sum(axis=2)
+    return -total
 
 
-def _fastest(call: Callable[[], object]) -> float:
-    """Seconds of the best of a few calls; of one call where that is long."""
-    best = np.inf
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-        if best > _ENOUGH:
-            break
-    return float(best)
+def csd(query: Gaussian, candidate: Gaussian) -> FloatArray:
+    """Negated closed-form sampled distance, shape (n, m).
+
+    The expected squared distance of two independent draws, ``|mu_q - mu_c|^2 + tr(S_q) +
+    tr(S_c)`` (Chun, 2023, "Improved Probabilistic Image-Text Representations").
+    """
+    means = _squared_distance(query.mean, candidate.mean)
+    return -(means + query.trace[:, None] + candidate.trace[None, :])
+
+
+SIMILARITIES: dict[str, Callable[[Gaussian, Gaussian], FloatArray]] = {
+    "uec": score,
+    "kl": kl_divergence,
+    "jeffreys": jeffreys,
+    "wasserstein1": wasserstein1,
+    "wasserstein2": wasserstein2,
+    "csd": csd,
+}
+"""Every similarity by name, all of one signature."""

@@ -124,6 +124,11 @@ def paper_table(name: str) -> str:
     )
 
 
+def folded(text: str) -> str:
+    """Hide the paper's table until it is clicked on."""
+    return f"<details><summary>The paper's table</summary>\n\n{text}\n</details>"
+
+
 def averages(grid: Grid, systems: Sequence[str], metric: str) -> dict[str, float]:
     """Mean of a metric over the data sets, for the systems that have it on all of them."""
     means = {}

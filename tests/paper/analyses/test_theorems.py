@@ -1,0 +1,124 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uec_rag import Gaussian
+from uec_rag.paper import similarities as float32
+from uec_rag.paper.analyses.theorems import (
+    GaussianPairs,
+    log_slope,
+    measure,
+    rank_agreement,
+    theorem_1,
+    theorem_2,
+    wasserstein_residual,
+)
+
+
+def gaussian(count, dimension, seed, variance=0.01):
+    rng = np.random.default_rng(seed)
+    mean = rng.normal(size=(count, dimension))
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    return Gaussian(mean, variance * rng.uniform(0.1, 1, mean.shape))
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1))
+def test_the_formulas_are_those_the_retriever_uses(seed):
+    q, c = gaussian(3, 8, [seed, 0]), gaussian(4, 8, [seed, 1])
+    pairs = GaussianPairs.of(q, c)
+    assert np.allclose(pairs.score, float32.score(q, c), atol=1e-5)
+    assert np.allclose(-pairs.wasserstein, float32.wasserstein2(q, c), atol=1e-4)
+    assert np.allclose(-pairs.jeffreys, float32.jeffreys(q, c), rtol=1e-3)
+
+
+def test_scaling_multiplies_the_variances_alone():
+    pairs = GaussianPairs.of(gaussian(2, 5, 0), gaussian(3, 5, 1))
+    scaled = pairs.scaled(0.1)
+    assert np.allclose(scaled.variance, 0.1 * pairs.variance)
+    assert np.allclose(scaled.query_variance, 0.1 * pairs.query_variance)
+    assert np.array_equal(scaled.mean, pairs.mean)
+
+
+def test_unit_means_lose_the_rounding_of_single_precision():
+    pairs = GaussianPairs.of(gaussian(5, 300, 0), gaussian(5, 300, 1))
+    assert np.allclose(np.linalg.norm(pairs.mean, axis=-1), 1, rtol=0, atol=1e-14)
+
+
+def test_means_that_are_not_of_unit_length_stay_as_they_are():
+    side = Gaussian(2 * gaussian(3, 5, 0).mean, np.full((3, 5), 0.1))
+    assert np.allclose(np.linalg.norm(GaussianPairs.of(side, side).mean, axis=-1), 2, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def first():
+    return {s.name: s for s in theorem_1(dimension=64, queries=4, candidates=20)}
+
+
+@pytest.fixture(scope="module")
+def second():
+    return {s.name: s for s in theorem_2(dimension=64, queries=4, candidates=20)}
+
+
+def test_theorem_1_holds_to_first_order_under_its_own_assumptions(first):
+    slopes = [s.slope for s in first.values() if s.holds]
+    assert len(slopes) == 3
+    assert np.allclose(slopes, 1, atol=0.05)
+
+
+def test_without_its_first_order_terms_the_residual_is_of_second_order(first):
+    for name in ("dispersed: variances up to eps / d", "all variances eps / d"):
+        assert first[name].corrected_slope == pytest.approx(2, abs=0.1)
+    assert all((s.corrected_slope > 1.8) for s in first.values() if s.slope > 0.5)
+
+
+def test_without_unit_means_the_residual_does_not_vanish(first):
+    broken = first["means not normalised (0.8 to 1.2)"]
+    assert broken.slope == pytest.approx(0, abs=0.02)
+    assert broken.residual[0] > 1e-3
+    assert broken.agreement[0] < 0.99
+
+
+def test_small_variances_rank_alike(first):
+    assert first["dispersed: variances up to eps / d"].agreement[0] > 0.9999
+
+
+def test_large_variances_do_not(first):
+    stated = first["as stated: variances up to eps"]
+    assert stated.epsilons[-1] >= 1
+    assert stated.agreement[-1] < 0.5
+
+
+def test_theorem_2_is_of_first_order_at_best(second):
+    assert second["tau = eps / d, all variances alike"].slope == pytest.approx(1, abs=0.05)
+    assert max(s.slope for s in second.values()) < 1.1
+
+
+def test_a_common_scale_bounded_away_from_zero_leaves_a_residual(second):
+    fixed = second["tau fixed, differences up to eps tau"]
+    assert fixed.residual[0] == pytest.approx(fixed.residual[2], rel=0.05)
+    assert fixed.slope < 0.5
+
+
+def test_variances_that_differ_leave_a_residual_in_jeffreys(second):
+    assert second["tau = eps / d, differences up to tau / 2"].slope == pytest.approx(0, abs=0.1)
+
+
+def test_real_gaussians_can_be_measured_too():
+    pairs = GaussianPairs.of(gaussian(4, 32, 0), gaussian(10, 32, 1))
+    scaling = measure("ours", False, pairs.scaled, wasserstein_residual, np.logspace(-3, 0, 7))
+    assert scaling.slope == pytest.approx(1, abs=0.1)
+    assert scaling.corrected_slope == pytest.approx(2, abs=0.1)
+
+
+def test_a_slope_needs_three_points_above_rounding():
+    epsilons = np.logspace(-4, 0, 5)
+    assert np.isnan(log_slope(epsilons, np.full(5, 1e-16)))
+    assert log_slope(epsilons, 3 * epsilons) == pytest.approx(1)
+
+
+def test_rank_agreement_is_spearmans_correlation():
+    scores = np.array([[1.0, 2, 3, 4], [1, 2, 3, 4]])
+    assert rank_agreement(scores, scores**3) == pytest.approx(1)
+    assert rank_agreement(scores, np.array([[4.0, 3, 2, 1], [1, 2, 3, 4]])) == pytest.approx(0)

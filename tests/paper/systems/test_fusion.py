@@ -1,0 +1,173 @@
+import numpy as np
+import pytest
+
+from uec_rag.paper.systems.fusion import (
+    Fusion,
+    all_fusions,
+    best_fusion,
+    borda,
+    min_max,
+    ranks,
+    reciprocal_rank,
+    z_score,
+)
+
+A = np.float32([[0.9, 0.5, 0.1, 0.3]])
+B = np.float32([[0.2, 0.8, 0.9, 0.1]])
+MISSING = -np.inf
+
+
+def test_ranks_start_at_zero_and_ties_go_to_the_smaller_index():
+    assert ranks(np.float32([[1, 3, 3, 2]])).tolist() == [[3, 0, 1, 2]]
+
+
+def test_what_was_not_found_has_no_rank():
+    assert ranks(np.float32([[1, MISSING, 2, 3]]), depth=2).tolist() == [[4, 4, 1, 0]]
+
+
+def test_borda_gives_points_by_rank():
+    # A ranks 0 1 3 2 -> 4 3 1 2 points; B ranks 2 1 0 3 -> 2 3 4 1 points.
+    assert borda([A, B]).tolist() == [[6, 6, 5, 3]]
+
+
+def test_borda_shares_the_points_that_are_left_among_the_unfound_candidates():
+    # Of three candidates A's hits get 3 and 2, B's hit gets 3; B's other two share 2 + 1.
+    a, b = np.float32([[2, 1, MISSING, MISSING]]), np.float32([[MISSING, MISSING, 5, MISSING]])
+    assert borda([a, b]).tolist() == [[3 + 1.5, 2 + 1.5, 1 + 3, 0]]
+
+
+def test_reciprocal_rank_fusion_is_cormacks_formula():
+    expected = [1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 64 + 1 / 61, 1 / 63 + 1 / 64]
+    assert np.allclose(reciprocal_rank([A, B]), expected)
+
+
+def test_normalisations_make_scales_alike():
+    stretched = 100 * A - 7
+    assert np.allclose(min_max(A), min_max(stretched), atol=1e-6)
+    assert np.allclose(z_score(A), z_score(stretched), atol=1e-5)
+    assert min_max(A).min() == 0
+    assert min_max(A).max() == 1
+    assert abs(z_score(A).mean()) < 1e-6
+
+
+def test_score_rules_by_hand():
+    a, b = min_max(A)[0], min_max(B)[0]
+    fused = {rule: Fusion(rule, "min-max")([A, B])[0] for rule in ("CombSUM", "CombMNZ", "CombMAX")}
+    assert np.allclose(fused["CombSUM"], a + b)
+    assert np.allclose(fused["CombMNZ"], 2 * (a + b))
+    assert np.allclose(fused["CombMAX"], np.maximum(a, b))
+
+
+def test_mnz_counts_only_systems_that_found_the_passage():
+    fused = Fusion("CombMNZ", "min-max", depth=2)([A, B])[0]
+    both = Fusion("CombSUM", "min-max", depth=2)([A, B])[0]
+    assert fused[1] == 2 * both[1]  # second in both
+    assert fused[0] == both[0]  # only A has it in its first two
+
+
+@pytest.mark.parametrize("fusion", all_fusions(depth=3), ids=str)
+def test_every_rule_keeps_a_unanimous_order(fusion):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(5, 8)).astype(np.float32)
+    fused = fusion([scores, 3 * scores + 1])
+    best = np.argsort(-scores, axis=1)[:, :3]
+    assert np.array_equal(np.argsort(-fused, axis=1, kind="stable")[:, :3], best)
+
+
+@pytest.mark.parametrize("fusion", all_fusions(depth=2), ids=str)
+def test_what_nobody_found_comes_last(fusion):
+    fused = fusion([A, A + 1])[0]
+    assert fused[2:].max() < fused[:2].min()
+
+
+def test_the_best_rule_is_the_one_the_metric_prefers():
+    # Passage 1 is good in both systems, 0 and 2 the best of one and the worst of the other.
+    systems = [np.float32([[1.0, 0.6, 0.0]]), np.float32([[0.0, 0.6, 1.0]])]
+    best, scores = best_fusion(systems, lambda fused: float(fused[0].argmax() == 1))
+    assert best(systems)[0].argmax() == 1
+    assert scores[best] == 1
+    assert scores[Fusion("CombMAX", "min-max", depth=100)] == 0
+    assert set(scores) == set(all_fusions())
+
+
+def test_systems_of_different_shapes_are_refused():
+    with pytest.raises(ValueError, match="one shape"):
+        borda([A, A[:, :2]])
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(ValueError, match="expected a rule of"):
+        Fusion("CombXYZ", "min-max")([A, B])
+
+
+# Three systems' scores of four passages for two queries, and what ranx 0.3.21 makes of them.
+SYSTEMS = [
+    np.float32([[0.9, 0.5, 0.1, 0.3], [0.2, 0.4, 0.8, 0.6]]),
+    np.float32([[0.2, 0.8, 0.9, 0.1], [0.7, 0.3, 0.5, 0.1]]),
+    np.float32([[0.6, 0.1, 0.7, 0.4], [0.3, 0.9, 0.2, 0.8]]),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("Borda", [[9.0, 7.0, 9.0, 5.0], [7.0, 8.0, 8.0, 7.0]]),
+        (
+            "RRF",
+            [[0.048395, 0.047883, 0.048412, 0.047371], [0.047891, 0.048139, 0.048147, 0.047883]],
+        ),
+        ("ISR", [[4.083333, 1.6875, 6.1875, 0.854167], [3.520833, 3.666667, 3.9375, 1.6875]]),
+        (
+            "Log-ISR",
+            [[1.495333, 0.617969, 2.265888, 0.312799], [1.289344, 1.342748, 1.441929, 0.617969]],
+        ),
+        (
+            "CombSUM min-max",
+            [[1.958333, 1.375, 2.0, 0.75], [1.142857, 1.666667, 1.666667, 1.52381]],
+        ),
+        ("CombMNZ min-max", [[5.875, 4.125, 6.0, 2.25], [3.428571, 5.0, 5.0, 4.571429]]),
+        (
+            "CombANZ min-max",
+            [[0.652778, 0.458333, 0.666667, 0.25], [0.380952, 0.555556, 0.555556, 0.507937]],
+        ),
+        ("CombMAX min-max", [[1.0, 0.875, 1.0, 0.5], [1.0, 1.0, 1.0, 0.857143]]),
+        ("CombMIN min-max", [[0.125, 0.0, 0.0, 0.0], [0.0, 0.333333, 0.0, 0.0]]),
+        ("CombMED min-max", [[0.833333, 0.5, 1.0, 0.25], [0.142857, 0.333333, 0.666667, 0.666667]]),
+        (
+            "CombSUM z-score",
+            [
+                [1.327403, -0.509966, 1.039244, -1.856681],
+                [-0.821995, 0.256366, 0.638061, -0.072432],
+            ],
+        ),
+        (
+            "CombMNZ z-score",
+            [[3.98221, -1.529899, 3.117733, -5.570044], [-2.465985, 0.769097, 1.914184, -0.217297]],
+        ),
+        (
+            "CombANZ z-score",
+            [
+                [0.442468, -0.169989, 0.346415, -0.618894],
+                [-0.273998, 0.085455, 0.212687, -0.024144],
+            ],
+        ),
+        (
+            "CombMAX z-score",
+            [[1.521278, 0.848528, 1.131371, -0.218218], [1.341641, 1.150793, 1.341641, 0.821995]],
+        ),
+        (
+            "CombMIN z-score",
+            [
+                [-0.848528, -1.527525, -1.183216, -1.131371],
+                [-1.341641, -0.447214, -1.150793, -1.341641],
+            ],
+        ),
+        (
+            "CombMED z-score",
+            [[0.654654, 0.169031, 1.091089, -0.507093], [-0.821995, -0.447214, 0.447214, 0.447214]],
+        ),
+    ],
+)
+def test_rules_are_those_of_ranx(rule, expected):
+    found = Fusion(*rule.split())(SYSTEMS)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

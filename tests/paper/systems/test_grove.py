@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+import torch
+
+from uec_rag.paper.systems.grove import Grove, principal_directions, symmetric_kl
+from uec_rag.paper.systems.weighting import Relevance
+
+DIMENSION = 24
+TOPICS = 12
+
+
+def texts_of(count, side, seed):
+    return [f"{side} {seed + i} topic {(seed + i) % TOPICS}" for i in range(count)]
+
+
+def encoder(texts):
+    """Unit vectors around the topic's centre; queries and passages of a topic lie together."""
+    centres = np.random.default_rng(7).normal(size=(TOPICS, DIMENSION))
+    rows = []
+    for text in texts:
+        side, number, _, topic = text.split()
+        own = np.random.default_rng([int(number), len(side)]).normal(size=DIMENSION)
+        rows.append(centres[int(topic)] + 0.5 * own)
+    return np.array(rows)
+
+
+def pairs(count=240, seed=0):
+    return list(zip(texts_of(count, "query", seed), texts_of(count, "passage", seed), strict=True))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return Grove(encoder, latent=12, inducing=32, epochs=30).fit(pairs())
+
+
+def ndcg(grove, means="process"):
+    queries, passages = texts_of(36, "query", 5000), texts_of(36, "passage", 5000)
+    grove.means = means
+    q, c = grove.embed(queries, "query"), grove.embed(passages, "passage")
+    relevant = [{j: 1.0 for j in range(36) if j % TOPICS == i % TOPICS} for i in range(36)]
+    return Relevance.of(relevant).ndcg(q.mean @ c.mean.T).mean()
+
+
+def test_embeddings_are_gaussians_with_means_of_unit_length(fitted):
+    fitted.means = "process"
+    gaussian = fitted.embed(texts_of(5, "query", 900), "query")
+    assert gaussian.mean.shape == gaussian.variance.shape == (5, DIMENSION)
+    assert np.allclose(np.linalg.norm(gaussian.mean, axis=1), 1, atol=1e-5)
+    assert gaussian.variance.min() > 0
+
+
+def test_training_lowers_the_loss(fitted):
+    assert len(fitted.losses) == 30
+    assert fitted.losses[-1] < fitted.losses[0] - 0.1
+
+
+def test_unseen_texts_still_find_those_of_their_topic(fitted):
+    assert ndcg(fitted) > 0.9
+
+
+def test_frozen_means_are_the_encoders_own(fitted):
+    texts = texts_of(5, "passage", 900)
+    fitted.means = "frozen"
+    frozen = fitted.embed(texts, "passage")
+    assert np.allclose(frozen.mean, fitted.encoder.encode(texts, "passage").embedding)
+    assert frozen.variance.shape == (5, DIMENSION)
+
+
+def test_far_from_the_training_data_the_variance_grows(fitted):
+    near = fitted.encoder.encode(texts_of(50, "query", 900), "query").embedding
+    fitted.means = "frozen"
+    traces = [fitted.gaussian(factor * near, "query").trace.mean() for factor in (1, 3, 30)]
+    assert traces[0] < traces[1] < traces[2]
+
+
+def test_the_same_seed_gives_the_same_model():
+    settings = {"latent": 4, "inducing": 8, "epochs": 2}
+    first, second = (
+        Grove(encoder, **settings).fit(pairs(64)).embed(["query 1 topic 1"], "query")
+        for _ in range(2)
+    )
+    assert np.array_equal(first.mean, second.mean)
+    assert np.array_equal(first.variance, second.variance)
+
+
+def test_fitting_leaves_the_random_numbers_of_others_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    Grove(encoder, latent=4, inducing=8, epochs=1).fit(pairs(64))
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_alignment_brings_the_two_sides_of_a_pair_together():
+    def distance(alignment):
+        grove = Grove(encoder, latent=8, inducing=16, epochs=15, alignment=alignment).fit(pairs())
+        q = grove.embed(texts_of(60, "query", 5000), "query")
+        c = grove.embed(texts_of(60, "passage", 5000), "passage")
+        return float(((q.mean - c.mean) ** 2).sum(axis=1).mean())
+
+    assert distance(10.0) < distance(0.0)
+
+
+def test_principal_directions_whiten_the_embeddings():
+    rng = np.random.default_rng(0)
+    queries, passages = torch.from_numpy(rng.normal(size=(2, 50, 6)) * [5, 4, 3, 2, 1, 0.5])
+    directions = principal_directions(queries, passages, 3)
+    centred = torch.cat([queries - queries.mean(0), passages - passages.mean(0)])
+    covariance = torch.cov((centred @ directions.T).T, correction=0)
+    assert torch.allclose(covariance, torch.eye(3, dtype=covariance.dtype), atol=1e-8)
+
+
+def test_no_more_directions_than_the_data_have():
+    flat = torch.zeros(10, 6)
+    flat[:, :2] = torch.randn(10, 2, generator=torch.Generator().manual_seed(0))
+    assert len(principal_directions(flat, flat, 5)) == 2
+
+
+def test_symmetric_kl_is_torchs():
+    a, b = torch.distributions.Normal(0.3, 0.5), torch.distributions.Normal(-0.2, 0.8)
+    expected = torch.distributions.kl_divergence(a, b) + torch.distributions.kl_divergence(b, a)
+    ours = symmetric_kl(a.mean, a.variance, b.mean, b.variance)
+    assert torch.allclose(ours, expected)
+
+
+def test_unfitted_it_says_so():
+    with pytest.raises(RuntimeError, match=r"call fit\(pairs\) first"):
+        Grove(encoder).embed(["query 1 topic 1"], "query")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"means": "raw"}, "means: expected one of"),
+        ({"latent": 0}, "latent: expected at least 1, got 0"),
+        ({"epochs": 0}, "epochs: expected at least 1"),
+        ({"alignment": -1.0}, "alignment: expected a number >= 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(option, message):
+    with pytest.raises(ValueError, match=message):
+        Grove(encoder, **option)
+
+
+def test_sides_of_different_size_are_refused():
+    with pytest.raises(ValueError, match="expected the shape of queries"):
+        Grove(encoder).fit_embeddings(np.zeros((40, 3), "f4"), np.zeros((41, 3), "f4"))

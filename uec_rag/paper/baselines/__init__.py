@@ -1,1 +1,0 @@
-"""What UEC is compared with: weighting, merging, rank fusion, GroVE, deeper posteriors, theory."""
