@@ -5,18 +5,52 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, hypergeom
+from scipy.stats import binomtest
 
 from uec_rag.confidence.risk import RiskThreshold, queries_needed, risk_threshold
 
 
 def test_80_queries_are_needed_for_5_percent_at_95_percent():
     assert queries_needed(0.05, 0.05) == 80
-    assert binomtest(0, 80, 0.05, alternative="less").pvalue <= 0.05
-    # Were 5 of the next 80 wrong, all would fall on that side by chance in 1 of 35 cases; with 79
-    # queries 4 wrong ones are too many, and these would in 1 of 17.
-    assert hypergeom.cdf(0, 160, 5, 80) <= 0.05
-    assert hypergeom.cdf(0, 158, 4, 79) > 0.05
+    # A third of delta is for answering all of them.
+    assert binomtest(0, 80, 0.05, alternative="less").pvalue <= 0.05 / 3
+    assert binomtest(0, 79, 0.05, alternative="less").pvalue > 0.05 / 3
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.1])
+@pytest.mark.parametrize("risk", [0.02, 0.1, 0.3])
+def test_what_is_said_to_be_needed_is_enough_and_one_less_is_not(risk, delta):
+    needed = queries_needed(risk, delta)
+    for count in range(needed - 1, needed + 40):
+        found = risk_threshold(np.arange(count), np.ones(count), risk, delta)
+        assert (found.answered == count) == (count >= needed)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(8, 400), st.floats(-1, 3), st.floats(0.5, 3))
+def test_more_allowed_risk_never_answers_fewer(seed, count, level, strength):
+    rng = np.random.default_rng(seed)
+    logit = level + strength * rng.normal(size=count)
+    right = rng.random(count) < 1 / (1 + np.exp(-logit))
+    answered = [
+        risk_threshold(logit.round(1), right, risk).answered for risk in np.linspace(0.02, 0.6, 24)
+    ]
+    assert answered == sorted(answered)
+
+
+def test_one_wrong_answer_given_with_confidence_is_not_the_end_of_the_search():
+    right = np.ones(400, bool)
+    right[-1] = False  # the most confident
+    assert risk_threshold(np.arange(400), right, risk=0.05).answered == 400
+
+
+def test_few_sure_answers_are_given_where_most_queries_fail():
+    confidence = np.linspace(0, 1, 400)
+    found = risk_threshold(confidence, confidence > 0.8, risk=0.1)
+    assert found.answered >= 70
+
+
+def test_the_certainty_is_said_to_be_that_before_abstaining():
+    assert "those that would have led to abstaining" in risk_threshold([0.5] * 99, [1] * 99).report
 
 
 def test_too_few_queries_abstain_on_everything_and_say_how_many_are_needed():
