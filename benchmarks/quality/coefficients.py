@@ -20,7 +20,7 @@ import typer
 from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.ensemble.coefficients import CoefficientRule, Fixed, Trace, Uniform
 from uec_rag.ensemble.evidence import FEATURES, Evidence
 from uec_rag.ensemble.evidence_fit import fit_gate

@@ -22,7 +22,7 @@ import typer
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.paper.collections import Collection, load_collection
 from uec_rag.paper.scoring import score_retrieval
 

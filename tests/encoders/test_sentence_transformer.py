@@ -1,3 +1,5 @@
+import json
+import shutil
 import socket
 import threading
 import warnings
@@ -191,6 +193,39 @@ def test_a_folder_that_is_not_there_is_a_clear_error(given):
 def test_a_folder_without_a_model_is_a_clear_error(tmp_path):
     with pytest.raises(OSError, match="holds no model that sentence-transformers can load"):
         SentenceTransformerEncoder(tmp_path)
+
+
+def test_code_that_comes_with_a_model_is_not_run(saved):
+    folder = saved("hostile")
+    (folder / "payload.py").write_text(
+        f"open({str(folder / 'ran')!r}, 'w')\n"
+        "from sentence_transformers.sentence_transformer.modules import Pooling as Own\n"
+    )
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["type"] = "payload.Own"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(OSError, match="Here no model's code is run: if you trust it"):
+        load_encoder(folder)
+    assert not (folder / "ran").exists()
+
+
+def test_a_model_of_the_hub_is_loaded_at_the_revision_that_is_asked_for(
+    saved, tmp_path, monkeypatch
+):
+    """Two commits in the hub's cache folder, as it lays them out."""
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    home = tmp_path / "hub" / "models--someone--e5-small"
+    old, new = "a" * 40, "b" * 40
+    shutil.copytree(saved("old"), home / "snapshots" / old)
+    shutil.copytree(saved("new", normalize=False, pooling="max"), home / "snapshots" / new)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text(new)
+    pinned = load_encoder(f"hf:someone/e5-small@{old}")
+    assert (pinned.name, pinned.spec) == ("e5-small", f"someone/e5-small@{old}")
+    assert pinned.prompts["query"] == "query: "
+    assert pinned.revision != load_encoder("someone/e5-small").revision
+    assert pinned.revision == load_encoder(pinned.spec).revision
 
 
 def test_an_unreachable_hub_is_a_clear_error_within_seconds(monkeypatch):

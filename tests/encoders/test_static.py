@@ -113,10 +113,10 @@ async def test_awaiting_gives_the_same_vectors(encoder, texts):
 
 @pytest.mark.slow
 def test_the_embedded_model_gives_the_vectors_of_sentence_transformers(texts):
-    from uec_rag.encoders import pypi
+    from uec_rag.encoders import bundled
 
     ours = load_encoder("pypi:wordllama")
-    theirs = load_encoder(pypi._folder(pypi._PACKAGES["wordllama"]), device="cpu")
+    theirs = load_encoder(bundled._folder(bundled._PACKAGES["wordllama"]), device="cpu")
     assert isinstance(ours, StaticEncoder)
     for role in ("query", "passage"):
         np.testing.assert_allclose(

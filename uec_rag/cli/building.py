@@ -22,7 +22,7 @@ def build_ensemble(models: Sequence[str]) -> "UEC":
     An interrupted run goes on where it was, and a text is encoded once for fitting and indexing.
     """
     from uec_rag.encoders import CachedEncoder, load_encoder
-    from uec_rag.encoders.bundled import cache_folder
+    from uec_rag.encoders.artifacts import cache_folder
     from uec_rag.ensemble import UEC
 
     encoders = []

@@ -13,7 +13,7 @@ from uec_rag.cli.answers import LEGEND, answer_record, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble, fit_ensemble
 from uec_rag.cli.console import out, print_json, say
 from uec_rag.encoders import EMBEDDED
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever

@@ -21,7 +21,7 @@ def doctor(
     """
     say("Looking at the installed libraries ...")
     from uec_rag.base.environment import report
-    from uec_rag.encoders.bundled import cache_folder
+    from uec_rag.encoders.artifacts import cache_folder
 
     found = report()
     rows = found.rows | {"cache folder": str(cache_folder())}

@@ -11,7 +11,7 @@ import typer
 from uec_rag.base.environment import missing_extra
 from uec_rag.cli.console import err, note, out, print_json, progress, say
 from uec_rag.encoders import EMBEDDED
-from uec_rag.encoders.bundled import cache_folder
+from uec_rag.encoders.artifacts import cache_folder
 
 if TYPE_CHECKING:
     from mteb import AbsTask

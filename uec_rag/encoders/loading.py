@@ -91,9 +91,10 @@ def load_encoder(
     Parameters
     ----------
     spec
-        A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2"), a folder, the name
-        of an embedded model ("pypi:wordllama"), a SentenceTransformer, a LangChain or LlamaIndex
-        embedding, a callable(list[str]) -> (n, d) array, or an Encoder, returned as it is.
+        A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
+        "intfloat/e5-small-v2@COMMIT"), a folder, the name of an embedded model ("pypi:wordllama"),
+        a SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
+        array, or an Encoder, returned as it is.
     last_layer, device, dtype, batch_size
         As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
         and batch_size do not reach it, and its last layer is always "projection". A model loaded

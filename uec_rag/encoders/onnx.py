@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,9 @@ import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.environment import missing_extra
+from uec_rag.encoders.artifacts import cache_folder, kept
 from uec_rag.encoders.base import Encoded, Float32Array, InThread, Role, check_role, check_vectors
 from uec_rag.encoders.batches import by_windows, can_batch, pads_left
-from uec_rag.encoders.bundled import cache_folder, move_into_place
 from uec_rag.encoders.bundled_bert import open_session, threads
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.shared_tokens import Features
@@ -34,6 +33,8 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 _RECIPE = "dynamic-int8 per-channel 1"  # enters the revision: raise the number if vectors change
 _GRAPH = "model.onnx"
 _OUTPUT = "uec_output"
+_PROBES = ("heat flows from hot to cold", "What does a cat look at, and for how long?")
+_NEAREST = {"onnx": 0.9999, "onnx-int8": 0.9}  # least cosine of a graph's vectors to its model's
 _LONGEST = 8192  # tokens, for a model that names no limit
 
 
@@ -75,13 +76,16 @@ class ExportedEncoder(InThread):
         self.revision = encoder.revision
         if backend == "onnx-int8":
             self.revision = _int8_revision(encoder)
-        self._session = open_session(_graph(encoder, backend, names), encoder.name)
+        graph = _graph(encoder, backend, names)
+        self._session = open_session(graph, encoder.name)
         self._inputs = [value.name for value in self._session.get_inputs()]
         self._split = encoder.tap.split
-        self._model = encoder.model.to("meta")  # for its tokenizer
+        self._model = encoder.model  # for its tokenizer
         self._tokenisation = encoder.tokenisation
         self._left = pads_left(encoder.model)
         self._lock = threading.Lock()
+        self._compare(encoder, graph, _NEAREST[backend])
+        self._model.to("meta")
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages; the model cuts off what is too long for it.
@@ -123,6 +127,22 @@ class ExportedEncoder(InThread):
         vectors, features = self._split(output)
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
         return Encoded(embedding, embedding if features is None else features)
+
+    def _compare(self, encoder: SentenceTransformerEncoder, graph: Path, least: float) -> None:
+        """Refuse a graph from the cache that does not compute what its revision says."""
+        expected, got = encoder.encode(_PROBES, "query"), self.encode(_PROBES, "query")
+        for theirs, ours in (
+            (expected.embedding, got.embedding),
+            (expected.features, got.features),
+        ):
+            lengths = np.linalg.norm(theirs, axis=1) * np.linalg.norm(ours, axis=1)
+            cosine = float(((theirs * ours).sum(axis=1) / lengths).min())
+            if not cosine >= least:
+                raise ValueError(
+                    f"encoder {self.name!r}: the graph {graph} gives other vectors than the model "
+                    f"(cosine {cosine:.3f}): it was changed, or its export failed; delete its "
+                    "folder, and it will be made anew"
+                )
 
     def _run(self, inputs: dict[str, IntArray]) -> Float32Array:
         output: Float32Array = self._session.run([_OUTPUT], inputs)[0][0]
@@ -174,38 +194,28 @@ def _input_names(encoder: SentenceTransformerEncoder, backend: Backend) -> list[
 def _graph(encoder: SentenceTransformerEncoder, backend: Backend, names: list[str]) -> Path:
     """Path of the graph in the cache folder; made if it is not there."""
     graphs = cache_folder() / "graphs"
-    plain = graphs / encoder.revision[:32]
+
+    def export(folder: Path) -> None:
+        _require_exporter()
+        _export(encoder, names, folder / _GRAPH)
+
+    def quantise(folder: Path) -> None:
+        _require_exporter()
+        _quantise(_graph(encoder, "onnx", names), folder / _GRAPH)
+
     if backend == "onnx":
-        with _made(plain) as folder:
-            if folder is not None:
-                _export(encoder, names, folder / _GRAPH)
-        return plain / _GRAPH
-    quantised = graphs / _int8_revision(encoder)[:32]
-    with _made(quantised) as folder:
-        if folder is not None:
-            _quantise(_graph(encoder, "onnx", names), folder / _GRAPH)
-    return quantised / _GRAPH
+        return kept(graphs / encoder.revision[:32], export) / _GRAPH
+    return kept(graphs / _int8_revision(encoder)[:32], quantise) / _GRAPH
 
 
 def _int8_revision(encoder: SentenceTransformerEncoder) -> str:
     return hashlib.sha256(f"{encoder.revision} {_RECIPE}".encode()).hexdigest()
 
 
-@contextmanager
-def _made(target: Path) -> Iterator[Path | None]:
-    """Folder to fill, moved to `target` when that is done; None where it is there already."""
-    if target.is_dir():
-        yield None
-        return
+def _require_exporter() -> None:
     missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
     if missing:
         raise ImportError(missing_extra(" and ".join(missing), "onnx"))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".incoming-") as incoming:
-        folder = Path(incoming) / "graph"
-        folder.mkdir()
-        yield folder
-        move_into_place(folder, target)
 
 
 def _export(encoder: SentenceTransformerEncoder, names: list[str], path: Path) -> None:

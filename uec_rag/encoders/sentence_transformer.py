@@ -38,7 +38,9 @@ class SentenceTransformerEncoder(InThread):
     Parameters
     ----------
     model_or_name
-        Hub name, local folder, or a SentenceTransformer.
+        Hub name, at a commit or tag where "@revision" follows it, local folder, or a
+        SentenceTransformer. Code that comes with a model is never run: load one that needs it
+        yourself, with `trust_remote_code`, and give the SentenceTransformer.
     name
         By default the last part of the hub name or folder.
     last_layer
@@ -91,7 +93,7 @@ class SentenceTransformerEncoder(InThread):
             "query": found["query"] if query_prompt is None else query_prompt,
             "passage": found["passage"] if passage_prompt is None else passage_prompt,
         }
-        self.name = name or Path(source).name or "sentence-transformer"
+        self.name = name or _without_revision(source) or "sentence-transformer"
         self.spec = spec or (source if own_prompts else "") or None
         self.last_layer: LastLayer = last_layer
         self.batch_size = batch_size
@@ -198,18 +200,30 @@ def _load_folder(
     loader: "type[SentenceTransformer]", folder: Path, device: str | None
 ) -> "SentenceTransformer":
     try:
-        return loader(str(folder), device=device)
+        return loader(str(folder), device=device, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise OSError(
             f"folder {folder} holds no model that sentence-transformers can load: {error}"
+            f"{_needs_code(error)}"
         ) from error
 
 
 def _load_from_hub(
     loader: "type[SentenceTransformer]", name: str, device: str | None
 ) -> "SentenceTransformer":
+    model, _, revision = name.partition("@")
     try:
-        return loader(name, device=device, local_files_only=not _hub_is_reachable())
+        return loader(
+            model,
+            device=device,
+            revision=revision or None,
+            trust_remote_code=False,
+            local_files_only=not _hub_is_reachable(),
+        )
+    except ValueError as error:
+        if not _needs_code(error):
+            raise
+        raise OSError(f"cannot load encoder {name!r}: {error}{_needs_code(error)}") from error
     except OSError as error:
         raise OSError(
             f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
@@ -217,6 +231,21 @@ def _load_from_hub(
             "for a mirror, HF_TOKEN for a private model), or give the path of a downloaded model, "
             "or a model that comes from the package index such as 'pypi:wordllama'"
         ) from error
+
+
+def _needs_code(error: Exception) -> str:
+    if "trust_remote_code" not in str(error):
+        return ""
+    return (
+        "\nHere no model's code is run: if you trust it, load it as "
+        "SentenceTransformer(..., trust_remote_code=True) and give that instead of its name"
+    )
+
+
+def _without_revision(source: str) -> str:
+    """Last part of a folder or hub name."""
+    name = Path(source).name
+    return name if Path(source).is_absolute() else name.partition("@")[0]
 
 
 def _looks_like_a_path(source: str) -> bool:

@@ -1,0 +1,101 @@
+"""Models' files in the cache folder: whole or not there, and checked each time they are used."""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+_HASHES = "sha256.json"
+
+
+def cache_folder() -> Path:
+    """Folder for downloaded models: `UEC_CACHE`, else uec_rag in the user's cache folder."""
+    given = os.environ.get("UEC_CACHE")
+    if given:
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
+
+
+def kept(
+    folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str] | None = None
+) -> Path:
+    """Return a folder of files, made if it is not there or is not what was made.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    make
+        Fills the empty folder that it is given; what it leaves is moved to `folder` in one step.
+    hashes
+        sha256 (hex) of every file, by its path in the folder. Without them those of the files as
+        they were made are kept beside them, which finds damage, but no one who writes both.
+
+    Raises
+    ------
+    ValueError
+        If what `make` left is not what `hashes` say.
+    """
+    if folder.is_dir():
+        wrong = _difference(folder, hashes)
+        if wrong is None:
+            return folder
+        _log.warning("%s is damaged or was changed (%s); making it anew", folder, wrong)
+        shutil.rmtree(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+        made = Path(incoming) / "made"
+        made.mkdir()
+        make(made)
+        if hashes is None:
+            found = {name: sha256_of(made / name) for name in _names(made)}
+            (made / _HASHES).write_text(json.dumps(found, indent=1))
+        wrong = _difference(made, hashes)
+        if wrong is not None:
+            raise ValueError(f"{folder}: {wrong}, as it came; nothing of it was kept")
+        move_into_place(made, folder)
+    return folder
+
+
+def sha256_of(path: Path) -> str:
+    """sha256 (hex) of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def move_into_place(complete: Path, folder: Path) -> None:
+    """Put a complete folder in place in one step; another process may have been faster."""
+    try:
+        complete.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _difference(folder: Path, hashes: Mapping[str, str] | None) -> str | None:
+    """What is not as it was made; None where all is."""
+    found = set(_names(folder))
+    if hashes is None:
+        try:
+            hashes = dict(json.loads((folder / _HASHES).read_text()))
+        except (OSError, ValueError, TypeError):
+            return f"no {_HASHES}"
+        found.discard(_HASHES)
+    if found != set(hashes):
+        return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
+    for name, expected in hashes.items():
+        got = sha256_of(folder / name)
+        if got != expected:
+            return f"{name} has sha256 {got}, expected {expected}"
+    return None
+
+
+def _names(folder: Path) -> list[str]:
+    """Paths of the files below a folder, as they are written in a table of hashes."""
+    return [p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()]
