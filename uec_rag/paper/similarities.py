@@ -1,8 +1,8 @@
 """Divergences and distances of Gaussians in place of s_hat (paper table 10).
 
 Each takes queries q (n, d) and candidates c (m, d) and returns an (n, m) matrix in which larger
-more similar: distances come back negated. What `uec_rag.base.similarity` has is here as well, since
-the old path ``uec_rag.similarity`` held all of them.
+means more similar; distances come back negated. What `uec_rag.base.similarity` has is here as
+well: the old path ``uec_rag.similarity`` held all of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.similarity import moments, probit, score
+from uec_rag.base.similarity import PROBIT, moments, probit, score
 
 __all__ = [
+    "PROBIT",
     "SIMILARITIES",
     "csd",
     "jeffreys",
