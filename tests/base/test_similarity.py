@@ -34,7 +34,7 @@ def draws(gaussian, rng, count):
 
 
 @SHAPES
-def test_moments_equal_the_sums_over_dimensions_of_equation_9(
+def test_moments_equal_the_sums_over_dimensions_of_equation_5(
     rng, query_factors, candidate_factors
 ):
     q, c = random_gaussian(rng, 3, 6, query_factors), random_gaussian(rng, 4, 6, candidate_factors)
@@ -67,7 +67,7 @@ def test_the_score_is_the_probit_of_the_moments(rng):
 
 
 def test_the_probit_makes_the_logistic_of_a_gaussian_logit_right_to_two_per_cent(rng):
-    """What eq. 10 is for: sigmoid(s_hat) stands for the mean of sigmoid(s)."""
+    """What eq. 6 is for: sigmoid(s_hat) stands for the mean of sigmoid(s)."""
     mu, sigma2 = np.float32([-2.0, 0.3, 1.0, 3.0]), np.float32([4.0, 1.0, 0.2, 2.0])
     sampled = mu + np.sqrt(sigma2) * rng.standard_normal((400_000, 4))
     exact = (1 / (1 + np.exp(-sampled))).mean(axis=0)

@@ -92,7 +92,7 @@ def test_the_predictive_variance_equals_monte_carlo_over_weights(posterior, head
 
 
 def test_the_variance_of_a_similarity_follows_from_it(posterior, head, encoded):
-    """sigma_s^2 against Monte Carlo where query and passage vary independently, as eq. 9 has it."""
+    """sigma_s^2 against Monte Carlo where query and passage vary independently, as eq. 5 has it."""
     _, queries, passages = encoded
     rng = np.random.default_rng(1)
     sides = [

@@ -17,7 +17,7 @@ PROBIT = math.pi / 8
 
 
 def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the inner product s = q.c of two Gaussians (paper eq. 9).
+    """Mean and variance of the inner product s = q.c of two Gaussians (paper eq. 5).
 
     ``mu_s = mu_q.mu_c`` and ``sigma_s^2 = mu_q' S_c mu_q + mu_c' S_q mu_c + tr(S_q S_c)``. The
     three terms of the variance are two matrix products:
@@ -59,7 +59,7 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
 
 
 def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
-    """Uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 10).
+    """Uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
 
     Parameters
     ----------

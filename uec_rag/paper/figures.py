@@ -50,7 +50,7 @@ def bars(
 
 
 def heatmap(path: Path, matrix: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Heatmap with its numbers written in (paper figure 3).
+    """Heatmap with its numbers written in (paper figure 4).
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def nauc(confidence: ArrayLike, quality: ArrayLike, rates: ArrayLike = ABSTENTIO
 
 
 def var_ece(mean: ArrayLike, variance: ArrayLike, target: ArrayLike, bins: int = 10) -> float:
-    """Var-ECE: how far predicted variance is from squared error (paper, appendix, eq. Var-ECE).
+    """Var-ECE: how far predicted variance is from squared error (paper eq. 31).
 
     Examples are sorted into bins by quantiles of their variance; the absolute difference between a
     bin's mean squared error and its mean variance counts with the bin's share of the examples.

@@ -215,7 +215,7 @@ def reliability_diagram(probability: ArrayLike, outcome: ArrayLike, *, bins: int
 def coefficient_heatmap(
     coefficients: ArrayLike, groups: Sequence[str], encoders: Sequence[str]
 ) -> Figure:
-    """Draw how much each encoder counts, on average over groups of queries (paper figure 3).
+    """Draw how much each encoder counts, on average over groups of queries (paper figure 4).
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ def variance_error_bins(
 
     Notes
     -----
-    Paper, appendix, eq. Var-ECE.
+    Paper eq. 31.
     """
     gap = var_ece(mean, variance, target, bins)  # checks all four
     sigma2 = np.asarray(variance, dtype=np.float64)

@@ -243,7 +243,7 @@ def _retrieval_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
 
 
 def _language_figure(grid: Grid, systems: Sequence[str], path: Path) -> str:
-    """Draw nDCG@10 of every system in each language (paper figure 2)."""
+    """Draw nDCG@10 of every system in each language (paper figure 3)."""
     kept = [s for s in systems if all(_ndcg(cells.get(s)) is not None for cells in grid.values())]
     if not kept:
         return ""

@@ -1,4 +1,4 @@
-"""Divergences and distances of Gaussians in place of s_hat (paper table 10).
+"""Divergences and distances of Gaussians in place of s_hat (paper table 9).
 
 Each takes queries q (n, d) and candidates c (m, d) and returns an (n, m) matrix in which larger
 means more similar; distances come back negated. What `uec_rag.base.similarity` has is here as

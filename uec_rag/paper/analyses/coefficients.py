@@ -1,4 +1,4 @@
-"""Mean coefficient of each encoder over each collection's queries (paper figure 3)."""
+"""Mean coefficient of each encoder over each collection's queries (paper figure 4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(groups: Sequence[Group]) -> Json:
 
 def section(result: Result, path: Path) -> Iterator[str]:
     """Write a table and a heatmap."""
-    yield "Mean coefficient of each encoder over a collection's queries, by UEC (paper figure 3)."
+    yield "Mean coefficient of each encoder over a collection's queries, by UEC (paper figure 4)."
     rows = result["rows"]
     figures.heatmap(path, list(rows.values()), list(rows), result["encoders"])
     yield markdown(

@@ -1,4 +1,4 @@
-"""How many layers, and how much data, a Laplace posterior needs (paper tables 19 and 20)."""
+"""How many layers, and how much data, a Laplace posterior needs (paper tables 18 and 19)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def section(result: Result, path: Path) -> Iterator[str]:
     paper = ", ".join(f"{count}: {acc} {ece}" for count, (acc, ece) in LAYERS.items())
     yield (
         f"Diagonal posteriors of {result['encoder']} over its last linear layers, and over parts "
-        f"of the data, by laplace-torch (paper tables 19 and 20; accuracy and ECE by layers there: "
+        f"of the data, by laplace-torch (paper tables 18 and 19; accuracy and ECE by layers there: "
         f"{paper}). Fitted among hard negatives, tuned and tested among hits. With 0 pairs the "
         "posterior is the prior. Means of several draws of so many pairs, ± standard error by "
         "drawing pairs and test queries anew; the gain is of the probabilistic over the "

@@ -1,4 +1,4 @@
-"""How far two encoders span the same subspace: canonical correlations (paper table 9)."""
+"""How far two encoders span the same subspace: canonical correlations (paper table 8)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def section(result: Result, path: Path) -> Iterator[str]:
     """Write a table."""
     paper = ", ".join(f"{a}/{b} {value}" for (a, b), value in OVERLAP.items())
     yield (
-        f"Mean canonical correlation over {result['texts']:,} passages (paper table 9: {paper}). "
+        f"Mean canonical correlation over {result['texts']:,} passages (paper table 8: {paper}). "
         "Found and measured on the same texts it nears 100 % whenever there are few texts for the "
         "dimensions, whatever the models (see the second encoder's texts shuffled); on held-out "
         "texts it says what two models share."

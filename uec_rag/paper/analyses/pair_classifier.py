@@ -1,4 +1,4 @@
-"""Calibration of the probabilistic embeddings on a pair task (paper tables 4, 5, 14-16).
+"""Calibration of the probabilistic embeddings on a pair task (paper tables 4, 17 and 19).
 
 The task is the paper's: does this passage answer this query? Positives are given, one random
 passage each is the negative, or one that a search would have shown. The deterministic classifier is

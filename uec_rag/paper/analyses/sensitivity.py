@@ -1,4 +1,4 @@
-"""Turn the knobs of UEC: beta and the temperature of its coefficients (paper section E)."""
+"""Turn the knobs of UEC: beta and the temperature of its coefficients (paper section D)."""
 
 from __future__ import annotations
 

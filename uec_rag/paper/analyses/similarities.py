@@ -1,4 +1,4 @@
-"""Other similarities of Gaussians in place of s_hat: quality and time (paper table 10)."""
+"""Other similarities of Gaussians in place of s_hat: quality and time (paper table 9)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(groups: Sequence[Group], *, paper: bool = False) -> Json:
 def section(result: Result, path: Path) -> Iterator[str]:
     """Write a table."""
     yield (
-        f"The same Gaussians, compared in other ways (paper table 10); means over "
+        f"The same Gaussians, compared in other ways (paper table 9); means over "
         f"{', '.join(result['collections'])}. Abstention by the top similarity. Times are of all "
         "queries against all passages on this machine, relative to s_hat."
     )

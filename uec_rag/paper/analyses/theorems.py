@@ -74,14 +74,14 @@ class GaussianPairs:
 
     @property
     def sigma2(self) -> Floats:
-        """Variance of the inner product, (Q, C) (paper eq. 9)."""
+        """Variance of the inner product, (Q, C) (paper eq. 5)."""
         terms = self.variance * self.query_mean**2 + self.query_variance * self.mean**2
         sigma2: Floats = (terms + self.query_variance * self.variance).sum(axis=-1)
         return sigma2
 
     @property
     def score(self) -> Floats:
-        """s_hat, (Q, C) (paper eq. 10)."""
+        """s_hat, (Q, C) (paper eq. 6)."""
         return self.mu / np.sqrt(1 + PROBIT * self.sigma2)
 
     @property

@@ -54,7 +54,7 @@ def section(result: Result, path: Path) -> Iterator[str]:
     """Write a table."""
     yield (
         f"Posteriors of {result['encoder']}, told answers from hits: structure, likelihood, layer, "
-        "and less and less data (paper tables 18 and 20). In the paper's form (accuracy, ECE): "
+        "and less and less data (paper tables 17 and 19). In the paper's form (accuracy, ECE): "
         + "; ".join(f"{name} {acc} {ece}" for name, (acc, ece) in (COVARIANCE | SPARSITY).items())
         + f". Means of {result['seeds']} fits, ± their standard deviation: another seed is another "
         "fifth held out, other negatives, and another part of the data."

@@ -87,7 +87,7 @@ def ranking(scores: FloatArray, ids: Sequence[str], k: int) -> Ranking:
 
 
 def pair_moments(first: Gaussian, second: Gaussian) -> tuple[FloatArray, FloatArray]:
-    """Moments of the similarity of matching rows (paper eq. 9), shape (n,) each."""
+    """Moments of the similarity of matching rows (paper eq. 5), shape (n,) each."""
     mu: FloatArray = np.einsum("nd,nd->n", first.mean, second.mean)
     sigma2: FloatArray = np.einsum("nd,nd->n", first.mean**2 + first.variance, second.variance)
     sigma2 += np.einsum("nd,nd->n", second.mean**2, first.variance)

@@ -38,7 +38,7 @@ class SemanticSimilarity:
         return [("passage", self.pairs.first), ("passage", self.pairs.second)]
 
     def evaluate(self, system: System) -> dict[str, float]:
-        """Spearman of the score; Var-ECE of the similarity's mean and variance (paper eq. 12)."""
+        """Spearman of the score; Var-ECE of the similarity's mean and variance (paper eq. 31)."""
         mu, sigma2 = system.pair_moments(self.pairs.first, self.pairs.second)
         return {
             "spearman": self.selection(system),
