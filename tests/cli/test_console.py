@@ -1,5 +1,6 @@
 """How the commands speak, whatever they do."""
 
+import json
 import warnings
 
 import pytest
@@ -7,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import uec_rag
-from uec_rag.cli.console import readable_errors
+from uec_rag.cli.console import note, print_json, readable_errors, say
 
 
 def outcome(command):
@@ -80,3 +81,16 @@ def test_every_command_has_help_with_an_example(run, command):
 def test_without_a_command_the_commands_are_listed(run):
     result = run(code=2)
     assert all(command in result.output for command in ("demo", "index", "ask", "fit", "doctor"))
+
+
+def test_control_characters_are_shown_and_not_sent_to_the_terminal():
+    def command() -> None:
+        say("file \x1b[2J")
+        note("name \x9b2J")
+        print_json({"text": "\x1b]0;\x9b\u202e"})
+        raise ValueError("got \x1b[31m")
+
+    result = outcome(command)
+    assert result.stderr == "file \\x1b[2J\nnote: name \\x9b2J\nerror: got \\x1b[31m\n"
+    assert result.stdout == '{\n  "text": "\\u001b]0;\\u009b\\u202e"\n}\n'
+    assert json.loads(result.stdout) == {"text": "\x1b]0;\x9b\u202e"}

@@ -1,6 +1,9 @@
 """A folder of files becomes documents; what cannot be read is named and left out."""
 
+import os
+import re
 import sys
+import time
 import warnings
 
 import pytest
@@ -144,6 +147,70 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, n
     with pytest.warns(UserWarning, match=f"left out {name}.*{reason}"):
         documents = read_folder(tmp_path)
     assert [document.source for document in documents] == ["good.txt"]
+
+
+def test_a_file_that_takes_too_long_or_crashes_is_named_and_the_others_are_read(tmp_path):
+    (tmp_path / "a.html").write_text("<a " * 60_000)  # what the parser takes minutes for
+    (tmp_path / "b.txt").write_text(PROSE)
+    with pytest.warns(UserWarning, match=r"left out a\.html.*longer than 1 seconds"):
+        documents = read_folder(tmp_path, seconds=1)
+    assert [document.source for document in documents] == ["b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<ul>" + "<li>word and word" * 4000, "word and word"),
+        ("<div>" * 8000 + "deep" + "</div>" * 8000, "deep"),
+        ("<p><b><i>" * 4000 + "deep", "deep"),
+    ],
+    ids=["unclosed items", "nested blocks", "unclosed marks"],
+)
+def test_deeply_nested_html_takes_no_longer_than_flat_html(tmp_path, html, text):
+    (tmp_path / "a.html").write_text(html)
+    begun = time.perf_counter()
+    (section,) = sections_of(tmp_path, "a.html")
+    assert text in section.text
+    assert time.perf_counter() - begun < 20  # it was 32 s, over a minute
+
+
+def test_a_file_nested_too_deep_for_its_parser_is_named_and_the_others_are_read(tmp_path):
+    (tmp_path / "a.rst").write_text("".join(" " * n + f"- {n}\n\n" for n in range(400)))
+    (tmp_path / "b.txt").write_text(PROSE)
+    with pytest.warns(UserWarning, match=r"left out a\.rst, which cannot be read: .*recursion"):
+        documents = read_folder(tmp_path)
+    assert [document.source for document in documents] == ["b.txt"]
+
+
+def test_pipes_and_links_are_named_and_not_opened(tmp_path):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "secret.txt").write_text("the secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.txt").write_text(PROSE)
+    os.mkfifo(root / "pipe.txt")
+    (root / "link.txt").symlink_to(secret / "secret.txt")
+    (root / "folder").symlink_to(secret)
+    (root / "loop").symlink_to(root)
+    (root / "nowhere.md").symlink_to("nowhere")
+    with pytest.warns(UserWarning, match="left out") as warned:
+        documents = read_folder(root)
+    assert [document.source for document in documents] == ["a.txt"]
+    assert sorted(str(warning.message) for warning in warned) == [
+        f"left out {name}, which is a link; follow_symlinks (--follow-symlinks) reads it"
+        for name in ("folder", "link.txt", "loop", "nowhere.md")
+    ] + ["left out pipe.txt, which is no regular file"]
+    with pytest.warns(UserWarning, match=r"nowhere\.md, which cannot be read: No|pipe"):
+        documents = read_folder(root, follow_symlinks=True)
+    assert [d.source for d in documents] == ["a.txt", "folder/secret.txt", "link.txt"]
+
+
+def test_control_characters_in_a_name_are_shown(tmp_path):
+    (tmp_path / "good.txt").write_text(PROSE)
+    (tmp_path / "evil\x1b[2J.txt").write_text(" ")
+    with pytest.warns(UserWarning, match=re.escape(r"left out evil\x1b[2J.txt, which holds no")):
+        read_folder(tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path):

@@ -4,11 +4,11 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from uec_rag.cli.console import out
+from uec_rag.base.visible import visible
+from uec_rag.cli.console import out, plain
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import SearchResult
@@ -57,9 +57,9 @@ def print_answer(result: "SearchResult", row: int, *, snippet: int) -> None:
     width = min(out.width, _WIDTH)
     colour = _COLOURS[decision.action]
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
-    out.print(f"[bold]{escape(result.queries[row])}[/]", width=width)
-    out.print(f"=> [bold {colour}]{decision.action}[/]: {escape(decision.reason)}", width=width)
-    out.print(f"[dim]weights: {escape(weights)}[/]", width=width)
+    out.print(f"[bold]{plain(result.queries[row])}[/]", width=width)
+    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}", width=width)
+    out.print(f"[dim]weights: {plain(weights)}[/]", width=width)
     out.print(_table(result, row, snippet), width=width)
     out.print()
 
@@ -85,9 +85,9 @@ def _table(result: "SearchResult", row: int, snippet: int) -> Table:
 
 def _beginning(passage: "Passage", characters: int) -> Text:
     """Where it comes from, and how it begins."""
-    source = str(passage.metadata.get("source", passage.id))
-    title = str(passage.metadata.get("title", source))
-    body = passage.text.removeprefix(title)
+    source = visible(str(passage.metadata.get("source", passage.id)))
+    title = visible(str(passage.metadata.get("title", source)))
+    body = visible(passage.text).removeprefix(title)
     body = re.sub(r"(\W ?)\1{2,}", " ", body)  # underlines and borders of tables
     text = Text().append(source, style="bold")
     if title != source:

@@ -18,6 +18,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from uec_rag.base.visible import visible, visible_json
+
 P = ParamSpec("P")
 
 out = Console(highlight=False)
@@ -27,19 +29,24 @@ _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
 """What this package raises, with a message made for people; anything else is a defect."""
 
 
+def plain(text: str) -> str:
+    """Text of others between rich's marks: neither rich nor the terminal obeys what is in it."""
+    return escape(visible(text))
+
+
 def say(message: str) -> None:
     """Print a line about the work in progress."""
-    err.print(escape(message), style="dim", soft_wrap=True)
+    err.print(plain(message), style="dim", soft_wrap=True)
 
 
 def note(message: str) -> None:
     """Print a line that the user should know of and may ignore."""
-    err.print(f"[yellow]note:[/] {escape(_one_line(message))}", soft_wrap=True)
+    err.print(f"[yellow]note:[/] {plain(_one_line(message))}", soft_wrap=True)
 
 
 def print_json(value: object) -> None:
     """Print a value as JSON on stdout."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def progress() -> Progress:
@@ -74,7 +81,7 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
         except Exception as error:
             if os.environ.get("UEC_DEBUG") == "1":
                 raise
-            err.print(f"[bold red]error:[/] {escape(_message(error))}", soft_wrap=True)
+            err.print(f"[bold red]error:[/] {plain(_message(error))}", soft_wrap=True)
             raise typer.Exit(2) from None
 
     return run

@@ -36,6 +36,9 @@ def index(
             metavar="NAME", help="Hub name, folder or pypi:NAME of a model; repeat for several."
         ),
     ] = None,
+    follow_symlinks: Annotated[
+        bool, typer.Option("--follow-symlinks", help="Also read what links in FOLDER lead to.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Read a folder of documents and make an index to ask questions of.
@@ -53,7 +56,7 @@ def index(
     say(f"Reading {folder} ...")
     from uec_rag.corpora import passages_of, read_folder
 
-    documents = read_folder(folder, show_progress=err.is_terminal)
+    documents = read_folder(folder, show_progress=err.is_terminal, follow_symlinks=follow_symlinks)
     passages = passages_of(documents)
     say(f"{len(documents):,} files, {len(passages):,} passages")
     from uec_rag.ensemble import UEC

@@ -1,15 +1,36 @@
 """All the readable files of a folder."""
 
 import os
+import stat
 import warnings
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
+from uec_rag.base.environment import missing_extra
+from uec_rag.base.visible import visible
 from uec_rag.corpora.document import Document, has_words
-from uec_rag.corpora.readers import READERS
+from uec_rag.corpora.readers import NEEDS, READERS
+from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
+
+SECONDS = 60.0
+"""What a file may take, by default: a PDF of a thousand pages does."""
+
+_LARGEST = 2**28  # bytes of a file
+_LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
 
 
-def read_folder(folder: str | Path, *, show_progress: bool = False) -> list[Document]:
+def read_folder(
+    folder: str | Path,
+    *,
+    show_progress: bool = False,
+    follow_symlinks: bool = False,
+    seconds: float = SECONDS,
+) -> list[Document]:
     """Read every txt, md, rst, html and pdf file in a folder and in the folders inside it.
+
+    Files are read in another process, whose time and memory are limited: a damaged or malicious
+    one is left out.
 
     Parameters
     ----------
@@ -17,6 +38,10 @@ def read_folder(folder: str | Path, *, show_progress: bool = False) -> list[Docu
         Hidden files and folders in it (".git") are left out.
     show_progress
         Draw a progress bar on stderr.
+    follow_symlinks
+        Also read what links in the folder lead to, inside it or not.
+    seconds
+        What a file may take before it is left out.
 
     Returns
     -------
@@ -35,61 +60,92 @@ def read_folder(folder: str | Path, *, show_progress: bool = False) -> list[Docu
     Warns
     -----
     UserWarning
-        For each file that cannot be read or holds no text; the others are read.
+        For each file that cannot be read, takes too long, is no regular file or holds no text; the
+        others are read.
     """
     from rich.console import Console
     from rich.progress import track
 
     root = Path(folder).expanduser()
-    files = _readable_files(root)
+    found = _found(root, follow_symlinks)
+    _check_libraries(path for path, problem in found.items() if problem is None)
     documents = []
-    for path in track(
-        files,
-        description="Reading files",
-        console=Console(stderr=True),
-        transient=True,
-        disable=not show_progress,
-    ):
-        document = _read(path, path.relative_to(root).as_posix())
-        if document is not None:
-            documents.append(document)
+    with ReadingProcess(seconds) as process:
+        for path, problem in track(
+            found.items(),
+            description="Reading files",
+            console=Console(stderr=True),
+            transient=True,
+            disable=not show_progress,
+        ):
+            source = path.relative_to(root).as_posix()
+            outcome = problem or _read(process, path, source)
+            if isinstance(outcome, Document):
+                documents.append(outcome)
+            else:
+                warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=2)
     if not documents:
-        raise ValueError(f"none of the {len(files)} files in {str(root)!r} holds text to index")
+        raise ValueError(f"none of the {len(found)} files in {str(root)!r} holds text to index")
     return documents
 
 
-def _read(path: Path, source: str) -> Document | None:
+def _read(process: ReadingProcess, path: Path, source: str) -> Document | str:
+    """A document, or what is the matter with it."""
     try:
-        sections = READERS[path.suffix.lower()](path)
-    except ImportError:
-        raise
-    except Exception as error:  # a damaged file breaks its parser in any way it likes
-        reason = str(error) or type(error).__name__
-        warnings.warn(f"left out {source}, which cannot be read: {reason}", stacklevel=3)
-        return None
+        sections = process.read(path)
+    except UnreadableFileError as error:
+        return f"cannot be read: {error}"
     kept = tuple(section for section in sections if has_words(section.text))
     if not kept:
-        scan = "; is it a scan?" if path.suffix.lower() == ".pdf" else ""
-        warnings.warn(f"left out {source}, which holds no text{scan}", stacklevel=3)
-        return None
+        return "holds no text" + ("; is it a scan?" if path.suffix.lower() == ".pdf" else "")
     return Document(source, kept)
 
 
-def _readable_files(root: Path) -> list[Path]:
+def _check_libraries(files: Iterable[Path]) -> None:
+    for suffix in sorted({path.suffix.lower() for path in files} & NEEDS.keys()):
+        module, package = NEEDS[suffix]
+        if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
+            raise ImportError(missing_extra(package, "demo"))
+
+
+def _found(root: Path, follow_symlinks: bool) -> dict[Path, str | None]:
+    """Files to read, in order, and what is the matter with those that are not to be read."""
     if not root.exists():
         raise FileNotFoundError(f"no such folder: {str(root)!r}")
     if not root.is_dir():
         raise NotADirectoryError(f"expected a folder, got the file {str(root)!r}")
-    files = []
-    for here, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        files += [
-            Path(here, name)
-            for name in names
-            if not name.startswith(".") and Path(name).suffix.lower() in READERS
-        ]
-    if not files:
+    seen: set[tuple[int, int]] = set()
+    found: dict[Path, str | None] = {}
+    for here, folders, names in os.walk(root, followlinks=follow_symlinks):
+        state = os.stat(here)
+        if (state.st_dev, state.st_ino) in seen:  # links may lead back
+            folders.clear()
+            continue
+        seen.add((state.st_dev, state.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if not follow_symlinks:
+            found |= {Path(here, name): _LINK for name in folders if Path(here, name).is_symlink()}
+        for name in names:
+            path = Path(here, name)
+            if not name.startswith(".") and path.suffix.lower() in READERS:
+                found[path] = _problem(path, follow_symlinks)
+    if not found:
         raise ValueError(
             f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
         )
-    return sorted(files)
+    return dict(sorted(found.items()))
+
+
+def _problem(path: Path, follow_symlinks: bool) -> str | None:
+    """Why a file is not even to be opened."""
+    if path.is_symlink() and not follow_symlinks:
+        return _LINK
+    try:
+        state = path.stat()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if not stat.S_ISREG(state.st_mode):
+        return "is no regular file"
+    if state.st_size > _LARGEST:
+        return f"has {state.st_size:,} bytes, more than {_LARGEST:,}"
+    return None

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Section
 
 if TYPE_CHECKING:
@@ -52,10 +51,8 @@ def _unix(text: str) -> str:
 
 
 def _read_rst(path: Path) -> list[Section]:
-    try:
-        from docutils.core import publish_doctree
-    except ImportError as error:
-        raise ImportError(missing_extra("docutils", "demo")) from error
+    from docutils.core import publish_doctree
+
     tree = publish_doctree(
         _decode(path),
         settings_overrides={
@@ -104,10 +101,8 @@ _NO_PROSE = (
 
 
 def _read_html(path: Path) -> list[Section]:
-    try:
-        from bs4 import BeautifulSoup
-    except ImportError as error:
-        raise ImportError(missing_extra("beautifulsoup4", "demo")) from error
+    from bs4 import BeautifulSoup
+
     soup = BeautifulSoup(path.read_bytes(), "html.parser")  # finds out the encoding by itself
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for tag in soup.select(", ".join(_NO_PROSE)):
@@ -117,21 +112,38 @@ def _read_html(path: Path) -> list[Section]:
 
 
 def _html_sections(root: "Tag") -> list[tuple[str, str]]:
+    """Headings and the texts under them, in one walk that takes as long at any depth."""
     from bs4.element import NavigableString, Tag
 
-    for tag in root.find_all([*_LINES, *_BLOCKS]):
-        gap = "\n\n" if tag.name in _BLOCKS else "\n"
-        tag.insert(0, gap)
-        tag.append(gap)
-    sections: list[tuple[str, list[str]]] = [("", [])]
-    for node in root.descendants:
-        if isinstance(node, Tag) and node.name in _HEADINGS:
-            sections.append((" ".join(node.get_text().split()).strip("§¶ "), []))
+    sections: list[tuple[list[str], list[str]]] = [([], [])]
+    headings: list[list[str]] = []  # those that are open
+    preformatted = 0
+    left = [(node, False) for node in reversed(root.contents)]
+    while left:
+        node, ends = left.pop()
+        if isinstance(node, Tag):
+            gap = "\n\n" if node.name in _BLOCKS else "\n" if node.name in _LINES else ""
+            if not ends:
+                if node.name in _HEADINGS:
+                    sections.append(([], []))
+                    headings.append(sections[-1][0])
+                preformatted += node.name == "pre"
+                left.append((node, True))
+                left += [(child, False) for child in reversed(node.contents)]
+            (headings[-1] if headings else sections[-1][1]).append(gap)
+            if ends:
+                if node.name in _HEADINGS:
+                    headings.pop()
+                preformatted -= node.name == "pre"
         # A comment is a NavigableString too, of a class of its own.
-        elif type(node) is NavigableString and not node.find_parent(_HEADINGS):
-            kept = node in ("\n", "\n\n") or node.find_parent("pre")
-            sections[-1][1].append(str(node) if kept else re.sub(r"\s+", " ", node))
-    return [(heading, _tidy("".join(parts))) for heading, parts in sections]
+        elif type(node) is NavigableString:
+            kept = preformatted or node in ("\n", "\n\n")
+            text = str(node) if kept else re.sub(r"\s+", " ", node)
+            (headings[-1] if headings else sections[-1][1]).append(text)
+    return [
+        (" ".join("".join(heading).split()).strip("§¶ "), _tidy("".join(parts)))
+        for heading, parts in sections
+    ]
 
 
 def _tidy(text: str) -> str:
@@ -140,10 +152,8 @@ def _tidy(text: str) -> str:
 
 
 def _read_pdf(path: Path) -> list[Section]:
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise ImportError(missing_extra("pypdf", "demo")) from error
+    from pypdf import PdfReader
+
     pages = PdfReader(path).pages
     return [Section("", page.extract_text(), number) for number, page in enumerate(pages, 1)]
 
@@ -158,3 +168,13 @@ READERS: dict[str, Callable[[Path], list[Section]]] = {
     ".pdf": _read_pdf,
 }
 """File ending, in lower case -> reader."""
+
+NEEDS = {
+    ".md": ("markdown_it", "markdown-it-py"),
+    ".markdown": ("markdown_it", "markdown-it-py"),
+    ".rst": ("docutils.core", "docutils"),
+    ".html": ("bs4", "beautifulsoup4"),
+    ".htm": ("bs4", "beautifulsoup4"),
+    ".pdf": ("pypdf", "pypdf"),
+}
+"""File ending -> module that its reader imports, and the package that has it."""

@@ -1,0 +1,150 @@
+"""Reads files in a process of its own: one that never ends, or crashes, costs that file only."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from uec_rag.corpora.document import Section
+from uec_rag.corpora.readers import READERS
+
+_MEMORY = 2**32  # bytes that reading one file may take
+
+# Isolated: nothing is imported from the current folder that this process would not import.
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from uec_rag.corpora.reading_process import serve
+serve()
+"""
+
+
+class UnreadableFileError(ValueError):
+    """A file that its reader did not get to the end of; the message says why."""
+
+
+class ReadingProcess:
+    """Reads files in another process, which is started at the first and ended with the block.
+
+    Parameters
+    ----------
+    seconds : float
+        What a file may take before it is given up.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def read(self, path: Path) -> list[Section]:
+        """Read a file by the reader for its ending.
+
+        Raises
+        ------
+        UnreadableFileError
+            If the file is damaged, or takes more time or memory than a file may.
+        """
+        process = self._process = self._process or _start()
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        clock = threading.Timer(self._seconds, give_up)
+        clock.daemon = True
+        clock.start()
+        try:
+            answer = _ask(process, path)
+        except BaseException:  # interrupted: the answer would be taken for the next file's
+            self._end()
+            raise
+        finally:
+            clock.cancel()
+        if answer is None:
+            code = self._end()
+            raise UnreadableFileError(
+                f"reading it took longer than {self._seconds:g} seconds"
+                if late.is_set()
+                else f"its reader crashed (exit code {code})"
+            )
+        if "error" in answer:
+            raise UnreadableFileError(answer["error"])
+        return [Section(*section) for section in answer["sections"]]
+
+    def _end(self) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.kill()
+        with suppress(BrokenPipeError), process:
+            pass  # its pipes are closed, and it is waited for
+        return process.returncode
+
+
+def _ask(process: "subprocess.Popen[str]", path: Path) -> dict[str, Any] | None:
+    """What the process answers; None if it ends without."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(str(path)) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if line.endswith("\n"):
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+    return None
+
+
+def serve() -> None:
+    """Answer paths, a line of JSON each, until there are no more: the other process."""
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)  # whatever a parser prints is no answer
+    if sys.platform != "win32":
+        import resource
+
+        with suppress(ValueError, OSError):  # not on every system
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            limit = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+    for line in sys.stdin:
+        print(json.dumps(_answer(Path(json.loads(line)))), file=answers, flush=True)
+
+
+def _answer(path: Path) -> dict[str, object]:
+    try:
+        sections = READERS[path.suffix.lower()](path)
+        return {"sections": [[part.heading, part.text, part.page] for part in sections]}
+    except Exception as error:  # a damaged file breaks its parser in any way it likes
+        return {"error": str(error) or type(error).__name__}
+
+
+def _start() -> "subprocess.Popen[str]":
+    home = str(Path(__file__).parents[2])
+    paths = [path for path in sys.path if path] + [home]
+    return subprocess.Popen(
+        [sys.executable, "-I", "-c", _CODE, json.dumps(paths)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="ascii",
+        # A pool of threads for every core would count as memory.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
