@@ -10,7 +10,11 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint figures
+# laplace-torch pulls in torchvision, which nothing here uses. Where its build does not fit torch's
+# (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
+remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
+
+.PHONY: demo test lint build test-lowest test-latest figures
 
 demo: $(READY)
 	$(BIN)/uec-rag demo
@@ -22,6 +26,25 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict uec_rag
+
+# The sdist, and the wheel out of it, in dist/.
+build: $(READY)
+	$(BIN)/python -m build
+
+# The tests in an environment of the lowest versions that pyproject.toml allows, and in one of the
+# newest. Where CPU builds of torch are enough: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tests/lowest_versions.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install -q -c .venv-lowest/lowest.txt -e ".[dev]"
+	$(call remove_broken_torchvision,.venv-lowest/bin/python)
+	.venv-lowest/bin/python -m pytest -q
+
+test-latest:
+	$(PYTHON) -m venv .venv-latest
+	.venv-latest/bin/python -m pip install -q --upgrade --upgrade-strategy eager -e ".[dev]"
+	$(call remove_broken_torchvision,.venv-latest/bin/python)
+	.venv-latest/bin/python -m pytest -q
 
 # The pictures in docs/images.
 figures: $(READY)
@@ -36,7 +59,5 @@ $(READY): pyproject.toml Makefile
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(TORCH)
 	$(BIN)/python -m pip install -q $(firstword $(TORCH)) -e ".[dev]"
-# laplace-torch pulls in torchvision, which nothing here uses. Where its build does not fit torch's
-# (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
-	@$(BIN)/python -c "import torchvision" 2>/dev/null || $(BIN)/python -m pip uninstall -q -y torchvision
+	$(call remove_broken_torchvision,$(BIN)/python)
 	@touch $@
