@@ -53,6 +53,22 @@ def test_every_structure_and_likelihood_gives_a_finite_positive_variance(
 
 
 @EVERY_KIND
+def test_unscaled_the_variance_is_what_laplace_gives(words, given, structure, likelihood):
+    kind = {"structure": structure, "likelihood": likelihood}
+    posterior = fit(words, given, **kind, scaled=False)
+    assert posterior.summary.scale == 1
+    assert np.isfinite(posterior.summary.nll)
+    # Scaling is what held-out pairs gain by.
+    assert fit(words, given, **kind).summary.nll <= posterior.summary.nll + 0.02
+
+
+def test_random_negatives_alone_are_half_as_many(words, given):
+    hard, random = (fit(words, given, negatives=kind).summary for kind in ("hard", "random"))
+    assert random.pairs < hard.pairs
+    assert 300 < random.pairs <= 320  # 160 fitting queries, each with one answer and one negative
+
+
+@EVERY_KIND
 def test_the_summary_says_what_was_found(words, given, structure, likelihood):
     summary = fit(words, given, structure=structure, likelihood=likelihood).summary
     assert summary.slope > 1

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from uec_rag.laplace.likelihood import (
     bernoulli_map,
+    fitting_intercept,
     in_batch_map,
     predictive_nll,
     variance_scale,
@@ -49,6 +50,20 @@ def test_with_the_slope_given_only_the_intercept_moves(rng):
     a, b = bernoulli_map(similarity, labels, slope=12.0)
     assert a == 12.0
     assert abs((sigmoid(a * similarity + b) - labels).mean()) < 1e-5
+
+
+def test_the_intercept_that_fits_a_variance_is_the_best_one(rng):
+    similarity, labels = sample(rng, 20.0, 0.4, 0.1)
+    variance = rng.uniform(0, 0.02, len(labels))
+    best = fitting_intercept(similarity, variance, labels, 20.0)
+    nll = [
+        predictive_nll(similarity, variance, labels, 20.0, b).mean()
+        for b in (best - 0.1, best, best + 0.1)
+    ]
+    assert nll[1] < min(nll[0], nll[2])
+    nothing = np.zeros(len(labels))
+    plain = bernoulli_map(similarity, labels, slope=20.0)[1]
+    assert fitting_intercept(similarity, nothing, labels, 20.0) == pytest.approx(plain, abs=1e-4)
 
 
 def test_an_encoder_that_points_the_wrong_way_gets_the_smallest_slope(rng):

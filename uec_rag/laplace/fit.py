@@ -19,6 +19,7 @@ from uec_rag.laplace.likelihood import (
 )
 from uec_rag.laplace.pairs import (
     LabelledPairs,
+    Negatives,
     Pairs,
     held_out_pairs,
     split_queries,
@@ -87,6 +88,8 @@ def fit_posterior(
     *,
     structure: Structure = "kron",
     likelihood: Likelihood = "pairs",
+    negatives: Negatives = "hard",
+    scaled: bool = True,
     seed: int = 0,
 ) -> Posterior:
     """Fit the Laplace posterior over one encoder's last layer.
@@ -108,6 +111,11 @@ def fit_posterior(
         See `uec_rag.encoders.Encoder`.
     structure : {"kron", "diag"}
     likelihood : {"pairs", "in_batch"}
+    negatives : {"hard", "random"}
+        As in `training_pairs`.
+    scaled : bool
+        Whether the variance is scaled to the held-out pairs; else it is what Laplace gives, as in
+        the paper, and only the prior precision is chosen.
     seed : int
         Of the split and the mining.
 
@@ -117,7 +125,8 @@ def fit_posterior(
         If laplace-torch is not installed.
     """
     fitting, held_out = split_queries(pairs, seed)
-    train = training_pairs(pairs, fitting, queries.embedding, passages.embedding, seed)
+    texts = queries.embedding, passages.embedding
+    train = training_pairs(pairs, fitting, *texts, seed, negatives)
     similarity = _cosine(queries, passages, train)
     if likelihood == "pairs":
         slope, intercept = bernoulli_map(similarity, train.labels)
@@ -128,11 +137,11 @@ def fit_posterior(
         slope, intercept = bernoulli_map(similarity, train.labels, slope)
 
     curvature = _laplace(batches, gain, slope, intercept, structure, likelihood)
-    test = held_out_pairs(pairs, held_out, queries.embedding, passages.embedding)
+    test = held_out_pairs(pairs, held_out, *texts)
     similarity, nothing = _cosine(queries, passages, test), np.zeros(len(test))
     sides = Side.of(queries, test.query_index), Side.of(passages, test.passage_index)
     trials = candidates(curvature, gain, structure, *sides)
-    best, scale, nll = tune(trials, similarity, test, slope)
+    best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
     _, free = bernoulli_map(similarity, test.labels, slope)
     deterministic = predictive_nll(similarity, nothing, test.labels, slope, free)
     summary = PosteriorSummary(

@@ -153,6 +153,30 @@ def variance_scale(
     return float(np.exp(found[0])), float(found[1])
 
 
+def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slope: float) -> float:
+    """Intercept that makes the probit predictive most likely at a given variance.
+
+    Parameters
+    ----------
+    similarity, variance, labels : array, shape (n,)
+        Mean and variance of the similarity of each pair; 1 for an answer.
+    slope : float
+    """
+    root = 1 / np.sqrt(1 + PROBIT * slope**2 * variance.astype(np.float64))
+
+    def loss(theta: Vector) -> Derivatives:
+        logit = (slope * similarity + theta[0]) * root
+        yes = _sigmoid(logit)
+        error, weight = yes - labels, yes * (1 - yes)
+        return (
+            float((np.logaddexp(0, logit) - labels * logit).mean()),
+            np.array([(error * root).mean()]),
+            np.array([[(weight * root**2).mean()]]),
+        )
+
+    return float(minimise(loss, [-slope * float(similarity.mean())], [(-np.inf, np.inf)])[0])
+
+
 def _scale_for(variance: float, single: float, double: float) -> float:
     """Positive root s of ``s * single + s^2 * double = variance``."""
     if double <= 0:

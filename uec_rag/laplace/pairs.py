@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+
+Negatives = Literal["hard", "random"]
+"""What a query's answer is told from: a random passage and a hard one, or a random one alone."""
 
 MINIMUM = 32
 """Fewest positive pairs a posterior is fitted on."""
@@ -170,7 +174,12 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def training_pairs(
-    pairs: Pairs, rows: NDArray[np.int64], queries: FloatArray, passages: FloatArray, seed: int
+    pairs: Pairs,
+    rows: NDArray[np.int64],
+    queries: FloatArray,
+    passages: FloatArray,
+    seed: int,
+    negatives: Negatives = "hard",
 ) -> LabelledPairs:
     """Label pairs of the given queries: their positives, given negatives, and mined ones.
 
@@ -185,6 +194,8 @@ def training_pairs(
     queries, passages : array, shapes (n_q, d) and (n_p, d)
         Unit embeddings of `pairs.queries` and `pairs.passages`.
     seed : int
+    negatives : {"hard", "random"}
+        "random" leaves the hard ones out, as the paper does.
     """
     rng = np.random.default_rng(seed)
     batch = rng.integers(0, len(passages), (len(rows), _BATCH))
@@ -194,10 +205,12 @@ def training_pairs(
         similarity = (passages[batch[part]] @ queries[rows[part], :, None])[..., 0]
         similarity[known[part]] = -np.inf
         hardest[part] = similarity.argmax(axis=1)
-    fresh = np.concatenate([~known[np.arange(len(rows)), hardest], ~known[:, 0]])
-    mined_q = np.concatenate([rows, rows])
-    mined_p = np.concatenate([batch[np.arange(len(rows)), hardest], batch[:, 0]])
-    return _with_given(pairs, rows, mined_q[fresh], mined_p[fresh])
+    line, first = np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64)
+    mined = [(rows, batch[line, place], ~known[line, place]) for place in (hardest, first)]
+    if negatives == "random":
+        mined = mined[1:]
+    query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
+    return _with_given(pairs, rows, query[fresh], passage[fresh])
 
 
 def held_out_pairs(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.laplace.likelihood import predictive_nll, variance_scale
+from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll, variance_scale
 from uec_rag.laplace.pairs import LabelledPairs
 from uec_rag.laplace.posterior import Structure
 
@@ -87,7 +87,12 @@ def candidates(
 
 
 def tune(
-    trials: Iterator[Candidate], similarity: Floats, test: LabelledPairs, slope: float
+    trials: Iterator[Candidate],
+    similarity: Floats,
+    test: LabelledPairs,
+    slope: float,
+    *,
+    scaled: bool = True,
 ) -> tuple[Candidate, float, float]:
     """Choose by the one-standard-error rule; see `uec_rag.laplace.fit.fit_posterior`.
 
@@ -100,6 +105,8 @@ def tune(
     test : LabelledPairs
         The held-out pairs.
     slope : float
+    scaled : bool
+        Whether the scale of the variance is tuned, too; else it is 1.
 
     Returns
     -------
@@ -109,10 +116,14 @@ def tune(
     """
     seen = []
     for trial in trials:
-        scale, intercept = variance_scale(
-            similarity, trial.single, trial.double, test.labels, slope
-        )
-        variance = scale * trial.single + scale**2 * trial.double
+        if scaled:
+            scale, intercept = variance_scale(
+                similarity, trial.single, trial.double, test.labels, slope
+            )
+            variance = scale * trial.single + scale**2 * trial.double
+        else:
+            scale, variance = 1.0, trial.single + trial.double
+            intercept = fitting_intercept(similarity, variance, test.labels, slope)
         seen.append(
             (trial, scale, predictive_nll(similarity, variance, test.labels, slope, intercept))
         )
