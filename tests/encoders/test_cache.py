@@ -1,3 +1,6 @@
+import copy
+import pickle
+import sqlite3
 import subprocess
 import sys
 import time
@@ -5,12 +8,28 @@ import time
 import numpy as np
 import pytest
 
-from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, SentenceTransformerEncoder
+from uec_rag.encoders import (
+    BlackBoxEncoder,
+    CachedEncoder,
+    Encoded,
+    SentenceTransformerEncoder,
+)
+from uec_rag.encoders.cache import LatestValues
 
 
 @pytest.fixture
 def cached(remote, tmp_path):
     return CachedEncoder(BlackBoxEncoder(remote), tmp_path / "cache", revision="remote/1")
+
+
+def reopened(cached, remote):
+    """As another process would find it: nothing in memory."""
+    return CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
+
+
+def tampered(cached, statement, *values):
+    with sqlite3.connect(cached.path) as database:
+        database.execute(statement, values)
 
 
 def test_only_what_was_never_seen_reaches_the_encoder(cached, remote):
@@ -69,19 +88,93 @@ def test_bad_texts_are_refused_and_not_remembered(cached, remote):
 
 
 @pytest.mark.parametrize("kept", [50, 5000, 20_000])
-def test_a_truncated_database_is_a_clear_error(cached, kept):
+def test_a_truncated_database_is_a_clear_error(cached, remote, kept):
     cached.encode([f"text {i}" for i in range(500)], "passage")
     for name in ("-wal", "-shm"):
         cached.path.with_name(cached.path.name + name).unlink(missing_ok=True)
     cached.path.write_bytes(cached.path.read_bytes()[:kept])
     with pytest.raises(ValueError, match=r"is damaged .*delete the file"):
-        cached.encode([f"text {i}" for i in range(500)], "passage")
+        reopened(cached, remote).encode([f"text {i}" for i in range(500)], "passage")
 
 
 def test_a_file_that_is_no_database_is_a_clear_error(cached, remote):
     cached.path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(ValueError, match=r"is damaged .*delete the file"):
         CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
+
+
+def flipped(row):
+    """A vector with one sign turned: still of unit length."""
+    vector = np.frombuffer(row, dtype=np.float32).copy()
+    vector[0] *= -1
+    return vector.tobytes()
+
+
+def spoilt(row):
+    return np.full(len(row) // 4, np.nan, dtype=np.float32).tobytes()
+
+
+@pytest.mark.parametrize("change", [flipped, spoilt])
+def test_a_vector_damaged_on_disk_is_encoded_again(cached, remote, change, caplog):
+    good = cached.encode(["a", "b"], "query").embedding
+    with sqlite3.connect(cached.path) as database:
+        database.create_function("change", 1, change)
+        database.execute("UPDATE embedding SET embedding = change(embedding)")
+    np.testing.assert_array_equal(
+        reopened(cached, remote).encode(["a", "b"], "query").embedding, good
+    )
+    assert "2 vectors are damaged" in caplog.text
+    reopened(cached, remote).encode(["a", "b"], "query")
+    assert remote.calls == [["a", "b"]] * 2
+
+
+def test_vectors_of_earlier_versions_have_no_checksum_and_are_still_looked_at(cached, remote):
+    cached.encode(["a", "b"], "query")
+    tampered(cached, "DELETE FROM checksum")
+    reopened(cached, remote).encode(["a", "b"], "query")
+    assert len(remote.calls) == 1
+    tampered(cached, "UPDATE embedding SET embedding = ?", spoilt(bytes(32)))
+    assert np.isfinite(reopened(cached, remote).encode(["a", "b"], "query").embedding).all()
+
+
+def test_a_vector_of_another_width_is_refused_even_if_it_is_all_there_is(tiny, tmp_path):
+    encoder = SentenceTransformerEncoder(tiny())
+    cached = CachedEncoder(encoder, tmp_path)
+    cached.encode(["a"], "query")
+    tampered(cached, "UPDATE embedding SET embedding = ?", bytes(8))
+    with pytest.raises(ValueError, match="vectors of different widths"):
+        CachedEncoder(encoder, tmp_path)
+
+
+def test_an_encoder_that_returns_nan_leaves_nothing_in_the_cache(tiny, tmp_path, monkeypatch):
+    encoder = SentenceTransformerEncoder(tiny())
+    bad = Encoded(np.full((1, 16), np.nan, np.float32), np.ones((1, 16), np.float32))
+    monkeypatch.setattr(encoder, "encode", lambda *_, **__: bad)
+    cached = CachedEncoder(encoder, tmp_path)
+    with pytest.raises(ValueError, match="returned NaN or infinity; nothing of it was kept"):
+        cached.encode(["a"], "query")
+    monkeypatch.undo()
+    assert np.isfinite(cached.encode(["a"], "query").embedding).all()
+
+
+def test_what_was_asked_lately_comes_from_memory(cached, remote):
+    first = cached.encode(["a", "b"], "passage")
+    cached.path.unlink()
+    again = cached.encode(["b"], "passage")
+    np.testing.assert_array_equal(again.embedding, first.embedding[1:])
+
+
+def test_what_was_not_asked_for_longest_goes_first():
+    latest = LatestValues(10, len)
+    latest.put({"a": "1234", "b": "1234"})
+    latest.get(["a"])
+    latest.put({"c": "1234"})
+    assert latest.get("abc") == {"a": "1234", "c": "1234"}
+    latest.put({"a": "12345678"})
+    assert latest.get("abc") == {"a": "12345678"}
+    latest.put({"d": "far too long for it"})
+    assert len(latest) == 0
+    assert len(pickle.loads(pickle.dumps(latest))) == len(copy.deepcopy(latest)) == 0
 
 
 def test_two_models_under_one_revision_are_noticed(cached, tmp_path):
@@ -98,8 +191,9 @@ def test_twenty_thousand_hits_take_about_a_second_at_most(tmp_path):
     cached = CachedEncoder(encoder, tmp_path, revision="random")
     texts = [f"passage number {i}" for i in range(20_000)]
     first = cached.encode(texts, "passage")
+    again = CachedEncoder(encoder, tmp_path, revision="random")
     start = time.process_time()
-    second = cached.encode(texts, "passage")
+    second = again.encode(texts, "passage")
     assert time.process_time() - start < 2
     np.testing.assert_array_equal(first.embedding, second.embedding)
 

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from tests.paper.bags import BAGS, Bag
 from uec_rag.cli import app
+from uec_rag.encoders import CachedEncoder
 from uec_rag.paper import tiny
-from uec_rag.paper.encoded_once import RememberedEncoder
 from uec_rag.paper.groups import LANGUAGES, MAIN, Group
 from uec_rag.paper.plan import Plan, make_plan
 from uec_rag.paper.results import Results
@@ -28,8 +28,8 @@ def measure(groups, out):
         return run(groups, out, progress)
 
 
-def two_groups(data):
-    encoders = [RememberedEncoder(Bag(name, noise)) for name, noise in BAGS.items()]
+def two_groups(data, cache):
+    encoders = [CachedEncoder(Bag(name, noise), cache) for name, noise in BAGS.items()]
     main = group(data, encoders)
     plan = Plan(main.plan.tasks[:1], main.plan.pairs)
     return [main, Group(LANGUAGES, plan, Lineup(encoders[:2], plan.pairs, lambda e: e))]
@@ -38,7 +38,7 @@ def two_groups(data):
 @pytest.fixture(scope="module")
 def first_run(tiny_data, tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "out"
-    measure(two_groups(tiny_data), out)
+    measure(two_groups(tiny_data, out.parent / "cache"), out)
     return out
 
 
@@ -74,7 +74,7 @@ def test_a_killed_run_goes_on_where_it_was(finished, tiny_data):
     before = lost.read_text()
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"metrics": {"ndcg10": 0.123}}))
     lost.unlink()
-    measure(two_groups(tiny_data), finished)
+    measure(two_groups(tiny_data, finished.parent / "cache"), finished)
     again, first = json.loads(lost.read_text()), json.loads(before)
     assert again["metrics"] == first["metrics"]
     assert "12.30" in (finished / "report.md").read_text()
@@ -106,15 +106,6 @@ def test_numbers_that_are_none_become_null(tmp_path):
     results.put({"x": float("nan"), "y": [1.0, float("inf")]}, "some", "key: 1/2")
     assert results.get("some", "key: 1/2") == {"x": None, "y": [1.0, None]}
     assert results.get("some", "other") is None
-
-
-def test_what_was_asked_lately_is_not_encoded_again(bags):
-    remembered = RememberedEncoder(bags[0])
-    first = remembered.encode(["a", "b"], "query")
-    assert remembered.encode(["a", "b"], "query") is first
-    assert bags[0].asked == 2
-    remembered.encode(["a", "b"], "passage")
-    assert bags[0].asked == 4
 
 
 @pytest.mark.slow

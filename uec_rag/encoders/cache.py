@@ -1,17 +1,25 @@
-"""Embeddings kept on disk, so that no text is encoded twice."""
+"""What was encoded before: the latest in memory, all of it in a database on disk."""
 
 import asyncio
 import hashlib
+import logging
 import sqlite3
-from collections.abc import Iterator, Sequence
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from uec_rag.base.checks import check_texts
 from uec_rag.encoders.base import Encoded, Encoder, EncoderInside, Float32Array, Role, check_role
 
+_log = logging.getLogger(__name__)
+
+_ROOM = 2**26  # bytes of vectors that an encoder's cache keeps in memory
 _WAIT = 60.0  # seconds to wait for another process's write
 _AT_ONCE = 500  # keys per SELECT; SQLite's oldest limit is 999
 _SCHEMA = """
@@ -19,15 +27,77 @@ CREATE TABLE IF NOT EXISTS embedding (
     key BLOB PRIMARY KEY,
     embedding BLOB NOT NULL,
     features BLOB
-)
+);
+CREATE TABLE IF NOT EXISTS checksum (key BLOB PRIMARY KEY, crc32 INTEGER NOT NULL);
 """
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
+_Row: TypeAlias = tuple[bytes, bytes | None]
+"""A text's embedding and features; None for features that are the embedding."""
+
+
+class LatestValues(Generic[_Key, _Value]):
+    """Values by key, those not asked for longest dropped when room is short; safe for threads.
+
+    Parameters
+    ----------
+    room
+        What the sizes of all values may add up to.
+    size
+        Of a value.
+
+    Examples
+    --------
+    >>> latest = LatestValues(3, len)
+    >>> latest.put({"a": "x", "b": "yy"})
+    >>> latest.get(["a"])
+    {'a': 'x'}
+    >>> latest.put({"c": "z"})
+    >>> latest.get(["a", "b", "c"])
+    {'a': 'x', 'c': 'z'}
+    """
+
+    def __init__(self, room: int, size: Callable[[_Value], int]) -> None:
+        self._room = room
+        self._size = size
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or another process, starts empty."""
+        return type(self), (self._room, self._size)
+
+    def get(self, keys: Iterable[_Key]) -> dict[_Key, _Value]:
+        """Values of those keys that are there."""
+        with self._lock:
+            found = {key: self._values[key] for key in keys if key in self._values}
+            for key in found:
+                self._values.move_to_end(key)
+        return found
+
+    def put(self, values: Mapping[_Key, _Value]) -> None:
+        """Add values, or put them in place of older ones."""
+        with self._lock:
+            for key, value in values.items():
+                if key in self._values:
+                    self._taken -= self._size(self._values.pop(key))
+                self._values[key] = value
+                self._taken += self._size(value)
+            while self._taken > self._room:
+                self._taken -= self._size(self._values.popitem(last=False)[1])
 
 
 class CachedEncoder(EncoderInside):
     """An encoder that remembers: only texts never seen before reach the one inside.
 
-    One SQLite database per revision of the encoder, keyed by role and text. Several processes may
-    use one folder at a time.
+    The latest texts are in memory, all of them in one SQLite database per revision of the encoder,
+    keyed by role and text. Several processes may use one folder at a time. What is read is checked:
+    a vector that was damaged on disk is encoded again.
 
     Parameters
     ----------
@@ -42,7 +112,8 @@ class CachedEncoder(EncoderInside):
     Raises
     ------
     ValueError
-        If the encoder has no revision and none is given, or the database is damaged.
+        If the encoder has no revision and none is given, the database is damaged, or it holds
+        another model's vectors.
     """
 
     def __init__(
@@ -56,11 +127,19 @@ class CachedEncoder(EncoderInside):
             )
         super().__init__(encoder)
         hashed = hashlib.sha256(self.revision.encode()).hexdigest()
-        self.path = Path(folder).expanduser() / f"{hashed[:32]}.sqlite3"
+        self.path = Path(folder).expanduser().absolute() / f"{hashed[:32]}.sqlite3"
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._memory: LatestValues[bytes, _Row] = LatestValues(_ROOM, _size)
+        self._widths: tuple[int, int | None] | None = None
         with self._database() as database:
             database.execute("PRAGMA journal_mode=WAL")
-            database.execute(_SCHEMA)
+            database.executescript(_SCHEMA)
+            self._widths = database.execute(
+                "SELECT length(embedding), length(features) FROM embedding LIMIT 1"
+            ).fetchone()
+        # A black box has no revision of its own, and may have to be asked for its dimension.
+        if encoder.revision and self._widths is not None and not _fit(self._widths, encoder):
+            raise self._mixed()
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts, from the cache where they are in it.
@@ -70,25 +149,19 @@ class CachedEncoder(EncoderInside):
         TypeError, ValueError
             As the encoder inside; ValueError also if the database is damaged.
         """
-        checked = check_texts(texts)
-        keys = _keys(checked, role)
-        found = self._lookup(keys)
-        misses = _misses(keys, checked, found)
-        if misses:
-            new = self._encoder.encode(list(misses.values()), role, show_progress=show_progress)
-            found |= self._store(list(misses), new)
-        return self._assemble(keys, found)
+        keys, misses, found = self._lookup(texts, role)
+        if not misses:
+            return self._assemble(keys, found)
+        new = self._encoder.encode(list(misses.values()), role, show_progress=show_progress)
+        return self._assemble(keys, found | self._store(list(misses), new))
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts; misses go through the asynchronous method of the encoder inside."""
-        checked = check_texts(texts)
-        keys = _keys(checked, role)
-        found = await asyncio.to_thread(self._lookup, keys)
-        misses = _misses(keys, checked, found)
+        keys, misses, found = await asyncio.to_thread(self._lookup, texts, role)
         if misses:
             new = await self._encoder.aencode(list(misses.values()), role)
             found |= await asyncio.to_thread(self._store, list(misses), new)
-        return self._assemble(keys, found)
+        return await asyncio.to_thread(self._assemble, keys, found)
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -107,52 +180,119 @@ class CachedEncoder(EncoderInside):
         finally:
             connection.close()
 
-    def _lookup(self, keys: list[bytes]) -> dict[bytes, tuple[bytes, bytes | None]]:
-        wanted = list(dict.fromkeys(keys))
-        found: dict[bytes, tuple[bytes, bytes | None]] = {}
+    def _lookup(
+        self, texts: Sequence[str], role: Role
+    ) -> tuple[list[bytes], dict[bytes, str], dict[bytes, _Row]]:
+        """Keys of texts, the texts to encode, each once, and what is known of the others."""
+        checked = check_texts(texts)
+        keys = _keys(checked, role)
+        found = self._memory.get(keys)
+        read = self._read([key for key in dict.fromkeys(keys) if key not in found])
+        self._memory.put(read)
+        found |= read
+        misses = {k: text for k, text in zip(keys, checked, strict=True) if k not in found}
+        return keys, misses, found
+
+    def _read(self, keys: list[bytes]) -> dict[bytes, _Row]:
+        if not keys:
+            return {}
+        found: dict[bytes, _Row] = {}
+        damaged = 0
         with self._database() as database:
-            for start in range(0, len(wanted), _AT_ONCE):
-                some = wanted[start : start + _AT_ONCE]
+            for start in range(0, len(keys), _AT_ONCE):
+                some = keys[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 rows = database.execute(
-                    f"SELECT key, embedding, features FROM embedding WHERE key IN ({marks})", some
+                    "SELECT key, embedding, features, crc32 FROM embedding LEFT JOIN checksum "
+                    f"USING (key) WHERE key IN ({marks})",
+                    some,
                 )
-                found |= {key: (embedding, features) for key, embedding, features in rows}
+                for key, embedding, features, crc32 in rows:
+                    self._check_widths(embedding, features)
+                    if _is_whole(embedding, features, crc32):
+                        found[key] = embedding, features
+                    else:
+                        damaged += 1
+        if damaged:
+            _log.warning("%s: %d vectors are damaged; encoding them again", self.path, damaged)
         return found
 
-    def _store(self, keys: list[bytes], new: Encoded) -> dict[bytes, tuple[bytes, bytes | None]]:
+    def _store(self, keys: list[bytes], new: Encoded) -> dict[bytes, _Row]:
         # Where the last layer is the identity the features are the embedding: stored once.
         distinct = new.features is not new.embedding
+        if not (np.isfinite(new.embedding).all() and np.isfinite(new.features).all()):
+            raise ValueError(
+                f"encoder {self.name!r} returned NaN or infinity; nothing of it was kept"
+            )
         rows = {
             key: (new.embedding[i].tobytes(), new.features[i].tobytes() if distinct else None)
             for i, key in enumerate(keys)
         }
+        self._check_widths(*rows[keys[0]])
         with self._database() as database:
             database.executemany(
                 "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)",
                 ((key, embedding, features) for key, (embedding, features) in rows.items()),
             )
+            database.executemany(
+                "INSERT OR REPLACE INTO checksum VALUES (?, ?)",
+                ((key, _crc32(*row)) for key, row in rows.items()),
+            )
+        self._memory.put(rows)
         return rows
 
-    def _assemble(
-        self, keys: list[bytes], found: dict[bytes, tuple[bytes, bytes | None]]
-    ) -> Encoded:
+    def _check_widths(self, embedding: bytes, features: bytes | None) -> None:
+        widths = len(embedding), None if features is None else len(features)
+        if self._widths is None:
+            self._widths = widths
+        if widths != self._widths:
+            raise self._mixed()
+
+    def _mixed(self) -> ValueError:
+        return ValueError(
+            f"embedding cache {self.path} holds vectors of different widths: two models were "
+            "cached under one revision; delete the file and give each its own revision"
+        )
+
+    def _assemble(self, keys: list[bytes], found: dict[bytes, _Row]) -> Encoded:
         if not keys:
             return Encoded.empty(self.dimension, self.feature_dimension)
-        embedding = self._matrix([found[key][0] for key in keys])
+        embedding = _matrix([found[key][0] for key in keys])
         features = [found[key][1] for key in keys]
         if features[0] is None:
             return Encoded(embedding, embedding)
-        return Encoded(embedding, self._matrix([row or b"" for row in features]))
+        return Encoded(embedding, _matrix([row or b"" for row in features]))
 
-    def _matrix(self, rows: list[bytes]) -> Float32Array:
-        width = len(rows[0])
-        if width == 0 or width % 4 or any(len(row) != width for row in rows):
-            raise ValueError(
-                f"embedding cache {self.path} holds vectors of different widths: two models were "
-                "cached under one revision; delete the file and give each its own revision"
-            )
-        return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1).copy()
+
+def _fit(widths: tuple[int, int | None], encoder: Encoder) -> bool:
+    """Whether rows of so many bytes may be an encoder's."""
+    embedding, features = widths
+    ours = 4 * encoder.dimension, 4 * encoder.feature_dimension
+    return ours == (embedding, embedding if features is None else features)
+
+
+def _size(row: _Row) -> int:
+    embedding, features = row
+    return len(embedding) + len(features or b"")
+
+
+def _crc32(embedding: bytes, features: bytes | None) -> int:
+    return zlib.crc32(features or b"", zlib.crc32(embedding))
+
+
+def _is_whole(embedding: bytes, features: bytes | None, crc32: int | None) -> bool:
+    """Whether a row is what was stored; rows of earlier versions have no checksum."""
+    if crc32 is not None:
+        return _crc32(embedding, features) == crc32
+    vector = np.frombuffer(embedding, dtype=np.float32)
+    return bool(
+        abs(float(vector @ vector) - 1) < 1e-3
+        and np.isfinite(np.frombuffer(features or b"", dtype=np.float32)).all()
+    )
+
+
+def _matrix(rows: list[bytes]) -> Float32Array:
+    return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1).copy()
 
 
 def _keys(texts: list[str], role: Role) -> list[bytes]:
@@ -164,10 +304,3 @@ def _keys(texts: list[str], role: Role) -> list[bytes]:
         digest.update(text.encode())
         keys.append(digest.digest())
     return keys
-
-
-def _misses(
-    keys: list[bytes], texts: list[str], found: dict[bytes, tuple[bytes, bytes | None]]
-) -> dict[bytes, str]:
-    """Texts that are not in the cache, each once."""
-    return {key: text for key, text in zip(keys, texts, strict=True) if key not in found}

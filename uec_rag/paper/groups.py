@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uec_rag.encoders import CachedEncoder, Encoder, EncoderLike, load_encoder
-from uec_rag.paper.encoded_once import RememberedEncoder
 from uec_rag.paper.plan import Plan
 from uec_rag.paper.systems.lineup import Lineup
 
@@ -50,7 +49,7 @@ def make_group(name: str, plan: Plan, models: Sequence[EncoderLike], cache: Path
     """
 
     def remember(encoder: Encoder) -> Encoder:
-        return RememberedEncoder(CachedEncoder(encoder, cache))
+        return CachedEncoder(encoder, cache)
 
     encoders = [remember(load_encoder(model)) for model in models]
     names = [encoder.name for encoder in encoders]
