@@ -8,6 +8,7 @@ import typer
 from uec_rag.base.files import MANIFEST
 from uec_rag.cli.answers import LEGEND, answer_record, print_answer
 from uec_rag.cli.console import print_json, say
+from uec_rag.cli.options import Json
 
 
 def ask(
@@ -16,7 +17,7 @@ def ask(
     ],
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 5,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Answer a question from an index: the best passages, and whether to trust them.
 

@@ -12,6 +12,7 @@ import typer
 from uec_rag.cli.answers import LEGEND, answer_record, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble, fit_ensemble
 from uec_rag.cli.console import out, print_json, say
+from uec_rag.cli.options import Json
 from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.artifacts import cache_folder
 
@@ -31,7 +32,7 @@ def demo(
     passages: Annotated[
         int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
     ] = _PASSAGES,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Index Python's own documentation and answer six questions, one of them off topic.
 

@@ -1,17 +1,17 @@
 """`uec-rag doctor`: what is installed, and what is wrong with it."""
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from uec_rag.cli.console import out, print_json, say
+from uec_rag.cli.options import Json
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Check the environment: libraries, devices, and what to do where something is wrong.
 

@@ -10,6 +10,7 @@ import typer
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.cli.console import err, note, out, print_json, progress, say
+from uec_rag.cli.options import Json, Models
 from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.artifacts import cache_folder
 
@@ -40,12 +41,7 @@ def evaluate(
         Path | None,
         typer.Option(metavar="DIR", envvar="UEC_DATA", help="Folder with a folder per test set."),
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Hub name, folder or pypi:NAME of a model; repeat for several."
-        ),
-    ] = None,
+    model: Models = None,
     specialist: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,7 +66,7 @@ def evaluate(
     quick: Annotated[
         bool, typer.Option("--quick", help="A tiny data set of our own, to see that all works.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Measure every system of the paper on a folder of test sets, and write a report.
 

@@ -11,6 +11,7 @@ import typer
 
 from uec_rag.cli.building import build_ensemble, check_output, fit_ensemble
 from uec_rag.cli.console import out, print_json, say
+from uec_rag.cli.options import Json, Models
 from uec_rag.encoders import EMBEDDED
 
 _FORMATS = (".jsonl", ".csv", ".tsv")
@@ -27,13 +28,8 @@ def fit(
     to: Annotated[
         Path, typer.Option("--out", metavar="FITTED", help="Folder for the fitted ensemble.")
     ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Hub name, folder or pypi:NAME of a model; repeat for several."
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    model: Models = None,
+    json: Json = False,
 ) -> None:
     """Fit an ensemble on questions and the passages that answer them.
 

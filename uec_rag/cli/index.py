@@ -8,6 +8,7 @@ import typer
 
 from uec_rag.cli.building import add_passages, build_ensemble, check_output, fit_ensemble
 from uec_rag.cli.console import err, note, out, print_json, say
+from uec_rag.cli.options import Json, Models
 from uec_rag.encoders import EMBEDDED
 
 if TYPE_CHECKING:
@@ -30,16 +31,11 @@ def index(
     uec: Annotated[
         Path | None, typer.Option(metavar="FITTED", help="An ensemble that 'uec-rag fit' made.")
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Hub name, folder or pypi:NAME of a model; repeat for several."
-        ),
-    ] = None,
+    model: Models = None,
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Also read what links in FOLDER lead to.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Read a folder of documents and make an index to ask questions of.
 
