@@ -21,7 +21,7 @@ from tables import print_table
 
 from uec_rag import Retriever, SearchResult, digest
 from uec_rag.base.softmax_sums import Digest
-from uec_rag.retrieval.asking import own_similarities
+from uec_rag.retrieval.search import own_similarities
 from uec_rag.stores import MemoryStore
 
 HEADER = [

@@ -11,6 +11,7 @@ encoder; each as the difference to the best single member of a collection. Every
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,9 +22,9 @@ from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
-from uec_rag.ensemble.coefficients import CoefficientRule, Fixed, Trace, Uniform
-from uec_rag.ensemble.evidence import FEATURES, Evidence
-from uec_rag.ensemble.evidence_fit import fit_gate
+from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, Fixed, Trace, Uniform
+from uec_rag.ensemble.evidence import FEATURES
+from uec_rag.ensemble.evidence_fit import fit_evidence_weights
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.paper.collections import Collection, load_collection
@@ -80,11 +81,11 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
     similarities: list[FloatArray] = [
         q.mean @ c.mean.T for q, c in zip(fitted.queries, fitted.corpus, strict=True)
     ]
-    traces = uec.standardised_traces(fitted.queries)
+    traces = uec.fitted.standardised_traces(fitted.queries)
 
     def gate(features: Sequence[str], learn_prior: bool = False) -> Evidence:
         return Evidence(
-            fit_gate(
+            fit_evidence_weights(
                 similarities,
                 fitted.relevant,
                 uec.slopes,
@@ -111,7 +112,7 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
 
 
 def _ndcg(uec: UEC, rule: CoefficientRule, collection: Collection) -> float:
-    uec.rule = rule
+    uec.fitted = replace(uec.fitted, rule=rule)
     retriever = Retriever(uec)
     retriever.add(list(collection.passages.values()), ids=list(collection.passages))
     return mean_ndcg(collection, retriever.search(list(collection.queries.values()), 10).ids)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from uec_rag.confidence.features import summarise
 from uec_rag.confidence.fit import FitView, fit_confidence, fit_temperature
-from uec_rag.confidence.model import summarise
 from uec_rag.ensemble.evidence_fit import corpus_views
 
 

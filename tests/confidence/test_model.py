@@ -5,37 +5,14 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from uec_rag.confidence.calibrator import Calibrator
-from uec_rag.confidence.model import (
-    ConfidenceModel,
-    Signals,
-    decide,
-    readings,
-    relevance_features,
-    summarise,
-)
-
-
-def signals(logits, members=None, rest=-50.0):
-    """Signals of one query whose hits have these logits; the rest of the corpus weighs `rest`."""
-    row = np.atleast_2d(np.asarray(logits, np.float32))
-    if members is None:
-        members = np.zeros((1, row.shape[1]))
-    return Signals(
-        logits=row,
-        logit_variance=np.zeros_like(row),
-        log_normaliser=np.logaddexp(logsumexp(row, axis=1), rest).astype(np.float32),
-        member_posterior=np.asarray(members, np.float32)[None],
-        size=100,
-    )
+from uec_rag.confidence.features import relevance_features, summarise
+from uec_rag.confidence.model import ConfidenceModel
 
 
 def model(slope=1.0):
     plain = Calibrator((1.0, 1.0), (0.0, 0.0), (1.0, 1.0), bias=0.0, slope=slope)
     of_query = Calibrator((1.0, 1.0, 0.1), (0.0,) * 3, (1.0,) * 3, bias=0.0, slope=slope)
     return ConfidenceModel(2.0, relevance=plain, confidence=of_query)
-
-
-IDS = [["a", "b", "c"]]
 
 
 def test_the_summary_by_hand():
@@ -105,44 +82,3 @@ def test_saved_and_restored():
 def test_a_broken_file_is_refused():
     with pytest.raises(ValueError, match="confidence: no saved model"):
         ConfidenceModel.restore({"temperature": 1.0})
-
-
-def act(found, sure, threshold=0.5):
-    return decide(np.float32([sure]), readings(found, IDS), threshold)[0]
-
-
-def test_answer_above_the_threshold_only():
-    found = signals([5.0, 0.0, 0.0])
-    assert act(found, 0.71, threshold=0.7).action == "answer"
-    assert act(found, 0.69, threshold=0.7).action != "answer"
-
-
-def test_several_passages_that_share_the_posterior_ask_back():
-    decision = act(signals([2.0, 1.9, -4.0]), 0.3)
-    assert decision.action == "clarify"
-    assert decision.candidates == ("a", "b")
-    assert "2 passages compete" in decision.reason
-
-
-def test_encoders_sure_of_different_passages_ask_back():
-    members = [[0.9, 0.05, 0.0], [0.0, 0.1, 0.8]]
-    decision = act(signals([1.0, 0.0, 0.9], members, rest=4.0), 0.3)
-    assert decision.action == "clarify"
-    assert decision.candidates == ("a", "c")
-    assert "encoders are sure of different passages" in decision.reason
-
-
-def test_encoders_sure_of_the_same_passage_do_not_disagree():
-    members = [[0.9, 0.0, 0.0], [0.8, 0.1, 0.0]]
-    assert act(signals([1.0, -9.0, -9.0], members, rest=4.0), 0.3).action == "abstain"
-
-
-def test_a_posterior_spread_over_the_rest_of_the_corpus_abstains():
-    decision = act(signals([1.0, 0.9, 0.8], rest=6.0), 0.1)
-    assert decision.action == "abstain"
-    assert decision.candidates == ()
-    assert "0.10" in decision.reason
-
-
-def test_an_infinite_threshold_never_answers():
-    assert act(signals([9.0, 0.0, 0.0]), 1.0, threshold=np.inf).action == "abstain"

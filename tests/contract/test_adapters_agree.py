@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from tests.helpers import LinearHead, bag_of_words, noise, pairs, passages
 from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.llama_index.gate import judge
+from uec_rag.retrieval.gate import Gate
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]
 IDS = [f"p{i}" for i in range(len(TEXTS))]
@@ -260,3 +264,31 @@ def test_no_hits_asked_for_is_refused_by_all(fitted, adapter):
     for kind in (Plain, adapter):
         with pytest.raises(ValueError, match=r"k: expected an integer >= 1, got 0"):
             kind(fitted, TEXTS, IDS, METADATAS).search(QUESTIONS[0], 0)
+
+
+def test_a_gate_decides_the_same_in_both_frameworks(fitted):
+    threshold = RiskThreshold(0.99, 0.05, 0.05, queries=100, answered=50, wrong=0, needed=60)
+    gate = Gate(threshold, k=4)
+    index = Retriever(fitted)
+    index.add(TEXTS, IDS)
+    halves = [f"{a.split()[0]} {b.split()[0]}" for a, b in pairwise(TEXTS)]
+    questions = [*QUESTIONS, *TEXTS, *halves]
+    searched = index.search(questions, 4)
+    of_langchain = langchain.UECGate(
+        retriever=langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index)), gate=gate
+    )
+    of_llama_index = llama_index.UECRetriever(index, 4)
+    expected = gate.decide(searched)
+    for question, decision in zip(questions, expected, strict=True):
+        there = of_langchain.invoke(question)
+        assert (there["decision"], there["reason"]) == (decision.action, decision.reason)
+        here = judge(of_llama_index.retrieve(question), gate=gate)
+        assert here.action == decision.action
+        if decision.action == "clarify":
+            assert here.candidates == tuple(document.id for document in there["candidates"])
+    # Where the search would have answered at its own threshold and the query is ambiguous.
+    asked_back = [
+        own.action == "answer" and decision.action == "clarify"
+        for own, decision in zip(searched.decisions, expected, strict=True)
+    ]
+    assert any(asked_back)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
-from uec_rag.ensemble.coefficients import Fixed, Trace, Uniform, softmax
-from uec_rag.ensemble.rules import make_rule, restore_rule
+from uec_rag.ensemble.coefficients import Fixed, Trace, Uniform, make_rule, restore_rule, softmax
 
 NAMES = ["a", "b", "c"]
 

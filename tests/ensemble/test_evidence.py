@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from uec_rag.ensemble.evidence import (
     FEATURES,
-    EvidenceGate,
+    EvidenceWeights,
     corpus_evidence,
 )
 
@@ -22,8 +22,8 @@ def evidence_of(*similarities, trace=None, slopes=None, intercepts=None):
     )
 
 
-def gate(weights, prior=(0.0, 0.0)):
-    return EvidenceGate(tuple(weights), (0.0,) * 5, (1.0,) * 5, 1.0, prior)
+def weights(given, prior=(0.0, 0.0)):
+    return EvidenceWeights(tuple(given), (0.0,) * 5, (1.0,) * 5, prior)
 
 
 def feature(evidence, name):
@@ -76,62 +76,61 @@ def test_shapes_that_disagree_are_refused(similarities, trace, message):
 
 
 def test_without_weights_all_encoders_count_alike():
-    found = gate([0.0] * 5).coefficients(evidence_of([0.1, 0.9], [0.5, 0.5]))
+    found = weights([0.0] * 5).coefficients(evidence_of([0.1, 0.9], [0.5, 0.5]))
     np.testing.assert_allclose(found, [[0.5, 0.5]])
 
 
 def test_weight_goes_to_the_encoder_with_the_better_evidence():
     evidence = evidence_of([0.1, 0.9], [0.5, 0.5], slopes=[9.0, 9.0], intercepts=[-5.0, -5.0])
-    found = gate([0, -1, 0, 0, 0]).coefficients(evidence)
+    found = weights([0, -1, 0, 0, 0]).coefficients(evidence)
     assert found[0, 0] > 0.55
 
 
 def test_the_prior_counts_whatever_the_query():
-    found = gate([0.0] * 5, prior=(np.log(3.0), 0.0)).coefficients(evidence_of([0.1], [0.2]))
+    found = weights([0.0] * 5, prior=(np.log(3.0), 0.0)).coefficients(evidence_of([0.1], [0.2]))
     np.testing.assert_allclose(found, [[0.75, 0.25]], rtol=1e-6)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=5, max_size=5), st.integers(0, 2**32 - 1))
-def test_coefficients_are_convex_and_follow_the_encoders_order(weights, seed):
+def test_coefficients_are_convex_and_follow_the_encoders_order(given, seed):
     evidence = np.random.default_rng(seed).normal(0, 20, (4, 2, 5)).astype(np.float32)
-    found = gate(weights).coefficients(evidence)
+    found = weights(given).coefficients(evidence)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
-    swapped = gate(weights).coefficients(evidence[:, ::-1])
+    swapped = weights(given).coefficients(evidence[:, ::-1])
     np.testing.assert_allclose(swapped[:, ::-1], found, rtol=1e-5)
 
 
 def test_a_single_encoder_has_all_the_weight():
-    found = gate([0, -1, 0, 0, 0], prior=(0.0,)).coefficients(evidence_of([0.1, 0.2]))
+    found = weights([0, -1, 0, 0, 0], prior=(0.0,)).coefficients(evidence_of([0.1, 0.2]))
     assert found.tolist() == [[1.0]]
 
 
 def test_evidence_of_other_encoders_is_refused():
     with pytest.raises(ValueError, match=r"evidence: expected shape \(n, 2, 5\)"):
-        gate([0.0] * 5).coefficients(np.zeros((1, 3, 5), np.float32))
+        weights([0.0] * 5).coefficients(np.zeros((1, 3, 5), np.float32))
 
 
 def test_saved_and_restored():
-    original = EvidenceGate((-0.1, 0.2, 0.3, 0.4, -0.5), (1.0,) * 5, (2.0,) * 5, 0.8, (0.0, 0.1))
-    assert EvidenceGate.restore(json.loads(json.dumps(original.metadata()))) == original
+    original = EvidenceWeights((-0.1, 0.2, 0.3, 0.4, -0.5), (1.0,) * 5, (2.0,) * 5, (0.0, 0.1))
+    assert EvidenceWeights.restore(json.loads(json.dumps(original.metadata()))) == original
 
 
-def test_a_gate_over_other_features_is_refused():
-    state = gate([0.0] * 5).metadata() | {"features": ["trace"]}
-    with pytest.raises(ValueError, match="gate: expected one over"):
-        EvidenceGate.restore(state)
+def test_weights_of_other_features_are_refused():
+    state = weights([0.0] * 5).metadata() | {"features": ["trace"]}
+    with pytest.raises(ValueError, match="evidence weights: expected some over"):
+        EvidenceWeights.restore(state)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"weights": (1.0,)}, "weights: expected 5"), ({"temperature": 0.0}, "temperature")],
+    [({"weights": (1.0,)}, "weights: expected 5"), ({"spread": (1.0,)}, "spread: expected 5")],
 )
-def test_a_gate_that_cannot_be_is_refused(change, message):
+def test_weights_that_cannot_be_are_refused(change, message):
     given = {
         "weights": (0.0,) * 5,
         "location": (0.0,) * 5,
         "spread": (1.0,) * 5,
-        "temperature": 1.0,
         "prior": (0.0,),
     }
     with pytest.raises(ValueError, match=message):
-        EvidenceGate(**(given | change))
+        EvidenceWeights(**(given | change))

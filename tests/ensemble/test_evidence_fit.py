@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import check_grad
 
 from uec_rag.ensemble.evidence import FEATURES, corpus_evidence
-from uec_rag.ensemble.evidence_fit import _Problem, corpus_views, fit_gate
+from uec_rag.ensemble.evidence_fit import _Problem, corpus_views, fit_evidence_weights
 
 SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
 
@@ -31,17 +31,17 @@ def accuracy(similarities, relevant, coefficients):
 
 def test_a_gate_learns_to_leave_out_the_encoder_that_is_lost():
     similarities, relevant, trace = fit_set(foreign=0.6)
-    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace)
+    weights = fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace)
     fresh, wanted, trace = fit_set(seed=1, foreign=0.6)
-    coefficients = gate.coefficients(corpus_evidence(fresh, SLOPES, INTERCEPTS, trace))
+    coefficients = weights.coefficients(corpus_evidence(fresh, SLOPES, INTERCEPTS, trace))
     uniform = np.full_like(coefficients, 0.5)
     assert accuracy(fresh, wanted, coefficients) > accuracy(fresh, wanted, uniform) + 0.2
 
 
 def test_equally_good_encoders_keep_about_equal_weights():
     similarities, relevant, trace = fit_set()
-    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace)
-    coefficients = gate.coefficients(corpus_evidence(similarities, SLOPES, INTERCEPTS, trace))
+    weights = fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace)
+    coefficients = weights.coefficients(corpus_evidence(similarities, SLOPES, INTERCEPTS, trace))
     assert np.abs(coefficients.mean(axis=0) - 0.5).max() < 0.1
 
 
@@ -49,40 +49,44 @@ def test_trouble_never_earns_weight():
     similarities, relevant, trace = fit_set(foreign=0.5)
     # A set on which the trace points the wrong way.
     misleading = -corpus_evidence(similarities, SLOPES, INTERCEPTS, trace)[:, :, 1] * 10
-    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, misleading)
-    weights = dict(zip(FEATURES, gate.weights, strict=True))
+    weights = fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, misleading)
+    weights = dict(zip(FEATURES, weights.weights, strict=True))
     assert max(weights["trace"], weights["entropy"], weights["base"]) <= 0
     assert min(weights["gap"], weights["top"]) >= 0
 
 
 def test_only_the_features_asked_for_count():
     similarities, relevant, trace = fit_set(foreign=0.5)
-    gate = fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace, features=["entropy"])
-    assert [name for name, w in zip(FEATURES, gate.weights, strict=True) if w] == ["entropy"]
-    assert gate.prior == (0.0, 0.0)
+    weights = fit_evidence_weights(
+        similarities, relevant, SLOPES, INTERCEPTS, trace, features=["entropy"]
+    )
+    assert [name for name, w in zip(FEATURES, weights.weights, strict=True) if w] == ["entropy"]
+    assert weights.prior == (0.0, 0.0)
 
 
 def test_a_prior_is_learned_on_request():
     similarities, relevant, trace = fit_set()
     rng = np.random.default_rng(5)
     similarities[1] = rng.normal(0.05, 0.08, similarities[1].shape)
-    gate = fit_gate(
+    weights = fit_evidence_weights(
         similarities, relevant, SLOPES, INTERCEPTS, trace, features=(), learn_prior=True
     )
-    assert gate.prior[0] > gate.prior[1] + 0.1
+    assert weights.prior[0] > weights.prior[1] + 0.1
 
 
 def test_one_encoder_is_enough():
     similarities, relevant, _ = fit_set(queries=40, passages=60)
-    gate = fit_gate(similarities[:1], relevant, SLOPES[:1], INTERCEPTS[:1], np.zeros((40, 1)))
-    assert gate.temperature > 0
-    assert len(gate.prior) == 1
+    weights = fit_evidence_weights(
+        similarities[:1], relevant, SLOPES[:1], INTERCEPTS[:1], np.zeros((40, 1))
+    )
+    assert len(weights.prior) == 1
 
 
 def test_the_same_seed_gives_the_same_gate():
     similarities, relevant, trace = fit_set(queries=50, passages=80)
     first, second = (
-        fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace, seed=3) for _ in range(2)
+        fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace, seed=3)
+        for _ in range(2)
     )
     assert first == second
 
@@ -90,7 +94,7 @@ def test_the_same_seed_gives_the_same_gate():
 def test_unknown_features_are_refused():
     similarities, relevant, trace = fit_set(queries=10, passages=20)
     with pytest.raises(ValueError, match=r"got \['luck'\]"):
-        fit_gate(similarities, relevant, SLOPES, INTERCEPTS, trace, features=["luck"])
+        fit_evidence_weights(similarities, relevant, SLOPES, INTERCEPTS, trace, features=["luck"])
 
 
 def test_the_gradient_is_that_of_the_loss():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.ensemble.similarity_summary import Landscape, Rest, normal_mass
+from uec_rag.ensemble.similarity_summary import Rest, SimilaritySummary, normal_mass
 
 
 def similarities():
@@ -14,7 +14,7 @@ def similarities():
 def of_the_best(values, count):
     best = -np.sort(-values, axis=1)[:, :count]
     rest = Rest(values.mean(axis=1), values.std(axis=1), values.shape[1])
-    return Landscape.of_candidates(best, rest, 25.0)
+    return SimilaritySummary.of_candidates(best, rest, 25.0)
 
 
 def test_normal_mass_equals_a_large_sample():
@@ -31,7 +31,7 @@ def test_normal_mass_equals_a_large_sample():
 @pytest.mark.parametrize(("count", "tolerance"), [(100, 0.5), (5000, 1e-4)])
 def test_candidates_stand_in_for_the_corpus(count, tolerance):
     values = similarities()
-    whole, near = Landscape.of(values, 25.0), of_the_best(values, count)
+    whole, near = SimilaritySummary.of(values, 25.0), of_the_best(values, count)
     assert near.size == whole.size == 5000
     np.testing.assert_allclose(near.sums.top, whole.sums.top, rtol=1e-6)
     np.testing.assert_allclose(near.mean, whole.mean, rtol=1e-4)
@@ -43,8 +43,8 @@ def test_candidates_stand_in_for_the_corpus(count, tolerance):
 def test_the_leaders_are_the_highest():
     values = similarities()
     best = np.sort(values, axis=1)[:, -10:]
-    np.testing.assert_array_equal(np.sort(Landscape.of(values, 25.0).leaders, axis=1), best)
+    np.testing.assert_array_equal(np.sort(SimilaritySummary.of(values, 25.0).leaders, axis=1), best)
 
 
 def test_a_corpus_of_three_has_three_leaders():
-    assert Landscape.of(similarities()[:, :3], 25.0).leaders.shape == (20, 3)
+    assert SimilaritySummary.of(similarities()[:, :3], 25.0).leaders.shape == (20, 3)

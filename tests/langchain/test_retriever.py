@@ -8,7 +8,7 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from pydantic import ValidationError
 
 from tests.helpers import passages
-from uec_rag.confidence.model import Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
 

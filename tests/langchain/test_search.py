@@ -21,6 +21,8 @@ KEYS = {
     "uec_relevance",
     "uec_confidence",
     "uec_decision",
+    "uec_reason",
+    "uec_candidates",
     "uec_coefficients",
 }
 

@@ -1,5 +1,7 @@
 """Two small ensembles, one fitted, and nodes that belong to documents."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
@@ -46,7 +48,7 @@ def counting(fitted):
     """The fitted ensemble, on encoders that count, and these."""
     encoders = [Counting(24, "small"), Counting(32, "large", seed=1)]
     uec = UEC(encoders, coefficients=WEIGHTS)
-    uec.posteriors, uec.report = fitted.posteriors, fitted.report
+    uec.fitted = replace(uec.fitted, posteriors=fitted.posteriors, report=fitted.report)
     assert uec.dimension == 56  # a black box embeds one text to tell
     for encoder in encoders:
         encoder.texts.clear()

@@ -43,7 +43,8 @@ def test_a_retrieval_tells_the_scores_and_the_decision(events, fitted, nodes, qu
     assert event.node_ids == result.ids[0]
     for name in ("scores", "mu", "sigma2", "relevance"):
         assert getattr(event, name) == getattr(result, name)[0].tolist()
-    assert event.coefficients == pytest.approx({"small": 0.3, "large": 0.7})
+    assert list(event.coefficients) == ["small", "large"]
+    assert list(event.coefficients.values()) == result.shares[0].tolist()
     assert event.confidence == pytest.approx(float(result.confidence[0]))
     assert (event.decision, event.reason) == (
         result.decisions[0].action,

@@ -2,9 +2,9 @@ import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from uec_rag.confidence.model import Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
-from uec_rag.llama_index.gate import Verdict, judge
+from uec_rag.llama_index.gate import judge
 
 
 def found(decision, confidence, *names, candidates=()):
@@ -62,7 +62,8 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
 def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
     nodes = found("clarify", 0.4, "a", "b", candidates=("a", "b"))
     verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Verdict("clarify", "because of 0.4", 0.4, ("a", "b"))
+    assert verdict == Decision("clarify", "because of 0.4", ("a", "b"))
+    assert verdict.confidence == 0.4
 
 
 def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
@@ -78,7 +79,8 @@ def test_a_gate_that_says_something_else_is_refused():
 
 def test_of_several_queries_the_surest_counts():
     nodes = [*found("abstain", 0.1, "a"), *found("answer", 0.8, "b"), *found("clarify", 0.4, "c")]
-    assert judge(nodes) == Verdict("answer", "because of 0.8", 0.8, ())
+    assert judge(nodes) == Decision("answer", "because of 0.8", ())
+    assert judge(nodes).confidence == 0.8
 
 
 def test_nodes_of_other_retrievers_come_along_but_have_no_say():
@@ -95,7 +97,7 @@ def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
 
 def test_no_nodes_are_nothing_to_answer_from():
     assert UECGatePostprocessor().postprocess_nodes([]) == []
-    assert judge([]) == Verdict("abstain", "nothing was found", 0.0)
+    assert judge([]) == Decision("abstain", "nothing was found")
 
 
 def test_it_decides_as_the_search_did(fitted, nodes, texts, question):
@@ -105,7 +107,7 @@ def test_it_decides_as_the_search_did(fitted, nodes, texts, question):
         decision = retriever.retriever.search([text], 4).decisions[0]
         verdict = judge(retriever.retrieve(text))
         assert (verdict.decision, verdict.reason) == (decision.action, decision.reason)
-        assert verdict.candidates == decision.candidates
+        assert verdict.candidates == (decision.candidates if decision.action == "clarify" else ())
 
 
 def test_it_is_surer_of_a_passage_s_question_than_of_a_foreign_one(fitted, nodes, question):

@@ -1,6 +1,7 @@
 import gc
 import threading
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_fitting_again_outdates_what_was_left(counting, texts):
     uec, encoders = counting
     place = Handover()
     place.leave(uec, texts[:1], "passage", uec.encode(texts[:1], "passage"))
-    uec.posteriors = list(uec.posteriors)
+    uec.fitted = replace(uec.fitted, posteriors=(*uec.posteriors,))
     place.encode(uec, texts[:1], "passage")
     assert len(encoders[0].texts) == 2
 

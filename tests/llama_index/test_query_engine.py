@@ -15,8 +15,8 @@ from llama_index.core.query_engine import (
 )
 from llama_index.core.schema import QueryBundle
 
+from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
-from uec_rag.llama_index.gate import Verdict
 from uec_rag.llama_index.query_engine import plain_reply
 
 ANSWER = "text text text"
@@ -201,5 +201,5 @@ def test_an_engine_that_does_not_retrieve_is_refused():
 
 def test_the_plain_reply_names_the_competing_passages(retriever, question):
     nodes = retriever.retrieve(question)[:2]
-    lines = plain_reply("q", Verdict("clarify", "two compete", 0.4), nodes).splitlines()
+    lines = plain_reply("q", Decision("clarify", "two compete"), nodes).splitlines()
     assert [line[:3] for line in lines[1:]] == ["1. ", "2. "]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import Counting, labelled
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval.gate import Gate
 
 RISK = 0.25

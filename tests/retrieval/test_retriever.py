@@ -3,6 +3,7 @@
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
     plain = retriever.search(["query"], k=2)
     assert plain.ids == [["strange", "usual"]]  # a tie
     assert plain.mu[0, 0] == plain.mu[0, 1]
-    uec.beta = 1.0
+    uec.fitted = replace(uec.fitted, beta=1.0)
     assert retriever.search(["query"], k=2).ids == [["usual", "strange"]]
 
 
@@ -165,7 +166,7 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(full, queries, mo
 
     monkeypatch.setattr(MemoryStore, "similarities", recorded)
     # Three queries, 3 + 1 matrices.
-    monkeypatch.setattr("uec_rag.retrieval.asking._BLOCK", 3 * 200 * 4)
+    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", 3 * 200 * 4)
     blocks = full.search(queries, k=5)
     assert sizes == [3] * 6 + [2]
     assert blocks.ids == whole.ids

@@ -9,7 +9,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 MOVED = {
-    "asking": "retrieval.asking",
+    "asking": "retrieval.search",
     "calibration": "confidence.calibrator",
     "coefficients": "ensemble.coefficients",
     "confidence_fit": "confidence.fit",
@@ -31,10 +31,10 @@ MOVED = {
     "gaussian": "base.gaussian",
     "indexing": "retrieval.index",
     "inputs": "stores.make_passages",
-    "judging": "retrieval.judging",
+    "judging": "retrieval.search",
     "landscape": "ensemble.similarity_summary",
     "metrics": "paper.metrics",
-    "mmr": "retrieval.mmr",
+    "mmr": "retrieval.diversity",
     "own_questions": "corpora.questions",
     "passes": "base.tiles",
     "plain": "ensemble.plain",
@@ -42,11 +42,10 @@ MOVED = {
     "report": "ensemble.report",
     "results": "retrieval.result",
     "risk": "confidence.risk",
-    "rules": "ensemble.rules",
+    "rules": "ensemble.coefficients",
     "saving": "retrieval.save",
     "sentences": "corpora.sentences",
     "similarity": "paper.similarities",
-    "vector_search": "retrieval.vector_search",
 }
 """Old path -> new path, both below `uec_rag`."""
 

@@ -25,6 +25,13 @@ _LEAST = 2**13  # others that stand for all others, at least, and
 _SHARE = 8  # of how many others each of them stands for one
 
 
+def softmax(logits: FloatArray) -> FloatArray:
+    """Softmax over the last axis."""
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    weights: FloatArray = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return weights
+
+
 @dataclass(frozen=True, eq=False)
 class SoftmaxSums:
     """Of the softmax over the logits l of each row; shape (n,) each.

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.calibrator import fit_calibrator
-from uec_rag.confidence.model import ConfidenceModel, relevance_features, summarise
+from uec_rag.confidence.features import relevance_features, summarise
+from uec_rag.confidence.model import ConfidenceModel
 
 
 @dataclass(frozen=True, eq=False)

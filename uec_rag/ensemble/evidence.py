@@ -2,21 +2,21 @@
 
 A trace knows the query alone. An encoder that is out of its depth also shows in its similarities to
 the corpus: no passage stands out, or every passage looks relevant. `corpus_evidence` puts numbers
-on that and `EvidenceGate` turns them into coefficients.
+on that and `EvidenceWeights` turns them into coefficients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.ensemble.coefficients import Uniform, softmax
-from uec_rag.ensemble.similarity_summary import LEADERS, Landscape
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.softmax_sums import softmax
+from uec_rag.ensemble.similarity_summary import LEADERS, SimilaritySummary
 
 FEATURES = ("trace", "entropy", "gap", "top", "base")
 """What is known of each encoder on a query, from its calibrated logits a_k s_k + b_k:
@@ -34,7 +34,7 @@ _STANDARD_RANGE = 6.0
 
 
 def evidence_of(
-    landscapes: Sequence[Landscape],
+    summaries: Sequence[SimilaritySummary],
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
@@ -43,7 +43,7 @@ def evidence_of(
 
     Parameters
     ----------
-    landscapes : sequence of K Landscape
+    summaries : sequence of K SimilaritySummary
         Of n queries.
     slopes, intercepts, trace
         As in `corpus_evidence`.
@@ -55,8 +55,8 @@ def evidence_of(
     """
     traces = _traces(trace, len(slopes))
     shapes = [
-        _shape(landscape, np.float32(slope), np.float32(intercept))
-        for landscape, slope, intercept in zip(landscapes, slopes, intercepts, strict=True)
+        _shape(summary, np.float32(slope), np.float32(intercept))
+        for summary, slope, intercept in zip(summaries, slopes, intercepts, strict=True)
     ]
     return np.concatenate([traces[:, :, None], np.stack(shapes, axis=1)], axis=2)
 
@@ -104,20 +104,20 @@ def corpus_evidence(
         )
     if not all(size for _, size in shapes):
         raise ValueError("similarities: the corpus is empty; add passages first.")
-    landscapes = [Landscape.of(s, slope) for s, slope in zip(similarities, slopes, strict=True)]
-    return evidence_of(landscapes, slopes, intercepts, trace)
+    summaries = [
+        SimilaritySummary.of(s, slope) for s, slope in zip(similarities, slopes, strict=True)
+    ]
+    return evidence_of(summaries, slopes, intercepts, trace)
 
 
 @dataclass(frozen=True)
-class EvidenceGate:
+class EvidenceWeights:
     """Coefficients from evidence: softmax over the encoders of one linear score shared by all.
 
     Attributes
     ----------
     weights, location, spread : tuple of F floats
         Of the features, standardised as ``(feature - location) / spread``.
-    temperature : float
-        Of the fused posterior, ``softmax_c(sum_k pi_k l_k(c) / temperature)``, over the fit pairs.
     prior : tuple of K floats
         What is added to an encoder's score whatever the query; 0 unless it was asked for.
     """
@@ -125,7 +125,6 @@ class EvidenceGate:
     weights: tuple[float, ...]
     location: tuple[float, ...]
     spread: tuple[float, ...]
-    temperature: float
     prior: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -135,8 +134,6 @@ class EvidenceGate:
                     f"{name}: expected {len(FEATURES)} numbers, one per feature, "
                     f"got {len(getattr(self, name))}."
                 )
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
 
     def coefficients(self, evidence: FloatArray) -> FloatArray:
         """Convex weights of each query, shape (n, K).
@@ -148,7 +145,7 @@ class EvidenceGate:
         Raises
         ------
         ValueError
-            If K or F is not that of the gate.
+            If K or F is not that of the weights.
         """
         expected = (len(self.prior), len(FEATURES))
         if evidence.ndim != 3 or evidence.shape[1:] != expected:
@@ -167,13 +164,12 @@ class EvidenceGate:
             "weights": list(self.weights),
             "location": list(self.location),
             "spread": list(self.spread),
-            "temperature": self.temperature,
             "prior": list(self.prior),
         }
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild a gate from its `metadata`.
+        """Rebuild from `metadata`.
 
         Raises
         ------
@@ -186,37 +182,12 @@ class EvidenceGate:
                 "weights": list(weights),
                 "location": list(location),
                 "spread": list(spread),
-                "temperature": float(temperature),
                 "prior": list(prior),
             } if features == list(FEATURES):
-                return cls(
-                    tuple(weights), tuple(location), tuple(spread), temperature, tuple(prior)
-                )
-        raise ValueError(f"gate: expected one over {list(FEATURES)}, got {dict(metadata)}.")
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Coefficients from what the corpus says about each encoder on the query.
-
-    The weights come from `EvidenceGate` where a corpus is at hand, as in a search. Without one, and
-    before `UEC.fit` has learned the gate, every encoder counts the same.
-
-    Parameters
-    ----------
-    gate : EvidenceGate, optional
-    """
-
-    gate: EvidenceGate | None = None
-    name: ClassVar[str] = "evidence"
-
-    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Weights 1 / K: without a corpus there is no evidence."""
-        return Uniform()(parts)
-
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {"name": self.name, "gate": None if self.gate is None else self.gate.metadata()}
+                return cls(tuple(weights), tuple(location), tuple(spread), tuple(prior))
+        raise ValueError(
+            f"evidence weights: expected some over {list(FEATURES)}, got {dict(metadata)}."
+        )
 
 
 def standardise(
@@ -234,24 +205,24 @@ def _traces(trace: ArrayLike, encoders: int) -> FloatArray:
     return np.clip(traces, *_TRACE_RANGE)
 
 
-def _shape(landscape: Landscape, slope: np.float32, intercept: np.float32) -> FloatArray:
+def _shape(summary: SimilaritySummary, slope: np.float32, intercept: np.float32) -> FloatArray:
     """Entropy, gap, top and base of an encoder, shape (n, 4)."""
-    sums, size = landscape.sums, landscape.size
-    best = min(LEADERS, landscape.leaders.shape[1])
-    leaders = np.partition(landscape.leaders, -best, axis=1)[:, -best:]
+    sums, size = summary.sums, summary.size
+    best = min(LEADERS, summary.leaders.shape[1])
+    leaders = np.partition(summary.leaders, -best, axis=1)[:, -best:]
     top = leaders.max(axis=1)
     gap = np.zeros_like(top)
     if best > 1:
         gap = slope * (top - (leaders.sum(axis=1) - top) / np.float32(best - 1))
-    spread = np.maximum(slope * landscape.deviation, np.float32(1e-6))
-    distance = slope * (top - landscape.mean) / spread
+    spread = np.maximum(slope * summary.deviation, np.float32(1e-6))
+    distance = slope * (top - summary.mean) / spread
     entropy = (sums.log_normaliser - sums.mean_logit) / np.float32(np.log(max(size, 2)))
     return np.stack(
         [
             np.clip(entropy, 0, 1),
             np.log1p(np.maximum(gap, 0)),
             np.log(np.maximum(distance, np.float32(0.01))),
-            slope * landscape.mean + intercept,
+            slope * summary.mean + intercept,
         ],
         axis=1,
     )

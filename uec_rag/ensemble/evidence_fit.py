@@ -1,4 +1,4 @@
-"""Learning the evidence gate: which weights put the right passages of the fit queries first."""
+"""Learning the evidence weights: which put the right passages of the fit queries first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.ensemble.evidence import FEATURES, EvidenceGate, corpus_evidence, standardise
+from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
 # Which way a feature may count. More evidence of trouble never earns an encoder more weight,
 # whatever a small or one-sided fit set suggests.
@@ -93,7 +93,7 @@ def corpus_views(
     return views
 
 
-def fit_gate(
+def fit_evidence_weights(
     similarities: Sequence[FloatArray],
     relevant: Sequence[Collection[int]],
     slopes: Sequence[float],
@@ -104,8 +104,8 @@ def fit_gate(
     learn_prior: bool = False,
     penalty: float = 0.03,
     seed: int = 0,
-) -> EvidenceGate:
-    """Learn the gate on fit queries: the relevant passage's share of the fused posterior.
+) -> EvidenceWeights:
+    """Learn the weights on fit queries: the relevant passage's share of the fused posterior.
 
     Minimises the listwise negative log likelihood of the relevant passages in
     ``softmax_c(sum_k pi_k l_k(c) / T)`` over small and larger views of the fit passages, plus a
@@ -178,11 +178,10 @@ def fit_gate(
     bounds += [(None, None) if learn_prior else (0.0, 0.0)] * encoders
     result = minimize(loss, np.zeros(len(bounds)), jac=True, method="L-BFGS-B", bounds=bounds)
     solution = result.x
-    return EvidenceGate(
+    return EvidenceWeights(
         weights=tuple(solution[: len(FEATURES)].tolist()),
         location=tuple(location.tolist()),
         spread=tuple(spread.tolist()),
-        temperature=float(np.exp(-solution[len(FEATURES)])),
         prior=tuple(solution[-encoders:].tolist()),
     )
 

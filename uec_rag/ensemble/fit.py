@@ -1,70 +1,93 @@
-"""Fitting an ensemble: posteriors, each encoder on its own pairs; then the gate and confidence."""
+"""Fitting: posteriors, each encoder on its own pairs; then evidence weights and confidence."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from typing import Self
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Encoded, Encoder, Role
+from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
-from uec_rag.ensemble.evidence import Evidence
 from uec_rag.ensemble.fit_queries import FitQueries, choose_questions
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.fit import fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
 
-if TYPE_CHECKING:
-    from uec_rag.ensemble.uec import UEC
-
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
 
 
-def fitted_copy(uec: UEC, pairs: PairsLike, show_progress: bool) -> UEC:
-    """Return a fitted copy of an ensemble; see `UEC.fit`."""
-    given = _pairs_of_each(uec.names, pairs)
+def fit(
+    encoders: Sequence[Encoder],
+    unfitted: Fitted,
+    pairs: PairsLike,
+    *,
+    structure: Structure,
+    likelihood: Likelihood,
+    seed: int,
+    show_progress: bool = False,
+) -> Fitted:
+    """Fit an ensemble; see `UEC.fit`.
+
+    Parameters
+    ----------
+    encoders : sequence of K Encoder
+    unfitted : Fitted
+        What is known before: names, space, rule and beta.
+    pairs : iterable or mapping
+        As in `UEC.fit`.
+    structure, likelihood, seed
+        As in `fit_posterior`.
+    show_progress : bool
+
+    Returns
+    -------
+    Fitted
+        `unfitted` with the posteriors and what is learned on top of them.
+    """
+    given = _pairs_of_each(unfitted.names, pairs)
     # Whatever else can go wrong must do so before hours of encoding, not after.
     require_laplace()
-    if uec.space == "shared":
-        check_one_space([encoder.dimension for encoder in uec.encoders])
+    if unfitted.space == "shared":
+        check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
-    fitted = fit_posteriors(
-        uec.encoders,
+    found = fit_posteriors(
+        encoders,
         given,
-        structure=uec.structure,
-        likelihood=uec.likelihood,
-        seed=uec.seed,
+        structure=structure,
+        likelihood=likelihood,
+        seed=seed,
         show_progress=show_progress,
     )
-    fresh = copy(uec)
-    fresh.posteriors = fitted.posteriors
-    gated = isinstance(uec.rule, Evidence) and len(uec.encoders) > 1
+    fitted = replace(unfitted, posteriors=tuple(found.posteriors))
+    by_evidence = isinstance(fitted.rule, Evidence) and len(encoders) > 1
     questions = FitQueries(
-        fitted.queries,
-        fresh.combine(fitted.corpus, fresh.coefficients(fitted.corpus, "passage")),
-        [q.mean @ c.mean.T for q, c in zip(fitted.queries, fitted.corpus, strict=True)]
-        if gated
+        found.queries,
+        fitted.combine(found.corpus, fitted.coefficients(found.corpus, "passage")),
+        [q.mean @ c.mean.T for q, c in zip(found.queries, found.corpus, strict=True)]
+        if by_evidence
         else None,
-        fitted.relevant,
-        uec.seed,
+        found.relevant,
+        seed,
     )
-    if gated:
-        fresh.rule = Evidence(questions.fit_gate(fresh))
-    fresh.confidence_model = questions.fit_confidence(fresh, fresh.gate)
-    fresh.report = FitReport(
-        {name: post.summary for name, post in zip(uec.names, fitted.posteriors, strict=True)},
-        uec.structure,
-        uec.likelihood,
-        fitted.encoding_seconds,
-        time.perf_counter() - start - fitted.encoding_seconds,
+    if by_evidence:
+        fitted = replace(fitted, rule=Evidence(questions.fit_evidence_weights(fitted)))
+    model = questions.fit_confidence(fitted, fitted.evidence_weights)
+    seconds = time.perf_counter() - start - found.encoding_seconds
+    report = FitReport(
+        {name: post.summary for name, post in zip(fitted.names, found.posteriors, strict=True)},
+        structure,
+        likelihood,
+        found.encoding_seconds,
+        seconds,
     )
-    return fresh
+    return replace(fitted, confidence_model=model, report=report)
 
 
 def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
@@ -78,8 +101,8 @@ def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """What fitting gives.
+class FittedPosteriors:
+    """Posteriors, and encoded questions for what is learned on top of them.
 
     Attributes
     ----------
@@ -131,7 +154,7 @@ def fit_posteriors(
     likelihood: Likelihood,
     seed: int,
     show_progress: bool,
-) -> Fitted:
+) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
     Parameters
@@ -164,7 +187,7 @@ def fit_posteriors(
         )
         for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
     ]
-    return Fitted(
+    return FittedPosteriors(
         posteriors,
         [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
         [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],

@@ -1,10 +1,9 @@
-"""Fit queries asked of the fit passages: what the gate and the confidence are learned from."""
+"""Fit queries asked of the fit passages: what evidence and confidence are learned from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +11,11 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.ensemble.evidence import EvidenceGate
-from uec_rag.ensemble.evidence_fit import CorpusView, corpus_views, fit_gate
+from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.evidence_fit import CorpusView, corpus_views, fit_evidence_weights
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.similarity_summary import SimilaritySummary
 from uec_rag.laplace.pairs import Pairs
-
-if TYPE_CHECKING:
-    from uec_rag.ensemble.uec import UEC
 
 _MOST_QUERIES = 600  # more were not measured to change what is learned
 _OTHER_PASSAGES = 3000
@@ -74,7 +72,7 @@ class FitQueries:
     corpus : Gaussian
         The ensemble's, of N passages.
     own : list of K arrays, shape (n, N), or None
-        Each encoder's cosines; None where no gate needs them.
+        Each encoder's cosines; None where no evidence is wanted.
     relevant : list of list of int
         Places in the corpus of each query's answers.
     seed : int
@@ -87,27 +85,27 @@ class FitQueries:
     relevant: list[list[int]]
     seed: int
 
-    def fit_gate(self, uec: UEC) -> EvidenceGate:
-        """Learn which evidence makes an encoder worth trusting; see `evidence_fit.fit_gate`.
+    def fit_evidence_weights(self, fitted: Fitted) -> EvidenceWeights:
+        """Learn which evidence makes an encoder worth trusting.
 
         With a prior per encoder: under the ridge it was measured to change nothing where all pairs
         are of one domain, and to be what tells languages apart where they are of several.
         """
         assert self.own is not None
-        return fit_gate(
+        return fit_evidence_weights(
             self.own,
             self.relevant,
-            uec.slopes,
-            uec.intercepts,
-            uec.standardised_traces(self.queries),
+            fitted.slopes,
+            fitted.intercepts,
+            fitted.standardised_traces(self.queries),
             learn_prior=True,
             seed=self.seed,
         )
 
     def fit_confidence(
         self,
-        uec: UEC,
-        gate: EvidenceGate | None,
+        fitted: Fitted,
+        weights: EvidenceWeights | None,
         sizes: Sequence[int] = CORPUS_SIZES,
         k: int = 10,
     ) -> ConfidenceModel:
@@ -128,13 +126,17 @@ class FitQueries:
                 unanswerable=_UNANSWERABLE,
                 seed=self.seed + 2 + number,
             )
-        return fit_confidence([self._asked(view, uec, gate) for view in views], k)
+        return fit_confidence([self._asked(view, fitted, weights) for view in views], k)
 
-    def _asked(self, view: CorpusView, uec: UEC, gate: EvidenceGate | None) -> FitView:
+    def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
         queries = [part[view.queries] for part in self.queries]
-        if gate is None or self.own is None:
-            pi = uec.coefficients(queries, "query")
+        if weights is None or self.own is None:
+            pi = fitted.coefficients(queries, "query")
         else:
-            pi = uec.weigh(gate, queries, [view.cut(own) for own in self.own])
-        mu, sigma2 = moments(uec.combine(queries, pi), self.corpus[view.passages])
-        return FitView(uec.logits(mu, pi), uec.logit_variance(sigma2), view.relevant)
+            summaries = [
+                SimilaritySummary.of(view.cut(own), slope)
+                for own, slope in zip(self.own, fitted.slopes, strict=True)
+            ]
+            pi = fitted.weigh(weights, queries, summaries)
+        mu, sigma2 = moments(fitted.combine(queries, pi), self.corpus[view.passages])
+        return FitView(fitted.logits(mu, pi), fitted.logit_variance(sigma2), view.relevant)

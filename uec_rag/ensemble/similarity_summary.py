@@ -69,7 +69,7 @@ class Rest:
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
+class SimilaritySummary:
     """An encoder's similarities to the whole corpus, as far as evidence and confidence need them.
 
     Attributes

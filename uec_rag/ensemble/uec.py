@@ -6,26 +6,30 @@ import asyncio
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.files import reading, writing
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
-from uec_rag.encoders.base import Encoded, Role, check_role, unique_names
+from uec_rag.encoders.base import Role, check_role, unique_names
 from uec_rag.encoders.shared_tokens import shared_tokens
-from uec_rag.ensemble.coefficients import CoefficientRule, Uniform
-from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
-from uec_rag.ensemble.evidence import Evidence, EvidenceGate, corpus_evidence
+from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
+from uec_rag.ensemble.convolution import Space
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.report import FitReport
-from uec_rag.ensemble.rules import make_rule
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.posterior import Posterior, Structure
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
+
+# What a saved ensemble notes beside what was fitted.
+_OPTIONS = ("structure", "likelihood", "last_layer", "seed")
 
 
 class UEC:
@@ -63,14 +67,8 @@ class UEC:
     Attributes
     ----------
     encoders : list of Encoder
-    names : list of str
-        The encoders' names, made unique.
-    posteriors : list of Posterior or None
-        None before `fit`.
-    confidence_model : ConfidenceModel or None
-        What turns logits into relevance and confidence, learned on the fit pairs.
-    report : FitReport or None
-        What `fit` found.
+    fitted : Fitted
+        What `fit` found, replaced as a whole by it; empty before.
 
     Raises
     ------
@@ -123,17 +121,13 @@ class UEC:
             batch_size=batch_size,
             backend=backend,
         )
-        self.names = unique_names([encoder.name for encoder in self.encoders])
-        self.space: Space = space
         self.structure: Structure = structure
         self.likelihood: Likelihood = likelihood
         self.last_layer: LastLayer = last_layer
-        self.beta = float(beta)
         self.seed = seed
-        self.rule = make_rule(coefficients, self.names, temperature, space)
-        self.posteriors: list[Posterior] | None = None
-        self.confidence_model: ConfidenceModel | None = None
-        self.report: FitReport | None = None
+        names = unique_names([encoder.name for encoder in self.encoders])
+        rule = make_rule(coefficients, names, temperature, space)
+        self.fitted = Fitted(tuple(names), space, rule, float(beta))
         self._warned = False
 
     @classmethod
@@ -162,9 +156,44 @@ class UEC:
         return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
 
     @property
+    def names(self) -> list[str]:
+        """The encoders' names, made unique."""
+        return list(self.fitted.names)
+
+    @property
+    def space(self) -> Space:
+        """Where the encoders' embeddings meet."""
+        return self.fitted.space
+
+    @property
+    def rule(self) -> CoefficientRule:
+        """How much each encoder counts in a text."""
+        return self.fitted.rule
+
+    @property
+    def beta(self) -> float:
+        """How strongly sigma_s^2 lowers a score."""
+        return self.fitted.beta
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...] | None:
+        """One per encoder; None before `fit`."""
+        return self.fitted.posteriors
+
+    @property
+    def confidence_model(self) -> ConfidenceModel | None:
+        """What turns logits into relevance and confidence, learned on the fit pairs."""
+        return self.fitted.confidence_model
+
+    @property
+    def report(self) -> FitReport | None:
+        """What `fit` found; None before."""
+        return self.fitted.report
+
+    @property
     def is_fitted(self) -> bool:
         """Whether `fit` has been called, or a fitted ensemble was loaded."""
-        return self.posteriors is not None
+        return self.fitted.posteriors is not None
 
     @property
     def dimension(self) -> int:
@@ -175,26 +204,22 @@ class UEC:
     @property
     def weights(self) -> FloatArray:
         """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
-        return block_weights(self.slopes)
+        return self.fitted.weights
 
     @property
     def slopes(self) -> list[float]:
         """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
-        if self.posteriors is None:
-            return [1.0] * len(self.encoders)
-        return [posterior.summary.slope for posterior in self.posteriors]
+        return self.fitted.slopes
 
     @property
     def slope(self) -> float:
         """Logits per unit of similarity: the mean of the encoders' slopes."""
-        return float(np.mean(self.slopes))
+        return self.fitted.slope
 
     @property
     def intercepts(self) -> list[float]:
         """Intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `fit`."""
-        if self.posteriors is None:
-            return [0.0] * len(self.encoders)
-        return [posterior.summary.intercept for posterior in self.posteriors]
+        return self.fitted.intercepts
 
     def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -220,9 +245,17 @@ class UEC:
         ImportError
             If laplace-torch is not installed: pip install "uec-rag[fit]".
         """
-        from uec_rag.ensemble.fit import fitted_copy
+        from uec_rag.ensemble.fit import fit
 
-        vars(self).update(vars(fitted_copy(self, pairs, show_progress)))
+        self.fitted = fit(
+            self.encoders,
+            self.fitted,
+            pairs,
+            structure=self.structure,
+            likelihood=self.likelihood,
+            seed=self.seed,
+            show_progress=show_progress,
+        )
         return self
 
     def embed(
@@ -259,7 +292,7 @@ class UEC:
         self._warn_unfitted()
         with shared_tokens():
             encoded = [e.encode(checked, role, show_progress=show_progress) for e in self.encoders]
-        return self._gaussians(encoded)
+        return self.fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
         """`encode` without blocking the event loop; encoders run side by side."""
@@ -268,78 +301,15 @@ class UEC:
         self._warn_unfitted()
         with shared_tokens():
             encoded = await asyncio.gather(*(e.aencode(checked, role) for e in self.encoders))
-        return self._gaussians(encoded)
-
-    def _gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
-        if self.posteriors is None:
-            return [Gaussian.certain(e.embedding) for e in encoded]
-        return [
-            posterior.gaussian(e.embedding, e.features)
-            for posterior, e in zip(self.posteriors, encoded, strict=True)
-        ]
+        return self.fitted.gaussians(encoded)
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Coefficients of texts of a role from the encoders' Gaussians alone, shape (n, K).
-
-        In the direct sum passages are stored with uniform ones: coefficients of their own, which
-        differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
-        """
-        if role == "passage" and self.space == "direct":
-            return Uniform()(parts)
-        return self.rule(parts)
-
-    @property
-    def gate(self) -> EvidenceGate | None:
-        """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
-        return self.rule.gate if isinstance(self.rule, Evidence) else None
-
-    def weigh(
-        self,
-        gate: EvidenceGate,
-        parts: Sequence[Gaussian],
-        similarities: Sequence[FloatArray],
-    ) -> FloatArray:
-        """Coefficients of queries by a gate, shape (n, K).
-
-        Parameters
-        ----------
-        gate : EvidenceGate
-        parts : sequence of Gaussian
-            Each encoder's Gaussians of the queries.
-        similarities : sequence of K arrays, shape (n, N)
-            Each encoder's cosines to the corpus that is searched.
-        """
-        traces = self.standardised_traces(parts)
-        return gate.coefficients(
-            corpus_evidence(similarities, self.slopes, self.intercepts, traces)
-        )
-
-    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
-        """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
-        offset = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
-        return np.float32(self.slope) * mu + offset[:, None]
-
-    def logit_variance(self, sigma2: FloatArray) -> FloatArray:
-        """Variance of the logits of similarities of variance `sigma2`."""
-        return np.float32(self.slope) ** 2 * sigma2
-
-    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
-        if self.posteriors is None:
-            return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
-        return np.stack(
-            [
-                posterior.standardised_log_trace(part)
-                for posterior, part in zip(self.posteriors, parts, strict=True)
-            ],
-            axis=1,
-        )
+        """Coefficients of texts from the encoders' Gaussians alone; see `Fitted.coefficients`."""
+        return self.fitted.coefficients(parts, role)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Gaussian convolution of the encoders' Gaussians with given coefficients."""
-        if self.space == "shared":
-            return shared(parts, coefficients)
-        return direct_sum(parts, coefficients, self.weights)
+        return self.fitted.combine(parts, coefficients)
 
     def _warn_unfitted(self) -> None:
         if not self.is_fitted and not self._warned:
@@ -354,9 +324,9 @@ class UEC:
     @property
     def fingerprint(self) -> str:
         """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
-        from uec_rag.retrieval.save import fingerprint
+        from uec_rag.ensemble.save import fingerprint
 
-        return fingerprint(self)
+        return fingerprint(self.encoders, self.fitted, self.last_layer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a folder: safetensors and JSON; the encoders by name, not their weights.
@@ -366,9 +336,23 @@ class UEC:
         FileExistsError
             If `path` is something else than a saved ensemble.
         """
-        from uec_rag.retrieval.save import save_ensemble
+        from uec_rag.ensemble.save import KIND
 
-        save_ensemble(self, path)
+        with writing(path, KIND) as folder:
+            self.write(folder)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a saved ensemble into an existing folder, as a part of something else.
+
+        Raises
+        ------
+        ValueError
+            If the rule for the coefficients is not one of this package's.
+        """
+        from uec_rag.ensemble.save import write_ensemble
+
+        options = {option: getattr(self, option) for option in _OPTIONS}
+        write_ensemble(folder, self.encoders, self.fitted, options, self.last_layer)
 
     @classmethod
     def load(
@@ -377,7 +361,7 @@ class UEC:
         *,
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
-    ) -> UEC:
+    ) -> Self:
         """Load a saved ensemble.
 
         Parameters
@@ -395,6 +379,27 @@ class UEC:
             If the folder is not a whole saved ensemble, or an encoder is missing or not the one
             that was saved.
         """
-        from uec_rag.retrieval.save import load_ensemble
+        from uec_rag.ensemble.save import KIND
 
-        return load_ensemble(path, encoders or {}, device)
+        return cls.read(reading(path, KIND), encoders=encoders, device=device)
+
+    @classmethod
+    def read(
+        cls,
+        folder: Path,
+        *,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """Read the files that `write` wrote; parameters and errors as in `load`."""
+        from uec_rag.ensemble.save import read_ensemble
+
+        saved = read_ensemble(folder, encoders or {}, device)
+        uec = cls(
+            saved.encoders,
+            coefficients=saved.fitted.rule,
+            space=saved.fitted.space,
+            **saved.options,
+        )
+        uec.fitted = saved.fitted
+        return uec

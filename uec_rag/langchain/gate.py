@@ -198,12 +198,14 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
         documents = with_uncertainty(result)
         for document in documents:
             document.metadata["uec_decision"] = decision.action
+            document.metadata["uec_reason"] = decision.reason
+        rivals = decision.candidates if decision.action == "clarify" else ()
         found = Gated(
             question=question,
             documents=documents,
             decision=decision.action,
             reason=decision.reason,
-            candidates=[d for d in documents if d.id in decision.candidates],
+            candidates=[d for d in documents if d.id in rivals],
             confidence=float(result.confidence[0]),
         )
         return dict(given if isinstance(given, Mapping) else {}) | dict(found)

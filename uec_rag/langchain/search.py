@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.gaussian import FloatArray
 from uec_rag.langchain.documents import (
     DocumentFilter,
     passage_filter,
     refuse_unknown,
-    to_document,
     to_documents,
     with_numbers,
     with_uncertainty,
 )
 from uec_rag.langchain.embeddings import check_text
 from uec_rag.retrieval import Retriever, SearchResult
-from uec_rag.retrieval.mmr import maximal_marginal_relevance
-from uec_rag.retrieval.vector_search import search_vector
-from uec_rag.stores.base import Passage
 
 
 class RetrieverSearch(VectorStore):
@@ -153,7 +146,7 @@ class RetrieverSearch(VectorStore):
         self, embedding: Sequence[float], k: int = 4, filter: DocumentFilter | None = None
     ) -> list[tuple[Document, float]]:
         """`similarity_search_by_vector`, each document with its s_hat."""
-        found = search_vector(self.retriever, embedding, k, filter=passage_filter(filter))
+        found = self.retriever.search_vector(embedding, k, filter=passage_filter(filter))
         return with_numbers(found.passages[0], found.scores[0])
 
     def max_marginal_relevance_search(
@@ -178,9 +171,15 @@ class RetrieverSearch(VectorStore):
         filter : mapping or callable, optional
             As in `similarity_search`.
         """
-        view = self._view()
-        result = view._search(query, _fetched(k, fetch_k), filter, **kwargs)
-        return view._diverse(result.passages[0], result.scores[0], k, lambda_mult)
+        refuse_unknown(kwargs, "max_marginal_relevance_search")
+        result = self.retriever.search_diverse(
+            [check_text(query, "query")],
+            k,
+            fetch_k=_fetched(k, fetch_k),
+            lambda_mult=lambda_mult,
+            filter=passage_filter(filter),
+        )
+        return to_documents(result.passages[0])
 
     async def amax_marginal_relevance_search(
         self,
@@ -192,10 +191,15 @@ class RetrieverSearch(VectorStore):
         **kwargs: Any,
     ) -> list[Document]:
         """`max_marginal_relevance_search` without blocking the event loop."""
-        view = self._view()
-        result = await view._asearch(query, _fetched(k, fetch_k), filter, **kwargs)
-        hits, scores = result.passages[0], result.scores[0]
-        return await asyncio.to_thread(view._diverse, hits, scores, k, lambda_mult)
+        refuse_unknown(kwargs, "amax_marginal_relevance_search")
+        result = await self.retriever.asearch_diverse(
+            [check_text(query, "query")],
+            k,
+            fetch_k=_fetched(k, fetch_k),
+            lambda_mult=lambda_mult,
+            filter=passage_filter(filter),
+        )
+        return to_documents(result.passages[0])
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -208,10 +212,9 @@ class RetrieverSearch(VectorStore):
     ) -> list[Document]:
         """`max_marginal_relevance_search` for a query's vector."""
         refuse_unknown(kwargs, "max_marginal_relevance_search_by_vector")
-        view = self._view()
-        where = passage_filter(filter)
-        found = search_vector(view.retriever, embedding, _fetched(k, fetch_k), filter=where)
-        return view._diverse(found.passages[0], found.scores[0], k, lambda_mult)
+        view, where = self.retriever.snapshot(), passage_filter(filter)
+        found = view.search_vector(embedding, _fetched(k, fetch_k), filter=where)
+        return to_documents(view.diversify(found, k, lambda_mult).passages[0])
 
     def _search(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
         queries = [check_text(query, "query")]
@@ -220,22 +223,6 @@ class RetrieverSearch(VectorStore):
     async def _asearch(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
         queries = [check_text(query, "query")]
         return await self.retriever.asearch(queries, k, filter=passage_filter(filter))
-
-    def _view(self) -> Self:
-        """The store as it is now: what it finds can be asked for its vectors afterwards."""
-        view = copy.copy(self)
-        view.retriever = copy.copy(self.retriever)
-        view.retriever.store = self.retriever.store.snapshot()
-        return view
-
-    def _diverse(
-        self, hits: list[Passage], scores: FloatArray, k: int, lambda_mult: float
-    ) -> list[Document]:
-        if not hits:
-            return []
-        vectors = self.retriever.vectors([hit.id for hit in hits]).mean
-        chosen = maximal_marginal_relevance(scores, vectors, k, lambda_mult)
-        return [to_document(hits[place]) for place in chosen]
 
 
 def _fetched(k: int, fetch_k: int) -> int:

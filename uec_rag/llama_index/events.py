@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
     BaseEvent,
 )
 
-from uec_rag.confidence.model import Action
+from uec_rag.confidence.decision import Action
 from uec_rag.retrieval import SearchResult
-from uec_rag.stores.base import Found
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -24,7 +21,7 @@ class UECRetrievalEvent(BaseEvent):
     query : str
     node_ids : list of str
     scores, mu, sigma2 : list of float
-        One per hit, as in `uec_rag.retrieval.retriever.SearchResult`.
+        One per hit, as in `uec_rag.retrieval.SearchResult`.
     relevance : list of float, or None
         This and what follows is None where only a vector was searched with.
     coefficients : dict, or None
@@ -77,20 +74,19 @@ class UECGateEvent(BaseEvent):
         return "UECGateEvent"
 
 
-def announce(query: str, found: SearchResult | Found, ranks: Sequence[int] | None = None) -> None:
-    """Dispatch a `UECRetrievalEvent` for one query; `found` and `ranks` as in `nodes.hits`."""
-    chosen = list(range(len(found.passages[0])) if ranks is None else ranks)
+def announce(query: str, found: SearchResult) -> None:
+    """Dispatch a `UECRetrievalEvent` for the hits of one query."""
     event = UECRetrievalEvent(
         query=query,
-        node_ids=[found.passages[0][rank].id for rank in chosen],
-        scores=found.scores[0, chosen].tolist(),
-        mu=found.mu[0, chosen].tolist(),
-        sigma2=found.sigma2[0, chosen].tolist(),
+        node_ids=found.ids[0],
+        scores=found.scores[0].tolist(),
+        mu=found.mu[0].tolist(),
+        sigma2=found.sigma2[0].tolist(),
     )
-    if isinstance(found, SearchResult):
-        weights = found.coefficients[0].tolist()
-        event.relevance = found.relevance[0, chosen].tolist()
-        event.coefficients = dict(zip(found.names, weights, strict=True))
+    if found.judged:
+        shares = found.shares[0].tolist()
+        event.relevance = found.relevance[0].tolist()
+        event.coefficients = dict(zip(found.names, shares, strict=True))
         event.confidence = float(found.confidence[0])
         event.decision = found.decisions[0].action
         event.reason = found.decisions[0].reason

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, TypeAlias, get_args
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -11,47 +11,30 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import Field
 
-from uec_rag.confidence.model import Action, Decision
+from uec_rag.confidence.decision import Action, Decision
 from uec_rag.llama_index.events import UECGateEvent
+from uec_rag.retrieval.gate import Gate as RiskGate
 
 Gate: TypeAlias = Callable[[float, Decision], Action]
-"""From a query's confidence and the search's own decision to what to do."""
+"""From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, or any
+other callable."""
 
 _dispatcher = get_dispatcher(__name__)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What to do about a query.
-
-    Attributes
-    ----------
-    decision : {"answer", "clarify", "abstain"}
-    reason : str
-    confidence : float
-        P(the query is answered by its nodes).
-    candidates : tuple of str
-        Ids of the nodes that compete, where the decision is "clarify".
-    """
-
-    decision: Action
-    reason: str
-    confidence: float
-    candidates: tuple[str, ...] = ()
-
-    def metadata(self) -> dict[str, Any]:
-        """Return what goes on a response's metadata."""
-        return {
-            "uec_decision": self.decision,
-            "uec_reason": self.reason,
-            "uec_confidence": self.confidence,
-            "uec_candidates": list(self.candidates),
-        }
+def response_metadata(decision: Decision) -> dict[str, Any]:
+    """Return what goes on a response's metadata."""
+    return {
+        "uec_decision": decision.action,
+        "uec_reason": decision.reason,
+        "uec_confidence": decision.confidence,
+        "uec_candidates": list(decision.candidates),
+    }
 
 
 def judge(
     nodes: Sequence[NodeWithScore], query: str | None = None, gate: Gate | None = None
-) -> Verdict:
+) -> Decision:
     """Decide about the nodes found for a query, and dispatch a `UECGateEvent`.
 
     Where they come from several queries (of a fusion), the one of the highest confidence counts.
@@ -71,22 +54,24 @@ def judge(
         If no node says how confident its search was, or the gate returns something else than an
         action.
     """
-    verdict = _judge(nodes, gate)
+    decision = _judge(nodes, gate)
+    if decision.action != "clarify":
+        decision = replace(decision, candidates=())
     _dispatcher.event(
         UECGateEvent(
             query=query,
-            decision=verdict.decision,
-            reason=verdict.reason,
-            confidence=verdict.confidence,
-            candidates=list(verdict.candidates),
+            decision=decision.action,
+            reason=decision.reason,
+            confidence=decision.confidence,
+            candidates=list(decision.candidates),
         )
     )
-    return verdict
+    return decision
 
 
-def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Verdict:
+def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Decision:
     if not nodes:
-        return Verdict("abstain", "nothing was found", 0.0)
+        return Decision("abstain", "nothing was found")
     told = [node.metadata for node in nodes if "uec_decision" in node.metadata]
     if not told:
         raise ValueError(
@@ -94,15 +79,24 @@ def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Verdict:
             "or through a UECVectorStore."
         )
     surest = max(told, key=lambda metadata: float(metadata["uec_confidence"]))
-    confidence = float(surest["uec_confidence"])
-    own = Decision(surest["uec_decision"], surest["uec_reason"], tuple(surest["uec_candidates"]))
-    action = own.action if gate is None else gate(confidence, own)
+    own = Decision(
+        surest["uec_decision"],
+        surest["uec_reason"],
+        tuple(surest["uec_candidates"]),
+        float(surest["uec_confidence"]),
+    )
+    if gate is None:
+        return own
+    if isinstance(gate, RiskGate):
+        return gate.redecide(own)
+    action = gate(own.confidence, own)
     if action not in get_args(Action):
         raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
     if action == own.action:
-        return Verdict(action, own.reason, confidence, own.candidates)
-    rivals = tuple(node.node_id for node in nodes) if action == "clarify" else ()
-    return Verdict(action, f"the gate's choice at confidence {confidence:.2f}", confidence, rivals)
+        return own
+    rivals = own.candidates or tuple(node.node_id for node in nodes)
+    reason = f"the gate's choice at confidence {own.confidence:.2f}"
+    return Decision(action, reason, rivals if action == "clarify" else (), own.confidence)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
@@ -116,7 +110,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     Parameters
     ----------
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.model.Decision`.
+        Decides in place of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
     **kwargs
         What every LlamaIndex postprocessor takes.
 
@@ -144,12 +138,12 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        verdict = judge(nodes, query, self.gate)
-        if verdict.decision == "abstain":
+        decision = judge(nodes, query, self.gate)
+        if decision.action == "abstain":
             return []
-        return nodes if verdict.decision == "answer" else competing(nodes, verdict)
+        return nodes if decision.action == "answer" else competing(nodes, decision)
 
 
-def competing(nodes: list[NodeWithScore], verdict: Verdict) -> list[NodeWithScore]:
-    """Return the nodes that a verdict names as candidates, or all where none of these is left."""
-    return [node for node in nodes if node.node_id in verdict.candidates] or nodes
+def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
+    """Return the nodes that a decision names as candidates, or all where none of these is left."""
+    return [node for node in nodes if node.node_id in decision.candidates] or nodes

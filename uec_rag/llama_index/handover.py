@@ -34,7 +34,7 @@ class Handover:
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[Role, str], _Encoded] = OrderedDict()
-        self._posteriors: list[Posterior] | None = None
+        self._posteriors: tuple[Posterior, ...] | None = None
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Handover:
             return {t: self._waiting.pop(key) for t, key in keys.items() if key in self._waiting}
 
     def _drop_outdated(self, uec: UEC) -> None:
-        # `UEC.fit` puts a new list in place of the old one.
+        # `UEC.fit` puts new ones in place of the old one.
         if uec.posteriors is not self._posteriors:
             self._waiting.clear()
             self._posteriors = uec.posteriors

@@ -17,7 +17,7 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from uec_rag.retrieval import SearchResult, make_passages
-from uec_rag.stores.base import Found, Passage
+from uec_rag.stores.base import Passage
 
 _N = TypeVar("_N", bound=BaseNode)
 _KEY = "uec_"
@@ -48,41 +48,24 @@ def node_of(passage: Passage) -> BaseNode:
     return TextNode(id_=passage.id, text=passage.text, metadata=copy.deepcopy(passage.metadata))
 
 
-def hits(found: SearchResult | Found, ranks: Sequence[int] | None = None) -> list[NodeWithScore]:
+def hits(found: SearchResult) -> list[NodeWithScore]:
     """Hits of one query as nodes of their own, with what is known about each in the metadata.
 
-    The keys are those of `SearchResult.metadata`, and `uec_reason` and `uec_candidates` of the
-    decision; of a search by vector, which has no confidence, `uec_score`, `uec_mu` and
-    `uec_sigma2`. All are kept out of what an LLM or an embedding model is shown of a node.
+    The keys are those of `SearchResult.metadata`. All are kept out of what an LLM or an embedding
+    model is shown of a node.
 
     Parameters
     ----------
-    found : SearchResult or Found
+    found : SearchResult
         Of a single query.
-    ranks : sequence of int, optional
-        Which hits, in which order; all by default.
     """
     return [
         NodeWithScore(
-            node=_annotated(node_of(found.passages[0][rank]), _findings(found, rank)),
+            node=_annotated(node_of(passage), found.metadata(0, rank)),
             score=float(found.scores[0, rank]),
         )
-        for rank in (range(len(found.passages[0])) if ranks is None else ranks)
+        for rank, passage in enumerate(found.passages[0])
     ]
-
-
-def _findings(found: SearchResult | Found, rank: int) -> dict[str, Any]:
-    if isinstance(found, SearchResult):
-        decision = found.decisions[0]
-        return found.metadata(0, rank) | {
-            "uec_reason": decision.reason,
-            "uec_candidates": list(decision.candidates),
-        }
-    return {
-        "uec_score": float(found.scores[0, rank]),
-        "uec_mu": float(found.mu[0, rank]),
-        "uec_sigma2": float(found.sigma2[0, rank]),
-    }
 
 
 def _annotated(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:

@@ -22,24 +22,25 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from uec_rag.llama_index.gate import Gate, Verdict, competing, judge
+from uec_rag.confidence.decision import Decision
+from uec_rag.llama_index.gate import Gate, competing, judge, response_metadata
 
-Reply: TypeAlias = Callable[[str, Verdict, Sequence[NodeWithScore]], str]
-"""From a question, the verdict on it and the nodes found, to what to say instead of an answer."""
+Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
+"""From a question, the decision on it and the nodes found, to what to say instead of an answer."""
 
 _HEADLINE = 100  # characters of a passage in a clarifying question
 
 
-def plain_reply(query: str, verdict: Verdict, nodes: Sequence[NodeWithScore]) -> str:
+def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) -> str:
     """Ask which of the competing passages is meant, or say why there is no answer; without an LLM.
 
     Examples
     --------
-    >>> print(plain_reply("How?", Verdict("abstain", "no passage stands out", 0.1), []))
+    >>> print(plain_reply("How?", Decision("abstain", "no passage stands out"), []))
     I cannot answer this from the documents: no passage stands out.
     """
-    if verdict.decision == "abstain":
-        return f"I cannot answer this from the documents: {verdict.reason}."
+    if decision.action == "abstain":
+        return f"I cannot answer this from the documents: {decision.reason}."
     lines = [
         f"{place}. {textwrap.shorten(node.get_content(), _HEADLINE, placeholder=' ...')}"
         for place, node in enumerate(nodes, start=1)
@@ -62,8 +63,8 @@ class UECQueryEngine(BaseQueryEngine):
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
         with a `UECVectorStore`, or a `QueryFusionRetriever` over such.
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.model.Decision`.
-    reply : callable(query, verdict, nodes) -> str, optional
+        Decides in place of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
+    reply : callable(query, decision, nodes) -> str, optional
         What to say instead of an answer; `plain_reply` by default.
     streaming : bool
         Whether what is said instead of an answer comes as a stream: as `query_engine` streams.
@@ -148,11 +149,11 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Answer from nodes if the gate lets them through, or say why not."""
-        verdict = judge(nodes, query_bundle.query_str, self._gate)
-        if verdict.decision != "answer":
-            return self._instead(query_bundle, verdict, nodes)
+        decision = judge(nodes, query_bundle.query_str, self._gate)
+        if decision.action != "answer":
+            return self._instead(query_bundle, decision, nodes)
         return _noted(
-            self._engine.synthesize(query_bundle, nodes, additional_source_nodes), verdict
+            self._engine.synthesize(query_bundle, nodes, additional_source_nodes), decision
         )
 
     async def asynthesize(
@@ -162,11 +163,11 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """`synthesize` without blocking the event loop."""
-        verdict = judge(nodes, query_bundle.query_str, self._gate)
-        if verdict.decision != "answer":
-            return self._instead(query_bundle, verdict, nodes, asynchronous=True)
+        decision = judge(nodes, query_bundle.query_str, self._gate)
+        if decision.action != "answer":
+            return self._instead(query_bundle, decision, nodes, asynchronous=True)
         return _noted(
-            await self._engine.asynthesize(query_bundle, nodes, additional_source_nodes), verdict
+            await self._engine.asynthesize(query_bundle, nodes, additional_source_nodes), decision
         )
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -186,22 +187,22 @@ class UECQueryEngine(BaseQueryEngine):
     def _instead(
         self,
         query_bundle: QueryBundle,
-        verdict: Verdict,
+        decision: Decision,
         nodes: list[NodeWithScore],
         *,
         asynchronous: bool = False,
     ) -> RESPONSE_TYPE:
-        rivals = competing(nodes, verdict) if verdict.decision == "clarify" else []
-        text = self._reply(query_bundle.query_str, verdict, rivals)
+        rivals = competing(nodes, decision) if decision.action == "clarify" else []
+        text = self._reply(query_bundle.query_str, decision, rivals)
         if not self._streaming:
-            return Response(text, rivals, verdict.metadata())
+            return Response(text, rivals, response_metadata(decision))
         if asynchronous:
-            return AsyncStreamingResponse(_asaid(text), rivals, verdict.metadata())
-        return StreamingResponse(_said(text), rivals, verdict.metadata())
+            return AsyncStreamingResponse(_asaid(text), rivals, response_metadata(decision))
+        return StreamingResponse(_said(text), rivals, response_metadata(decision))
 
 
-def _noted(response: RESPONSE_TYPE, verdict: Verdict) -> RESPONSE_TYPE:
-    response.metadata = {**(response.metadata or {}), **verdict.metadata()}
+def _noted(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
+    response.metadata = {**(response.metadata or {}), **response_metadata(decision)}
     return response
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.ensemble import UEC
-from uec_rag.retrieval.save import read_ensemble, write_ensemble
 
 
 def ensemble_to_dict(uec: UEC) -> dict[str, Any]:
     """Return what `UEC.save` writes: file name -> JSON value, or bytes in base 64."""
     with tempfile.TemporaryDirectory() as folder:
-        write_ensemble(uec, Path(folder))
+        uec.write(Path(folder))
         return {
             file.name: json.loads(file.read_text(encoding="utf-8"))
             if file.suffix == ".json"
@@ -40,4 +39,4 @@ def ensemble_from_dict(data: Mapping[str, Any]) -> UEC:
                 file.write_text(json.dumps(value), encoding="utf-8")
             else:
                 file.write_bytes(base64.b64decode(value))
-        return read_ensemble(Path(folder), {}, None)
+        return UEC.read(Path(folder))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -34,10 +33,8 @@ from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.handover import handover
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_query, is_of
-from uec_rag.retrieval import Retriever, SearchResult
-from uec_rag.retrieval.mmr import maximal_marginal_relevance
-from uec_rag.retrieval.vector_search import search_vector
-from uec_rag.stores.base import Found, Passage
+from uec_rag.retrieval import Retriever
+from uec_rag.stores.base import Passage
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -283,24 +280,18 @@ class UECVectorStore(BasePydanticVectorStore):
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * options.get("mmr_prefetch_factor", _PREFETCH))) if diverse else k
         text = query.query_str or ""
-        index = self._retriever
-        if diverse:  # what it finds must still have its vectors afterwards
-            index = copy.copy(index)
-            index.store = index.store.snapshot()
-        found: SearchResult | Found
+        index = self._retriever.snapshot()  # what it finds must still have its vectors afterwards
         if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
             found = index.search_encoded([text], parts, fetched, filter=where)
         else:
             assert vector is not None
-            found = search_vector(index, vector[0], fetched, filter=where)
-        ranks = None
+            found = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
             given = query.mmr_threshold
             threshold = options.get("mmr_threshold", 0.5) if given is None else given
-            vectors = index.vectors([passage.id for passage in found.passages[0]]).mean
-            ranks = maximal_marginal_relevance(found.scores[0], vectors, k, threshold)
-        announce(text, found, ranks)
-        nodes = hits(found, ranks)
+            found = index.diversify(found, k, threshold)
+        announce(text, found)
+        nodes = hits(found)
         return VectorStoreQueryResult(
             nodes=[node.node for node in nodes],
             similarities=[node.get_score() for node in nodes],

@@ -1,34 +1,29 @@
-"""Calibrating on the user's own corpus: with labelled queries, or with questions made from it."""
+"""Calibrating on the user's own corpus, with labelled queries."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.softmax_sums import Digest
+from uec_rag.confidence.features import relevance_features
 from uec_rag.confidence.fit import FitView, fit_confidence
-from uec_rag.confidence.model import ConfidenceModel, relevance_features, summarise
-from uec_rag.corpora.questions import QuestionGenerator, make_questions
-from uec_rag.ensemble.convolution import blocks
-from uec_rag.ensemble.evidence import EvidenceGate
-from uec_rag.ensemble.fit_queries import FitQueries
-from uec_rag.retrieval.asking import Asked, ask, queries_at_once
-from uec_rag.stores.base import Passage, Store
-
-if TYPE_CHECKING:
-    from uec_rag.ensemble import UEC
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.search import Asked, ask, queries_at_once
+from uec_rag.stores.base import Store
 
 FEWEST = 20
 """Labelled queries, or questions of its own, that a calibration is made on at least."""
-
-_MOST_QUESTIONS = 300
-_MOST_PASSAGES = 3000
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class CorpusCalibration:
     Attributes
     ----------
     model : ConfidenceModel
-    gate : EvidenceGate or None
+    evidence_weights : EvidenceWeights or None
         Coefficients learned on this corpus; None: the ensemble's.
     source : {"labels", "self"}
         Whether from a user's labels or from questions made of the passages.
@@ -51,7 +46,7 @@ class CorpusCalibration:
     """
 
     model: ConfidenceModel
-    gate: EvidenceGate | None
+    evidence_weights: EvidenceWeights | None
     source: Literal["labels", "self"]
     queries: int
     k: int
@@ -64,7 +59,7 @@ class CorpusCalibration:
             "self": f"{self.queries} questions made from the corpus itself, without labels",
         }[self.source]
         learned = "relevance and confidence"
-        if self.source == "self" and self.gate is not None:
+        if self.source == "self" and self.evidence_weights is not None:
             learned += ", and which encoders to trust here"
         return f"Calibrated on {made}: {learned}, for the first {self.k} hits."
 
@@ -72,7 +67,7 @@ class CorpusCalibration:
         """JSON-able state, for saving."""
         return {
             "model": self.model.metadata(),
-            "gate": None if self.gate is None else self.gate.metadata(),
+            "gate": None if self.evidence_weights is None else self.evidence_weights.metadata(),
             "source": self.source,
             "queries": self.queries,
             "k": self.k,
@@ -85,7 +80,7 @@ class CorpusCalibration:
         match metadata:
             case {
                 "model": dict(model),
-                "gate": gate,
+                "gate": weights,
                 "source": ("labels" | "self") as source,
                 "queries": int(queries),
                 "k": int(k),
@@ -93,7 +88,7 @@ class CorpusCalibration:
             }:
                 return cls(
                     ConfidenceModel.restore(model),
-                    EvidenceGate.restore(gate) if isinstance(gate, dict) else None,
+                    EvidenceWeights.restore(weights) if isinstance(weights, dict) else None,
                     "labels" if source == "labels" else "self",
                     queries,
                     k,
@@ -169,7 +164,7 @@ def corpus_fingerprint(store: Store) -> str:
 
 def calibrate_with_labels(
     uec: UEC,
-    gate: EvidenceGate | None,
+    weights: EvidenceWeights | None,
     store: Store,
     queries: Sequence[str],
     wanted: Sequence[frozenset[str]],
@@ -185,7 +180,7 @@ def calibrate_with_labels(
 
     Parameters
     ----------
-    uec, gate, store
+    uec, weights, store
         What is searched, and how.
     queries : sequence of str
     wanted : sequence of frozenset of str
@@ -201,7 +196,7 @@ def calibrate_with_labels(
     parts = uec.encode(queries, "query")
     hide = unanswerable > 0 and all(wanted)
     if uec.confidence_model is None:
-        model = _learned(uec, store, parts, wanted, hide, k)
+        model = _learned(uec.fitted, store, parts, wanted, hide, k)
     else:
         rows = queries_at_once(len(store), len(parts))
         place = _places(store)
@@ -209,8 +204,8 @@ def calibrate_with_labels(
             example
             for start in range(0, len(queries), rows)
             for example in _examples(
-                uec,
-                ask(uec, gate, store, [part[start : start + rows] for part in parts]),
+                uec.fitted,
+                ask(uec.fitted, weights, store, [part[start : start + rows] for part in parts]),
                 store,
                 wanted[start : start + rows],
                 place,
@@ -226,7 +221,7 @@ def calibrate_with_labels(
             np.concatenate([e.relevant.any(axis=1) for e in examples]),
             np.concatenate([np.full(len(e.query), share if e.hidden else 1.0) for e in examples]),
         )
-    kept = None if gate is uec.gate else gate
+    kept = None if weights is uec.fitted.evidence_weights else weights
     return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint)
 
 
@@ -241,7 +236,7 @@ class _Examples:
 
 
 def _examples(
-    uec: UEC,
+    fitted: Fitted,
     asked: Asked,
     store: Store,
     wanted: Sequence[frozenset[str]],
@@ -250,18 +245,19 @@ def _examples(
     k: int,
 ) -> Iterator[_Examples]:
     """Queries asked of the corpus and, to `hide`, of the corpus without their answers."""
-    model = uec.confidence_model
+    model = fitted.confidence_model
     assert model is not None
     pi, similarities = asked.coefficients, asked.similarities
     answers = _answers(place, wanted)
     lowest = similarities.min(axis=1, keepdims=True)
     for hidden in (False, True)[: 1 + hide]:
         mu = np.where(answers, lowest, similarities) if hidden else similarities
-        found = store.search(asked.query, k, beta=uec.beta, mu=mu)
-        summary = summarise(uec.logits(mu, pi), model.temperature)
+        found = store.search(asked.query, k, beta=fitted.beta, mu=mu)
+        sums = Digest.of(mu).softmax(fitted.slope / model.temperature)
+        summary = fitted.corpus_summary(sums, pi, model.temperature)
         hits = relevance_features(
-            uec.logits(found.mu, pi),
-            uec.logit_variance(found.sigma2),
+            fitted.logits(found.mu, pi),
+            fitted.logit_variance(found.sigma2),
             summary.log_normaliser,
             model.temperature,
         )
@@ -286,7 +282,7 @@ def _answers(place: Mapping[str, int], wanted: Sequence[frozenset[str]]) -> NDAr
 
 
 def _learned(
-    uec: UEC,
+    fitted: Fitted,
     store: Store,
     parts: Sequence[Gaussian],
     wanted: Sequence[frozenset[str]],
@@ -294,81 +290,11 @@ def _learned(
     k: int,
 ) -> ConfidenceModel:
     """A model from labels alone, for an ensemble that was never fitted: its variance is 0."""
-    asked = ask(uec, None, store, parts)
-    logits = uec.logits(asked.similarities, asked.coefficients)
+    asked = ask(fitted, None, store, parts)
+    logits = fitted.logits(asked.similarities, asked.coefficients)
     relevant = _answers(_places(store), wanted)
     views = [FitView(logits, np.zeros_like(logits), relevant)]
     if hide:
         gone = np.where(relevant, logits.min(axis=1, keepdims=True), logits)
         views.append(FitView(gone, np.zeros_like(logits), np.zeros_like(relevant)))
     return fit_confidence(views, k)
-
-
-def self_calibrate(
-    uec: UEC,
-    store: Store,
-    generate: QuestionGenerator | None,
-    k: int,
-    fingerprint: str,
-    seed: int,
-) -> CorpusCalibration:
-    """Learn coefficients, relevance and confidence from questions made of the passages.
-
-    Where a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
-    in the passage's place. A fifth of the questions is asked of a corpus without their answer.
-
-    Parameters
-    ----------
-    uec, store
-        What is searched.
-    generate : callable, optional
-        Makes the question of a passage instead.
-    k : int
-        Hits that count.
-    fingerprint : str
-        Of the corpus.
-    seed : int
-        Of the samples.
-
-    Raises
-    ------
-    ValueError
-        If fewer than `FEWEST` questions can be made.
-    """
-    rng = np.random.default_rng(seed)
-    passages = list(store.passages())
-    sample = [passages[row] for row in rng.permutation(len(passages))[:_MOST_PASSAGES]]
-    made = make_questions(sample, generate, _MOST_QUESTIONS)
-    if len(made.questions) < FEWEST:
-        raise ValueError(
-            f"self_calibrate: made {len(made.questions)} questions from {len(passages)} passages, "
-            f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
-            "question, or calibrate with labelled queries."
-        )
-    corpus = _with_answers(uec, store, sample, made.answers)
-    parts = uec.encode(made.questions, "query")
-    own = None
-    if uec.gate is not None:
-        members = blocks(corpus.mean, [part.dimension for part in parts], uec.weights)
-        own = [part.mean @ member.T for part, member in zip(parts, members, strict=True)]
-    fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
-    gate = None if own is None else fit_queries.fit_gate(uec)
-    sizes = (len(sample) // 4, len(sample))
-    model = fit_queries.fit_confidence(uec, gate, sizes, k)
-    return CorpusCalibration(model, gate, "self", len(made.questions), k, fingerprint)
-
-
-def _with_answers(
-    uec: UEC, store: Store, sample: Sequence[Passage], answers: Mapping[int, str]
-) -> Gaussian:
-    """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
-    corpus = store.vectors([passage.id for passage in sample])
-    columns = [place for place, answer in answers.items() if answer != sample[place].text]
-    if not columns:
-        return corpus
-    new = uec.embed([answers[column] for column in columns], "passage")
-    mean, scales = corpus.mean.copy(), corpus.scales.copy()
-    mean[columns], scales[columns] = new.mean, new.scales
-    if corpus.profile is None:
-        return Gaussian(mean, scales)
-    return Gaussian.factored(mean, scales, corpus.profile)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_k
-from uec_rag.confidence.model import Action, Decision
+from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one
 from uec_rag.confidence.risk import RiskThreshold, risk_threshold
 from uec_rag.retrieval.calibrate import check_labels
 from uec_rag.retrieval.result import SearchResult
@@ -87,14 +87,15 @@ class Gate:
         """Decide on each query of a result, with what the search knew of its ambiguity."""
         return result.decide(self.threshold.threshold)
 
-    def __call__(self, confidence: float, decision: Decision) -> Action:
-        """Decide again on a query whose search decided at another threshold.
+    def redecide(self, decision: Decision) -> Decision:
+        """Decide again on a query whose search decided at another threshold."""
+        rivals = Ambiguity(f"{len(decision.candidates)} passages compete", decision.candidates)
+        ambiguity = rivals if decision.candidates else None
+        return decide_one(decision.confidence, ambiguity, self.threshold.threshold)
 
-        What LlamaIndex's `UECQueryEngine` and `UECGatePostprocessor` take as a gate.
-        """
-        if confidence > self.threshold.threshold:
-            return "answer"
-        return "abstain" if decision.action == "answer" else decision.action
+    def __call__(self, confidence: float, decision: Decision) -> Action:
+        """`redecide` as a callable, for whoever takes any callable as a gate."""
+        return self.redecide(replace(decision, confidence=confidence)).action
 
     @property
     def report(self) -> str:

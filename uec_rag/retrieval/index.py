@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uec_rag.base.checks import listed
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.make_passages import make_passages, stream_passages
-
-if TYPE_CHECKING:
-    from uec_rag.ensemble import UEC
 
 _CHUNK = 4096  # texts of an iterator that are in memory at a time
 
@@ -31,7 +29,7 @@ class Index:
     def __init__(self, uec: UEC, store: Store) -> None:
         self.uec = uec
         self.store = store
-        self._posteriors = uec.posteriors
+        self._posteriors = uec.fitted.posteriors
         self._changes = 0
 
     @property
@@ -121,14 +119,14 @@ class Index:
         return [passage.id for passage in passages]
 
     def _check_fit(self) -> None:
-        if self.uec.posteriors is self._posteriors:
+        if self.uec.fitted.posteriors is self._posteriors:
             return
         if len(self):
             raise ValueError(
                 f"uec: it was fitted after these {len(self)} passages were indexed, whose vectors "
                 "are of the fit before; call clear() and add them again."
             )
-        self._posteriors = self.uec.posteriors
+        self._posteriors = self.uec.fitted.posteriors
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""

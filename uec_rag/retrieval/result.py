@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.model import Decision, Reading, decide
+from uec_rag.confidence.decision import Ambiguity, Decision, decide
 from uec_rag.stores.base import Passage
 
 
@@ -29,17 +29,22 @@ class SearchResult:
     relevance : array, shape (n, k)
         P(this hit is relevant).
     coefficients : array, shape (n, K)
-        How much each encoder counted in the query.
+        pi_k, each encoder's coefficient in the query.
+    shares : array, shape (n, K)
+        How much each encoder counted in the scores: ``pi_k w_k`` over their sum.
     confidence : array, shape (n,)
         P(the query is answered by its hits).
-    ambiguous : list of Reading or None
+    ambiguous : list of Ambiguity or None
         Why a query is ambiguous, where it is.
     decisions : list of Decision
         At a threshold of one half; for another see `decide`.
     exact : bool
         Whether nothing outside the hits can score higher.
     names : list of str
-        The encoders' names, for `coefficients`.
+        The encoders' names, for `coefficients` and `shares`.
+    judged : bool
+        Whether the query's text was known: a vector alone says nothing of relevance and confidence,
+        and neither does `metadata` then.
     """
 
     queries: list[str]
@@ -49,11 +54,13 @@ class SearchResult:
     sigma2: FloatArray
     relevance: FloatArray
     coefficients: FloatArray
+    shares: FloatArray
     confidence: FloatArray
-    ambiguous: list[Reading | None]
+    ambiguous: list[Ambiguity | None]
     decisions: list[Decision]
     exact: bool
     names: list[str]
+    judged: bool = True
 
     @property
     def ids(self) -> list[list[str]]:
@@ -62,6 +69,25 @@ class SearchResult:
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
+        """The same result with some of each query's hits, as many of each, in the order given."""
+        rows = np.asarray(places, dtype=np.intp).reshape(len(self), -1)
+
+        def taken(values: FloatArray) -> FloatArray:
+            return np.take_along_axis(values, rows, axis=1)
+
+        return replace(
+            self,
+            passages=[
+                [hits[place] for place in chosen]
+                for hits, chosen in zip(self.passages, rows.tolist(), strict=True)
+            ],
+            scores=taken(self.scores),
+            mu=taken(self.mu),
+            sigma2=taken(self.sigma2),
+            relevance=taken(self.relevance),
+        )
 
     def decide(self, threshold: float) -> list[Decision]:
         """Decide again at another threshold of confidence; nothing is computed anew."""
@@ -75,14 +101,20 @@ class SearchResult:
         row, rank : int
             Which query, and which of its hits.
         """
-        return {
+        found = {
             "uec_score": float(self.scores[row, rank]),
             "uec_mu": float(self.mu[row, rank]),
             "uec_sigma2": float(self.sigma2[row, rank]),
+        }
+        if not self.judged:
+            return found
+        return found | {
             "uec_relevance": float(self.relevance[row, rank]),
             "uec_confidence": float(self.confidence[row]),
             "uec_decision": self.decisions[row].action,
-            "uec_coefficients": dict(zip(self.names, self.coefficients[row].tolist(), strict=True)),
+            "uec_reason": self.decisions[row].reason,
+            "uec_candidates": list(self.decisions[row].candidates),
+            "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
         }
 
 
@@ -102,8 +134,9 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         sigma2=stacked("sigma2"),
         relevance=stacked("relevance"),
         coefficients=stacked("coefficients"),
+        shares=stacked("shares"),
         confidence=stacked("confidence"),
-        ambiguous=[reading for result in results for reading in result.ambiguous],
+        ambiguous=[ambiguity for result in results for ambiguity in result.ambiguous],
         decisions=[decision for result in results for decision in result.decisions],
         exact=all(result.exact for result in results),
         names=results[0].names,

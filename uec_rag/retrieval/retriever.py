@@ -6,30 +6,34 @@ import asyncio
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.ensemble.evidence import EvidenceGate
-from uec_rag.retrieval.asking import ask, ask_nearest, queries_at_once
+from uec_rag.encoders.loading import EncoderLike
+from uec_rag.ensemble.coefficients import Uniform
+from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     calibrate_with_labels,
     check_labels,
     corpus_fingerprint,
-    self_calibrate,
 )
+from uec_rag.retrieval.diversity import maximal_marginal_relevance
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.judging import judge
 from uec_rag.retrieval.result import SearchResult, joined
-from uec_rag.stores.base import Filter, Store
+from uec_rag.retrieval.save import load_index, save_index
+from uec_rag.retrieval.search import Judgement, ask, ask_nearest, judge, queries_at_once, unjudged
+from uec_rag.retrieval.self_calibrate import self_calibrate
+from uec_rag.stores.base import Filter, Found, Store
 from uec_rag.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from uec_rag.encoders import EncoderLike
-    from uec_rag.ensemble import UEC
 
 
 class Retriever(Index):
@@ -65,10 +69,10 @@ class Retriever(Index):
         return f"Retriever({len(self)} passages, {self.uec!r})"
 
     @property
-    def gate(self) -> EvidenceGate | None:
+    def evidence_weights(self) -> EvidenceWeights | None:
         """What turns evidence into coefficients: `self_calibrate`'s, else the ensemble's."""
-        own = None if self.calibration is None else self.calibration.gate
-        return own or self.uec.gate
+        own = None if self.calibration is None else self.calibration.evidence_weights
+        return own or self.uec.fitted.evidence_weights
 
     @property
     def confidence_model(self) -> ConfidenceModel | None:
@@ -161,28 +165,119 @@ class Retriever(Index):
     def _search_block(
         self, store: Store, queries: list[str], parts: list[Gaussian], k: int
     ) -> SearchResult:
-        uec = self.uec
-        if store.approximate:
-            asked = ask_nearest(uec, self.gate, store, parts)
-        else:
-            asked = ask(uec, self.gate, store, parts)
+        fitted, weights = self.uec.fitted, self.evidence_weights
+        asking = ask_nearest if store.approximate else ask
+        asked = asking(fitted, weights, store, parts)
         known = asked.similarities if asked.rest is None else None
-        found = store.search(asked.query, k, beta=uec.beta, mu=known)
-        judged = judge(uec, self.confidence_model, store, asked, found)
-        return SearchResult(
-            queries=queries,
-            passages=found.passages,
-            scores=found.scores,
-            mu=found.mu,
-            sigma2=found.sigma2,
-            relevance=judged.relevance,
-            coefficients=asked.coefficients,
-            confidence=judged.confidence,
-            ambiguous=judged.ambiguous,
-            decisions=judged.decisions,
-            exact=found.exact,
-            names=uec.names,
-        )
+        found = store.search(asked.query, k, beta=fitted.beta, mu=known)
+        judged = judge(fitted, self.confidence_model, store, asked, found)
+        return _result(fitted, queries, found, asked.coefficients, judged)
+
+    def search_vector(
+        self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None
+    ) -> SearchResult:
+        """Find the k passages of the highest s_hat for one query given as a vector.
+
+        A vector does not tell the query's own variance: it is taken as 0, and sigma_s^2 is that of
+        the passages alone. Confidence needs the text: relevance is the similarity itself, and the
+        decision says that nothing is known.
+
+        Parameters
+        ----------
+        embedding : sequence of float, length d
+            The mean that `UEC.embed` gives for the query. Where all means have length 1, with one
+            encoder or in the shared space, it may be of any length but zero.
+        k : int
+        filter : Filter, optional
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the vector is of another dimension, zero, or not finite, or k < 1.
+        """
+        check_k(k)
+        mean = as_matrix([embedding], "embedding")
+        if mean.shape[1] != self.uec.dimension:
+            raise ValueError(
+                f"embedding: expected {self.uec.dimension} numbers, the ensemble's dimension, "
+                f"got {mean.shape[1]}."
+            )
+        length = float(np.linalg.norm(mean))
+        if not length:
+            raise ValueError("embedding: expected a vector with a direction, got zeros.")
+        if len(self.uec.encoders) == 1 or self.uec.space == "shared":
+            mean = mean / np.float32(length)
+        query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
+        found = self.store.search(query, k, beta=fitted.beta, filter=filter)
+        reason = "a vector does not tell how far to trust its hits: search with the text"
+        pi = Uniform()([query] * len(fitted.names))
+        result = _result(fitted, [""], found, pi, unjudged(found, "answer", reason))
+        return replace(result, judged=False)
+
+    def search_diverse(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,
+    ) -> SearchResult:
+        """Find k passages for each query that are relevant and unlike one another.
+
+        Parameters
+        ----------
+        queries : sequence of str
+        k : int
+        fetch_k : int
+            How many of the highest s_hat to choose from; k at least.
+        lambda_mult : float
+            1 looks at relevance only, 0 at diversity only.
+        filter : Filter, optional
+        """
+        view = self.snapshot()
+        found = view.search(queries, max(k, fetch_k), filter=filter)
+        return view.diversify(found, k, lambda_mult)
+
+    async def asearch_diverse(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,
+    ) -> SearchResult:
+        """`search_diverse` without blocking the event loop."""
+        view = self.snapshot()
+        found = await view.asearch(queries, max(k, fetch_k), filter=filter)
+        return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
+
+    def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
+        """Choose k of each query's hits by maximal marginal relevance.
+
+        Parameters
+        ----------
+        result : SearchResult
+            Of this index, or of a snapshot of it where others may delete in between.
+        k : int
+        lambda_mult : float
+            As in `search_diverse`.
+        """
+        check_k(k)
+        places = []
+        for ids, scores in zip(result.ids, result.scores, strict=True):
+            vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
+            places.append(maximal_marginal_relevance(scores, vectors, k, lambda_mult))
+        return result.taking(places)
+
+    def snapshot(self) -> Retriever:
+        """The index as it is now, whatever others add or delete: to search, not to write."""
+        view = Retriever(self.uec, self.store.snapshot())
+        view._posteriors, view._changes = self._posteriors, self._changes
+        view.set_calibration(self.calibration, current=False)
+        view._changes_at_calibration = self._changes_at_calibration
+        return view
 
     def calibrate(
         self,
@@ -226,7 +321,7 @@ class Retriever(Index):
         changes = self._changes
         calibration = calibrate_with_labels(
             self.uec,
-            self.gate,
+            self.evidence_weights,
             store,
             queries,
             wanted,
@@ -279,7 +374,7 @@ class Retriever(Index):
         self.set_calibration(calibration, current=changes == self._changes)
         return self
 
-    def set_calibration(self, calibration: CorpusCalibration, *, current: bool) -> None:
+    def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` says whether the corpus is still the calibrated one."""
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
@@ -316,9 +411,7 @@ class Retriever(Index):
         TypeError
             If metadata cannot be written as JSON.
         """
-        from uec_rag.retrieval.save import save_index
-
-        save_index(self, path)
+        save_index(path, self.uec, self.store.snapshot(), self.calibration)
 
     @classmethod
     def load(
@@ -329,7 +422,7 @@ class Retriever(Index):
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         store_device: str | None = None,
-    ) -> Retriever:
+    ) -> Self:
         """Load a saved index.
 
         Parameters
@@ -350,6 +443,27 @@ class Retriever(Index):
             If the folder is not a whole saved index, `uec` is not the ensemble it was made with, or
             torch cannot use a device here.
         """
-        from uec_rag.retrieval.save import load_index
+        saved = load_index(path, uec, encoders or {}, device, store_device)
+        retriever = cls(saved.uec, saved.store)
+        retriever.set_calibration(saved.calibration, current=saved.current)
+        return retriever
 
-        return load_index(path, uec, encoders or {}, device, store_device)
+
+def _result(
+    fitted: Fitted, queries: list[str], found: Found, coefficients: FloatArray, judged: Judgement
+) -> SearchResult:
+    return SearchResult(
+        queries=queries,
+        passages=found.passages,
+        scores=found.scores,
+        mu=found.mu,
+        sigma2=found.sigma2,
+        relevance=judged.relevance,
+        coefficients=coefficients,
+        shares=fitted.shares(coefficients),
+        confidence=judged.confidence,
+        ambiguous=judged.ambiguous,
+        decisions=judged.decisions,
+        exact=found.exact,
+        names=list(fitted.names),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from uec_rag.base import similarity
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
+from uec_rag.ensemble.similarity_summary import SimilaritySummary
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import SearchResult
 
@@ -133,11 +134,14 @@ class Ensemble(System):
 
         Where they are learned from a corpus's evidence, the candidates are that corpus.
         """
-        gate = self.uec.gate
-        if gate is None:
-            return self.uec.coefficients(parts, "query")
-        own = [q.mean @ c.mean.T for q, c in zip(parts, candidates, strict=True)]
-        return self.uec.weigh(gate, parts, own)
+        fitted = self.uec.fitted
+        if fitted.evidence_weights is None:
+            return fitted.coefficients(parts, "query")
+        summaries = [
+            SimilaritySummary.of(q.mean @ c.mean.T, slope)
+            for q, c, slope in zip(parts, candidates, fitted.slopes, strict=True)
+        ]
+        return fitted.weigh(fitted.evidence_weights, parts, summaries)
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
@@ -305,5 +309,6 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
     }
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
     if uec.posteriors is not None:
-        other.posteriors = [uec.posteriors[row] for row in rows]
+        posteriors = tuple(uec.posteriors[row] for row in rows)
+        other.fitted = replace(other.fitted, posteriors=posteriors)
     return other

@@ -5,27 +5,26 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, labelled
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import summarise
-from uec_rag.retrieval.asking import ask
-from uec_rag.retrieval.judging import judge
+from uec_rag.confidence.features import summarise
+from uec_rag.retrieval.search import ask, judge
 
 
 @pytest.fixture(scope="module")
 def asked(full, queries):
     """Everything a search of the queries computes on its way."""
     uec, store = full.uec, full.store.snapshot()
-    seen = ask(uec, full.gate, store, uec.encode(queries, "query"))
+    seen = ask(uec.fitted, full.evidence_weights, store, uec.encode(queries, "query"))
     return store, seen, store.search(seen.query, 5, beta=uec.beta, mu=seen.similarities)
 
 
 def test_probabilities_are_the_models_on_the_logits_of_the_whole_corpus(full, asked):
     uec, model = full.uec, full.confidence_model
     store, seen, found = asked
-    judged = judge(uec, model, store, seen, found)
+    judged = judge(uec.fitted, model, store, seen, found)
     pi = seen.coefficients
-    summary = summarise(uec.logits(seen.similarities, pi), model.temperature)
+    summary = summarise(uec.fitted.logits(seen.similarities, pi), model.temperature)
     np.testing.assert_allclose(judged.confidence, model.query_confidence(summary), atol=1e-4)
-    logits, variance = uec.logits(found.mu, pi), uec.logit_variance(found.sigma2)
+    logits, variance = uec.fitted.logits(found.mu, pi), uec.fitted.logit_variance(found.sigma2)
     np.testing.assert_allclose(
         judged.relevance, model.hit_relevance(logits, variance, summary), atol=1e-4
     )

@@ -1,4 +1,4 @@
-"""Maximal marginal relevance: hits that are relevant and unlike one another."""
+"""Hits that are relevant and unlike one another: maximal marginal relevance."""
 
 from __future__ import annotations
 

@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from uec_rag.ensemble.coefficients import Trace, Uniform
-from uec_rag.ensemble.evidence import FEATURES, Evidence, EvidenceGate
-from uec_rag.ensemble.rules import make_rule, restore_rule
+from uec_rag.ensemble.coefficients import Evidence, Trace, Uniform, make_rule, restore_rule
+from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights
 
 NAMES = ["a", "b"]
 
@@ -25,15 +24,14 @@ def test_a_shared_space_has_no_evidence(spec):
 
 
 @pytest.mark.parametrize("fitted", [True, False])
-def test_the_evidence_rule_comes_back_with_its_gate(fitted):
-    gate = EvidenceGate(
+def test_the_evidence_rule_comes_back_with_its_weights(fitted):
+    weights = EvidenceWeights(
         weights=(-0.1, -0.2, 0.3, 0.4, -0.5),
         location=(0.0,) * len(FEATURES),
         spread=(1.0,) * len(FEATURES),
-        temperature=0.7,
         prior=(0.1, -0.1),
     )
-    rule = Evidence(gate if fitted else None)
+    rule = Evidence(weights if fitted else None)
     assert restore_rule(json.loads(json.dumps(rule.metadata()))) == rule
 
 

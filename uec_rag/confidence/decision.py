@@ -1,0 +1,130 @@
+"""What to do about a query: answer, ask back or abstain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray
+
+Action = Literal["answer", "clarify", "abstain"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with a query's hits.
+
+    Attributes
+    ----------
+    action : {"answer", "clarify", "abstain"}
+    reason : str
+        In plain words.
+    candidates : tuple of str
+        Ids of the hits that compete, whatever the action: another threshold decides by them, too.
+    confidence : float
+        P(the query is answered by its hits), which the action rests on.
+    """
+
+    action: Action
+    reason: str
+    candidates: tuple[str, ...] = ()
+    confidence: float = field(default=0.0, compare=False)
+
+    @property
+    def decision(self) -> Action:
+        """The action, by the name that it has in metadata."""
+        return self.action
+
+
+@dataclass(frozen=True)
+class Ambiguity:
+    """Why a query is ambiguous.
+
+    Attributes
+    ----------
+    reason : str
+        In plain words.
+    candidates : tuple of str
+        Ids of the hits that compete.
+    """
+
+    reason: str
+    candidates: tuple[str, ...]
+
+
+def ambiguities(
+    posterior: FloatArray, member_posterior: FloatArray, ids: Sequence[Sequence[str]]
+) -> list[Ambiguity | None]:
+    """Whether each query could mean one of several hits; None where it could not.
+
+    It could where two encoders are each sure of another passage, or where a few passages, none far
+    behind the best, share most of the posterior.
+
+    Parameters
+    ----------
+    posterior : array, shape (n, k)
+        Softmax of the fused logits over the whole corpus, at the hits.
+    member_posterior : array, shape (n, K, k)
+        Each encoder's own softmax over the corpus, at the hits.
+    ids : sequence of sequence of str
+        Ids of the hits.
+    """
+    return [
+        _ambiguity(hits, shares, members)
+        for hits, shares, members in zip(ids, posterior, member_posterior, strict=True)
+    ]
+
+
+def _ambiguity(hits: Sequence[str], posterior: FloatArray, members: FloatArray) -> Ambiguity | None:
+    best = members.argmax(axis=1)
+    picks = sorted({int(hit) for hit, own in zip(best, members, strict=True) if own[hit] >= 0.5})
+    if len(picks) > 1:
+        return Ambiguity("encoders are sure of different passages", tuple(hits[p] for p in picks))
+    close = np.flatnonzero(posterior >= posterior.max() / 4)
+    if len(close) > 1 and posterior[close].sum() >= 0.5:
+        return Ambiguity(
+            f"{len(close)} passages compete", tuple(hits[row] for row in close.tolist())
+        )
+    return None
+
+
+def decide(
+    confidence: FloatArray, ambiguous: Sequence[Ambiguity | None], threshold: float = 0.5
+) -> list[Decision]:
+    """`decide_one` of each query.
+
+    Parameters
+    ----------
+    confidence : array, shape (n,)
+    ambiguous : sequence of Ambiguity or None
+        As `ambiguities` gives them.
+    threshold : float
+        For instance a `uec_rag.confidence.risk.RiskThreshold`'s.
+    """
+    return [
+        decide_one(float(sure), ambiguity, threshold)
+        for sure, ambiguity in zip(confidence, ambiguous, strict=True)
+    ]
+
+
+def decide_one(confidence: float, ambiguity: Ambiguity | None, threshold: float = 0.5) -> Decision:
+    """Answer above a threshold; below it ask back where the query is ambiguous, else abstain.
+
+    Examples
+    --------
+    >>> rivals = Ambiguity("2 passages compete", ("a", "b"))
+    >>> [decide_one(*given).action for given in ((0.9, None), (0.3, rivals), (0.3, None))]
+    ['answer', 'clarify', 'abstain']
+    """
+    found = f"confidence {confidence:.2f}"
+    rivals = () if ambiguity is None else ambiguity.candidates
+    if confidence > threshold:
+        reason = f"{found} is above the threshold {threshold:.2f}"
+        return Decision("answer", reason, rivals, confidence)
+    if ambiguity is not None:
+        return Decision("clarify", f"{found}; {ambiguity.reason}", rivals, confidence)
+    reason = f"{found} is not above the threshold {threshold:.2f}"
+    return Decision("abstain", reason, rivals, confidence)

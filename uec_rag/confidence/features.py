@@ -1,0 +1,108 @@
+"""What relevance and confidence rest on: the fused posterior over the corpus in a few numbers.
+
+The posterior is ``softmax_c(l_c / T)`` with the ensemble's logits l.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.similarity import probit
+from uec_rag.base.softmax_sums import Digest, SoftmaxSums
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusSummary:
+    """What the fused logits l of n queries say over the whole corpus, at temperature T.
+
+    Attributes
+    ----------
+    top : array, shape (n,)
+        Highest l / T.
+    log_normaliser : array, shape (n,)
+        log sum_c exp(l_c / T).
+    soft_normaliser : array, shape (n,)
+        log sum_c exp(l_c / 2T).
+    entropy : array, shape (n,)
+        Of the softmax at T, in nats.
+    """
+
+    top: FloatArray
+    log_normaliser: FloatArray
+    soft_normaliser: FloatArray
+    entropy: FloatArray
+
+    @classmethod
+    def of(cls, sums: SoftmaxSums) -> Self:
+        """The summary that a softmax's sums make."""
+        return cls(
+            top=sums.top,
+            log_normaliser=sums.log_normaliser,
+            soft_normaliser=sums.soft_normaliser,
+            entropy=sums.log_normaliser - sums.mean_logit,
+        )
+
+    def shifted(self, offset: FloatArray) -> CorpusSummary:
+        """The summary where every l / T of a query is higher by its offset, shape (n,)."""
+        return CorpusSummary(
+            top=self.top + offset,
+            log_normaliser=self.log_normaliser + offset,
+            soft_normaliser=self.soft_normaliser + offset / np.float32(2),
+            entropy=self.entropy,
+        )
+
+    def features(self) -> FloatArray:
+        """What confidence rests on, shape (n, 3).
+
+        Minus the entropy and the log of the top's share at twice the temperature say whether one
+        passage stands out; the top itself, whether it is near enough to be the answer at all. On
+        collections nothing was fitted on the first two order queries best by how well they are
+        answered, and the third is what tells a query that the corpus does not answer; more
+        features added nothing.
+        """
+        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, self.top], axis=1)
+
+
+def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
+    """Sum up logits over a corpus.
+
+    Parameters
+    ----------
+    logits : array, shape (n, N)
+        N at least 1.
+    temperature : float
+
+    Examples
+    --------
+    >>> summary = summarise(np.zeros((1, 8), "f4"))
+    >>> bool(np.isclose(summary.entropy[0], np.log(8)))
+    True
+    """
+    if logits.ndim != 2 or not logits.shape[1]:
+        raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
+    return CorpusSummary.of(Digest.of(logits).softmax(1 / temperature))
+
+
+def relevance_features(
+    logits: FloatArray,
+    variance: FloatArray,
+    log_normaliser: FloatArray,
+    temperature: float = 1.0,
+) -> FloatArray:
+    """What relevance rests on, shape (n, k, 2): the probit logit and the log posterior of each hit.
+
+    Parameters
+    ----------
+    logits, variance : array, shape (n, k)
+        Mean and variance of each hit's logit, ``slope * mu_s + intercept`` and
+        ``slope^2 sigma_s^2``.
+    log_normaliser : array, shape (n,)
+        Of the `CorpusSummary`.
+    temperature : float
+    """
+    share = logits / np.float32(temperature) - log_normaliser[:, None]
+    return np.stack([probit(logits, variance), share], axis=-1)

@@ -1,0 +1,174 @@
+"""What fitting found, and what is computed from it; no encoder is needed for any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.softmax_sums import SoftmaxSums
+from uec_rag.confidence.features import CorpusSummary
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.encoders.base import Encoded, Role
+from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, Uniform
+from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
+from uec_rag.ensemble.evidence import EvidenceWeights, evidence_of
+from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.similarity_summary import SimilaritySummary
+from uec_rag.laplace.posterior import Posterior
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """An ensemble without its encoders: what searching, judging and calibrating take.
+
+    Attributes
+    ----------
+    names : tuple of K str
+        The encoders'.
+    space : {"direct", "shared"}
+    rule : CoefficientRule
+    beta : float
+        How strongly sigma_s^2 lowers a score.
+    posteriors : tuple of K Posterior, or None
+        None before `UEC.fit`: variances are 0 and slopes 1.
+    confidence_model : ConfidenceModel or None
+    report : FitReport or None
+    """
+
+    names: tuple[str, ...]
+    space: Space
+    rule: CoefficientRule
+    beta: float = 1.0
+    posteriors: tuple[Posterior, ...] | None = None
+    confidence_model: ConfidenceModel | None = None
+    report: FitReport | None = None
+
+    @cached_property
+    def slopes(self) -> list[float]:
+        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `UEC.fit`."""
+        if self.posteriors is None:
+            return [1.0] * len(self.names)
+        return [posterior.summary.slope for posterior in self.posteriors]
+
+    @cached_property
+    def intercepts(self) -> list[float]:
+        """Intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `UEC.fit`."""
+        if self.posteriors is None:
+            return [0.0] * len(self.names)
+        return [posterior.summary.intercept for posterior in self.posteriors]
+
+    @cached_property
+    def slope(self) -> float:
+        """Logits per unit of the ensemble's similarity: the mean of the encoders' slopes."""
+        return float(np.mean(self.slopes))
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        return block_weights(self.slopes)
+
+    @property
+    def evidence_weights(self) -> EvidenceWeights | None:
+        """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
+        return self.rule.weights if isinstance(self.rule, Evidence) else None
+
+    def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
+        """Each encoder's Gaussians of texts that it has encoded."""
+        if self.posteriors is None:
+            return [Gaussian.certain(e.embedding) for e in encoded]
+        return [
+            posterior.gaussian(e.embedding, e.features)
+            for posterior, e in zip(self.posteriors, encoded, strict=True)
+        ]
+
+    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
+        """Coefficients of texts of a role from the encoders' Gaussians alone, shape (n, K).
+
+        In the direct sum passages are stored with uniform ones: coefficients of their own, which
+        differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
+        """
+        if role == "passage" and self.space == "direct":
+            return Uniform()(parts)
+        return self.rule(parts)
+
+    def weigh(
+        self,
+        weights: EvidenceWeights,
+        parts: Sequence[Gaussian],
+        summaries: Sequence[SimilaritySummary],
+    ) -> FloatArray:
+        """Coefficients of queries from what a corpus says of each encoder, shape (n, K).
+
+        Parameters
+        ----------
+        weights : EvidenceWeights
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of the queries.
+        summaries : sequence of K SimilaritySummary
+            Of each encoder's cosines to the corpus that is searched, at its slope.
+        """
+        traces = self.standardised_traces(parts)
+        return weights.coefficients(evidence_of(summaries, self.slopes, self.intercepts, traces))
+
+    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
+        if self.space == "shared":
+            return shared(parts, coefficients)
+        return direct_sum(parts, coefficients, self.weights)
+
+    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
+        """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
+        return np.float32(self.slope) * mu + self._offset(coefficients)[:, None]
+
+    def logit_variance(self, sigma2: FloatArray) -> FloatArray:
+        """Variance of the logits of similarities of variance `sigma2`."""
+        return np.float32(self.slope) ** 2 * sigma2
+
+    def corpus_summary(
+        self, sums: SoftmaxSums, coefficients: FloatArray, temperature: float
+    ) -> CorpusSummary:
+        """What the fused logits of queries say over a corpus, at a temperature.
+
+        Parameters
+        ----------
+        sums : SoftmaxSums
+            Of the softmax over the corpus of ``slope / temperature * mu_s``. Logits are that and
+            an offset per query, so they need not be written out.
+        coefficients : array, shape (n, K)
+        temperature : float
+        """
+        offset = self._offset(coefficients) / np.float32(temperature)
+        return CorpusSummary.of(sums).shifted(offset)
+
+    def _offset(self, coefficients: FloatArray) -> FloatArray:
+        offset: FloatArray = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
+        return offset
+
+    def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
+        if self.posteriors is None:
+            return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
+        return np.stack(
+            [
+                posterior.standardised_log_trace(part)
+                for posterior, part in zip(self.posteriors, parts, strict=True)
+            ],
+            axis=1,
+        )
+
+    def shares(self, coefficients: FloatArray) -> FloatArray:
+        """How much each encoder counted: ``pi_k w_k``, rows summing to 1, shape (n, K).
+
+        In the direct sum a similarity is ``sum_k pi_k w_k s_k``: an encoder of slope 0 counts for
+        nothing whatever its coefficient.
+        """
+        if self.space == "shared":
+            return coefficients
+        counted = coefficients * self.weights
+        total = np.maximum(counted.sum(axis=1, keepdims=True), np.float32(1e-30))
+        shares: FloatArray = counted / total
+        return shares

@@ -1,0 +1,209 @@
+"""A saved ensemble's files: safetensors and JSON; the encoders by name, not their weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uec_rag.base.files import read_json, write_json
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.loading import EncoderLike, load_encoders
+from uec_rag.ensemble.coefficients import restore_rule
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.report import FitReport
+from uec_rag.laplace.posterior import Posterior
+
+KIND = "UEC ensemble"
+
+
+@dataclass(frozen=True)
+class SavedEnsemble:
+    """What a saved ensemble brings back.
+
+    Attributes
+    ----------
+    encoders : list of Encoder
+    fitted : Fitted
+    options : dict
+        Of the constructor of `UEC`: structure, likelihood, last_layer and seed.
+    """
+
+    encoders: list[Encoder]
+    fitted: Fitted
+    options: dict[str, Any]
+
+
+def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayer) -> str:
+    """Hash of what stored vectors depend on; see `UEC.fingerprint`."""
+    state: dict[str, object] = {
+        "space": fitted.space,
+        "last_layer": last_layer,
+        # By name only where nothing says more: a callable's own may differ when it is loaded.
+        "encoders": [
+            [encoder.revision or name, encoder.dimension]
+            for name, encoder in zip(fitted.names, encoders, strict=True)
+        ],
+    }
+    if fitted.space == "shared":
+        state["rule"] = fitted.rule.metadata()
+    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
+    for posterior in fitted.posteriors or ():
+        digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
+        for array in posterior.arrays().values():
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def write_ensemble(
+    folder: Path,
+    encoders: Sequence[Encoder],
+    fitted: Fitted,
+    options: Mapping[str, object],
+    last_layer: LastLayer,
+) -> None:
+    """Write the files of an ensemble into an existing folder.
+
+    Parameters
+    ----------
+    folder : path
+    encoders : sequence of Encoder
+    fitted : Fitted
+    options : mapping
+        As in `SavedEnsemble`.
+    last_layer : {"projection", "ffn"}
+
+    Raises
+    ------
+    ValueError
+        If its rule for the coefficients is not one of this package's.
+    """
+    from safetensors.numpy import save_file
+
+    restore_rule(fitted.rule.metadata())  # a rule of the user's own would not come back: say so now
+    state: dict[str, object] = {
+        "space": fitted.space,
+        **options,
+        "beta": fitted.beta,
+        "fingerprint": fingerprint(encoders, fitted, last_layer),
+        "coefficients": fitted.rule.metadata(),
+        "encoders": [
+            {
+                "name": name,
+                "spec": encoder.spec,
+                "revision": encoder.revision,
+                "dimension": encoder.dimension,
+            }
+            for name, encoder in zip(fitted.names, encoders, strict=True)
+        ],
+    }
+    if fitted.posteriors is not None and fitted.report is not None:
+        state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
+        if fitted.confidence_model is not None:
+            state["confidence"] = fitted.confidence_model.metadata()
+        state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
+        tensors = {
+            # safetensors writes the memory as it lies, a transposed array transposed.
+            f"{i}.{key}": np.ascontiguousarray(array)
+            for i, posterior in enumerate(fitted.posteriors)
+            for key, array in posterior.arrays().items()
+        }
+        save_file(tensors, folder / "posteriors.safetensors")
+    write_json(folder / "uec.json", state)
+
+
+def read_ensemble(
+    folder: Path, encoders: Mapping[str, EncoderLike], device: str | None
+) -> SavedEnsemble:
+    """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
+    state = read_json(folder / "uec.json")
+    saved = state["encoders"]
+    names = tuple(entry["name"] for entry in saved)
+    options = {
+        option: state[option] for option in ("structure", "likelihood", "last_layer", "seed")
+    }
+    loaded = _load_encoders(saved, encoders, options["last_layer"], device)
+    posteriors = report = None
+    if "posteriors" in state:
+        posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
+        report = FitReport(
+            {name: post.summary for name, post in zip(names, posteriors, strict=True)},
+            state["structure"],
+            state["likelihood"],
+            *state["seconds"],
+        )
+    fitted = Fitted(
+        names=names,
+        space=state["space"],
+        rule=restore_rule(state["coefficients"]),
+        beta=state["beta"],
+        posteriors=posteriors,
+        confidence_model=(
+            ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
+        ),
+        report=report,
+    )
+    if fingerprint(loaded, fitted, options["last_layer"]) != state["fingerprint"]:
+        raise ValueError(
+            f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
+            "with; its files were changed or mixed. Save it again."
+        )
+    return SavedEnsemble(loaded, fitted, options)
+
+
+def _load_encoders(
+    saved: Sequence[Mapping[str, Any]],
+    given: Mapping[str, EncoderLike],
+    last_layer: LastLayer,
+    device: str | None,
+) -> list[Encoder]:
+    names = [entry["name"] for entry in saved]
+    unknown = sorted(set(given) - set(names))
+    if unknown:
+        raise ValueError(f"encoders: expected names among {names}, got {unknown}.")
+    missing = [e["name"] for e in saved if e["spec"] is None and e["name"] not in given]
+    if missing:
+        raise ValueError(
+            f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
+            f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
+        )
+    encoders = load_encoders(
+        [given.get(entry["name"], entry["spec"]) for entry in saved],
+        last_layer=last_layer,
+        device=device,
+    )
+    for entry, encoder in zip(saved, encoders, strict=True):
+        if entry["revision"] != encoder.revision:
+            raise ValueError(
+                f"encoders: {entry['name']!r} is not the model that was saved (revision "
+                f"{encoder.revision[:12]!r}, expected {entry['revision'][:12]!r}); give the same "
+                "weights, or fit and save again."
+            )
+        if entry["dimension"] != encoder.dimension:
+            raise ValueError(
+                f"encoders: {entry['name']!r} gives vectors of width {encoder.dimension}, expected "
+                f"{entry['dimension']} as when it was saved."
+            )
+    return encoders
+
+
+def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Posterior, ...]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        tensors = load_file(file)
+    except SafetensorError as error:
+        raise ValueError(f"path: {str(file)!r} cannot be read ({error}); save it again.") from error
+    return tuple(
+        Posterior.restore(
+            {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata
+        )
+        for i, metadata in enumerate(saved)
+    )

@@ -1,0 +1,89 @@
+"""Calibrating on the user's own corpus without labels, with questions made from its passages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.corpora.questions import QuestionGenerator, make_questions
+from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.fit_queries import FitQueries
+from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
+from uec_rag.stores.base import Passage, Store
+
+_MOST_QUESTIONS = 300
+_MOST_PASSAGES = 3000
+
+
+def self_calibrate(
+    uec: UEC,
+    store: Store,
+    generate: QuestionGenerator | None,
+    k: int,
+    fingerprint: str,
+    seed: int,
+) -> CorpusCalibration:
+    """Learn coefficients, relevance and confidence from questions made of the passages.
+
+    Where a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
+    in the passage's place. A fifth of the questions is asked of a corpus without their answer.
+
+    Parameters
+    ----------
+    uec, store
+        What is searched.
+    generate : callable, optional
+        Makes the question of a passage instead.
+    k : int
+        Hits that count.
+    fingerprint : str
+        Of the corpus.
+    seed : int
+        Of the samples.
+
+    Raises
+    ------
+    ValueError
+        If fewer than `FEWEST` questions can be made.
+    """
+    rng = np.random.default_rng(seed)
+    passages = list(store.passages())
+    sample = [passages[row] for row in rng.permutation(len(passages))[:_MOST_PASSAGES]]
+    fitted = uec.fitted
+    made = make_questions(sample, generate, _MOST_QUESTIONS)
+    if len(made.questions) < FEWEST:
+        raise ValueError(
+            f"self_calibrate: made {len(made.questions)} questions from {len(passages)} passages, "
+            f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
+            "question, or calibrate with labelled queries."
+        )
+    corpus = _with_answers(uec, store, sample, made.answers)
+    parts = uec.encode(made.questions, "query")
+    own = None
+    if fitted.evidence_weights is not None:
+        members = blocks(corpus.mean, [part.dimension for part in parts], fitted.weights)
+        own = [part.mean @ member.T for part, member in zip(parts, members, strict=True)]
+    fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
+    weights = None if own is None else fit_queries.fit_evidence_weights(fitted)
+    sizes = (len(sample) // 4, len(sample))
+    model = fit_queries.fit_confidence(fitted, weights, sizes, k)
+    return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint)
+
+
+def _with_answers(
+    uec: UEC, store: Store, sample: Sequence[Passage], answers: Mapping[int, str]
+) -> Gaussian:
+    """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
+    corpus = store.vectors([passage.id for passage in sample])
+    columns = [place for place, answer in answers.items() if answer != sample[place].text]
+    if not columns:
+        return corpus
+    new = uec.embed([answers[column] for column in columns], "passage")
+    mean, scales = corpus.mean.copy(), corpus.scales.copy()
+    mean[columns], scales[columns] = new.mean, new.scales
+    if corpus.profile is None:
+        return Gaussian(mean, scales)
+    return Gaussian.factored(mean, scales, corpus.profile)
