@@ -88,6 +88,19 @@ def random_gaussian(rng, n, d, factors=None):
     return Gaussian.factored(mean, scales, profile)
 
 
+METADATA_KEYS = {
+    "uec_score",
+    "uec_mu",
+    "uec_sigma2",
+    "uec_relevance",
+    "uec_confidence",
+    "uec_decision",
+    "uec_reason",
+    "uec_candidates",
+    "uec_coefficients",
+}
+"""What a search adds to a document's or a node's metadata."""
+
 NUMERIC = ("scores", "mu", "sigma2", "relevance", "coefficients", "confidence")
 """The arrays of a search result."""
 

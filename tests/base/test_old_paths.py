@@ -14,6 +14,8 @@ NAMES = {
     "uec_rag.calibration.Calibrator": "uec_rag.confidence.calibrator.Calibrator",
     "uec_rag.demo.gather_corpus": "uec_rag.corpora.python_docs.gather_corpus",
     "uec_rag.encoders.pypi.EMBEDDED": "uec_rag.encoders.EMBEDDED",
+    "uec_rag.coefficients.Trace": "uec_rag.ensemble.coefficients.Trace",
+    "uec_rag.evidence.Evidence": "uec_rag.ensemble.coefficients.Evidence",
     "uec_rag.gate.Gate": "uec_rag.retrieval.gate.Gate",
     "uec_rag.gaussian.Gaussian": "uec_rag.Gaussian",
     "uec_rag.plots.risk_coverage": "uec_rag.paper.plots.risk_coverage",

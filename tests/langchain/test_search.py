@@ -9,22 +9,11 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import bag_of_words, passages
+from tests.helpers import METADATA_KEYS, bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.langchain import UECVectorStore
 
 QUERY = "bafima degopi lumane"
-KEYS = {
-    "uec_score",
-    "uec_mu",
-    "uec_sigma2",
-    "uec_relevance",
-    "uec_confidence",
-    "uec_decision",
-    "uec_reason",
-    "uec_candidates",
-    "uec_coefficients",
-}
 
 
 def documents(count):
@@ -161,8 +150,8 @@ class TestUncertainty:
         found = store.similarity_search_with_uncertainty(QUERY, k=5)
         result = store.retriever.search([QUERY], k=5)
         for rank, document in enumerate(found):
-            assert document.metadata.keys() == {"parity", "place"} | KEYS
-            ours = {key: value for key, value in document.metadata.items() if key in KEYS}
+            assert document.metadata.keys() == {"parity", "place"} | METADATA_KEYS
+            ours = {key: value for key, value in document.metadata.items() if key in METADATA_KEYS}
             assert ours == result.metadata(0, rank)
         assert found[0].metadata["uec_sigma2"] > 0
         assert await store.asimilarity_search_with_uncertainty(QUERY, k=5) == found

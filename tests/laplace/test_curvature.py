@@ -130,13 +130,17 @@ def test_a_full_ggn_is_refused(in_double):
         case.backend.full(case.x, case.y)
 
 
-class Siamese(nn.Module):
-    """The same logits as `PairModel`, written with one linear layer applied to both sides."""
+class OneLinearLayer(nn.Module):
+    """The last layer as torch has it, which laplace-torch's own backends understand."""
 
     def __init__(self, weight):
         super().__init__()
         self.linear = nn.Linear(M, D, bias=False)
         self.linear.weight.data = weight.clone()
+
+
+class Siamese(OneLinearLayer):
+    """The same logits as `PairModel`, written with one linear layer applied to both sides."""
 
     def forward(self, x):
         z = self.linear(x)
@@ -144,13 +148,8 @@ class Siamese(nn.Module):
         return torch.cat([torch.zeros_like(logit), logit], dim=-1)
 
 
-class OneAgainstAll(nn.Module):
+class OneAgainstAll(OneLinearLayer):
     """The same logits as a row of `InBatchModel`: a query, then every passage, (n, 1 + n, m)."""
-
-    def __init__(self, weight):
-        super().__init__()
-        self.linear = nn.Linear(M, D, bias=False)
-        self.linear.weight.data = weight.clone()
 
     def forward(self, x):
         z = self.linear(x)

@@ -7,21 +7,11 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
+from tests.helpers import METADATA_KEYS
 from uec_rag import Retriever
 from uec_rag.llama_index import UECRetriever
 
 GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
-KEYS = {
-    "uec_score",
-    "uec_mu",
-    "uec_sigma2",
-    "uec_relevance",
-    "uec_confidence",
-    "uec_decision",
-    "uec_reason",
-    "uec_candidates",
-    "uec_coefficients",
-}
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def test_hits_come_best_first_with_what_is_known_about_them(retriever, question)
     assert [hit.score for hit in found] == result.scores[0].tolist()
     for rank, hit in enumerate(found):
         assert hit.metadata.items() >= result.metadata(0, rank).items()
-        assert set(hit.metadata) >= KEYS
+        assert set(hit.metadata) >= METADATA_KEYS
     assert found[0].node_id == "n3"
 
 

@@ -22,7 +22,7 @@ MOVED = {
     "encoders.tokens": "encoders.shared_tokens",
     "encoders.use": "encoders.bundled_use",
     "environment": "base.environment",
-    "evidence": "ensemble.evidence",
+    "evidence": "ensemble.coefficients",
     "evidence_fit": "ensemble.evidence_fit",
     "files": "base.files",
     "fit_queries": "ensemble.fit_queries",

@@ -1,0 +1,57 @@
+"""Importing an adapter: its own framework and nothing heavy, or a sentence on what to install."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"langchain_core", "llama_index", "torch", "transformers", "sentence_transformers"}
+HEAVY |= {"laplace", "sklearn"}
+
+every_adapter = pytest.mark.parametrize(
+    ("room", "framework"), [("langchain", "langchain_core"), ("llama_index", "llama_index")]
+)
+
+
+def run(room, before="pass"):
+    code = f"import sys; {before}; import uec_rag.{room} as adapter; print(*sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+@every_adapter
+def test_an_adapter_imports_no_other_framework_and_no_model_library(room, framework):
+    done = run(room)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert HEAVY & loaded == {framework}, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("room", "missing", "sentence"),
+    [
+        (
+            "langchain",
+            "langchain_core",
+            "The LangChain adapter needs langchain-core; install it with: "
+            'pip install "uec-rag[langchain]"',
+        ),
+        (
+            "llama_index",
+            "llama_index.core",
+            "The LlamaIndex adapter needs llama-index-core; install it with: "
+            'pip install "uec-rag[llama-index]"',
+        ),
+    ],
+)
+def test_without_its_framework_the_error_says_what_to_install(room, missing, sentence):
+    done = run(room, f"sys.modules[{missing!r}] = None")
+    assert done.stderr.endswith(f"ImportError: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("room", "broken"),
+    [("langchain", "langchain_core.documents"), ("llama_index", "llama_index.core.schema")],
+)
+def test_a_framework_that_is_broken_inside_is_not_called_missing(room, broken):
+    done = run(room, f"sys.modules[{broken!r}] = None")
+    assert broken in done.stderr.splitlines()[-1]
+    assert "pip install" not in done.stderr
