@@ -159,6 +159,27 @@ def test_search_equals_scoring_everything_on_real_numbers(factors):
         assert ids(found) == wanted
 
 
+def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch):
+    """All similarities are negative: their variance is bounded by the store's largest."""
+    rng, looked_at = np.random.default_rng(0), []
+    mean = np.abs(rng.standard_normal((4000, 3)))
+    written = MemoryStore()
+    stored = Gaussian.factored(mean, rng.uniform(0.01, 0.02, (4000, 2)), PROFILE)
+    written.add([passage(str(i)) for i in range(4000)], stored)
+    query = Gaussian(-np.ones((1, 3)), np.full((1, 3), 0.01))
+    written.save(tmp_path)
+
+    def counted(mu, sigma2, beta):
+        looked_at.append(len(mu))
+        return probit(mu, sigma2, beta)
+
+    monkeypatch.setattr("uec_rag.stores.topk.probit", counted)
+    for store in (written, MemoryStore.load(tmp_path)):
+        looked_at.clear()
+        assert ids(store.search(query, 5, beta=1.0)) == everything(store, query, 5, 1.0)[0]
+        assert sum(looked_at) < 400
+
+
 def test_more_hits_than_passages_gives_all_of_them(store, query):
     found = store.search(query, 99, beta=1.0)
     assert [sorted(row) for row in ids(found)] == [["a", "b", "c", "d"]] * 2

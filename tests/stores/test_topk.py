@@ -47,6 +47,17 @@ def problems(draw):
 
 
 @settings(max_examples=400, deadline=None)
+@given(problems(), st.sampled_from([1.0, 1.5, 100.0]))
+def test_pruned_search_with_a_bound_of_the_variance_equals_scoring_everything(problem, slack):
+    mu, sigma2, k, beta = problem
+    mu -= np.float32(0.5)  # most of them negative
+    expected, expected_scores, _ = everything(mu, sigma2, k, beta)
+    top = top_k(mu, Moments(mu, sigma2), k, beta, most=lambda: slack * float(sigma2.max()))
+    assert top.rows.tolist() == expected
+    np.testing.assert_array_equal(top.scores, expected_scores)
+
+
+@settings(max_examples=400, deadline=None)
 @given(problems())
 def test_pruned_search_equals_scoring_everything(problem):
     mu, sigma2, k, beta = problem
@@ -126,3 +137,14 @@ def test_only_a_few_rows_are_looked_at_where_variances_are_alike(k):
     rows = top_k(mu, variances, k, beta=1.0).rows
     assert rows.tolist() == everything(mu, variances.sigma2, k, 1.0)[0]
     assert variances.asked < 10_000
+
+
+@pytest.mark.parametrize("most", [0.06, 1e6, np.inf])
+def test_negative_similarities_are_searched_in_passes_that_grow_fast(most):
+    """With a bound of the variance few rows are looked at; without one all, but not repeatedly."""
+    rng = np.random.default_rng(0)
+    mu = -np.abs(rng.normal(0.3, 0.1, 16_000)).astype(np.float32) - np.float32(0.1)
+    variances = Moments(mu, 0.05 + 0.001 * rng.random(16_000))
+    rows = top_k(mu, variances, 10, beta=1.0, most=lambda: most).rows
+    assert rows.tolist() == everything(mu, variances.sigma2, 10, 1.0)[0]
+    assert variances.asked < (1000 if most < 1 else 40_000)

@@ -35,7 +35,6 @@ class Graph:
 
     def __init__(self) -> None:
         _usearch()
-        self.longest = 0.0  # norm of the longest mean
         self._index: Index | None = None
         self._rows: NDArray[np.int64] = np.zeros(0, dtype=np.int64)  # of each node; -1: gone
         self._is_view = False
@@ -58,8 +57,6 @@ class Graph:
             nodes = np.arange(len(self._rows), len(self._rows) + len(mean))
             self._index.add(nodes.astype(np.uint64), mean)
             self._rows = np.concatenate([self._rows, np.arange(start, start + len(mean))])
-            norms = np.linalg.norm(mean, axis=1)
-            self.longest = max(self.longest, float(norms.max(initial=0.0)))
 
     def forget_from(self, row: int) -> None:
         """Take out the rows from this one on; they may be added anew."""
@@ -92,13 +89,12 @@ class Graph:
         np.save(folder / _ROWS, kept, allow_pickle=False)
 
     @classmethod
-    def load(cls, folder: Path, longest: float) -> Graph:
+    def load(cls, folder: Path) -> Graph:
         """Open a graph that `save` wrote; its file is mapped, not read."""
         graph = cls()
         if (folder / _GRAPH).exists():
             graph._index = _usearch().Index.restore(str(folder / _GRAPH), view=True)
             graph._rows = np.load(folder / _ROWS, allow_pickle=False)
-            graph.longest = longest
             graph._is_view = True
         return graph
 

@@ -144,6 +144,11 @@ def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Pi
     return out
 
 
+def longest(mean: FloatArray) -> float:
+    """Norm of the longest row, shape (n, d); 0 of none."""
+    return float(np.linalg.norm(mean, axis=1).max(initial=0.0))
+
+
 def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
     """The buffer itself where it is long enough, else a copy at least twice as long."""
     if needed <= len(buffer):

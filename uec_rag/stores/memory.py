@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
-from uec_rag.stores.means import Means, with_room
+from uec_rag.stores.means import Means, longest, with_room
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Dtype, Scan, make_scan
 from uec_rag.stores.search import approximate_search, exact_search, nearest, similarities
@@ -161,6 +162,7 @@ class MemoryStore:
                     means=means,
                     scales=scales,
                     profile=gaussians.profile,
+                    longest=max(old.longest, longest(gaussians.mean)),
                     passages=known,
                     alive=alive,
                     live=live,
@@ -289,7 +291,8 @@ class MemoryStore:
         state = self._state
         live = state.live_rows()
         rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
-        for number, block in enumerate(state.means.blocks):
+        means = state.means
+        for number, block in enumerate(means.blocks):
             np.save(folder / _MEAN.format(number), block[rows], allow_pickle=False)
         np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
         if state.profile is not None:
@@ -298,13 +301,14 @@ class MemoryStore:
         settings: dict[str, object] = {
             "store": "memory",
             "ids": ids,
-            "blocks": len(state.means.blocks),
+            "blocks": len(means.blocks),
+            "longest": state.longest if state.longest < math.inf else longest(means.rows(rows)),
         }
         if state.scan is not None:
             settings["scan"] = state.scan.save(folder, rows)
         if state.graph is not None:
             state.graph.save(folder, live)
-            settings |= {"index": "hnsw", "longest": state.graph.longest}
+            settings["index"] = "hnsw"
         write_json(folder / "store.json", settings)
 
     @classmethod
@@ -324,7 +328,7 @@ class MemoryStore:
         """
         settings = read_json(folder / "store.json")
         ids = settings["ids"]
-        graph = Graph.load(folder, settings["longest"]) if "index" in settings else None
+        graph = Graph.load(folder) if "index" in settings else None
         # Indexes saved before there were blocks have one matrix.
         names = (
             [_MEAN.format(n) for n in range(settings["blocks"])]
@@ -349,6 +353,7 @@ class MemoryStore:
             means=means,
             scales=scales,
             profile=profile,
+            longest=settings.get("longest", math.inf),  # not known of what was saved earlier
             passages=passages,
             alive=np.ones(len(ids), dtype=bool),
             row_of={id_: row for row, id_ in enumerate(ids)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ def exact_search(
                 known = row[columns] if scan is None else None
                 return hits.moments(i, hits.rows(columns), known)
 
-            top = top_k(row, moments, k, beta, errors[i])
+            top = top_k(row, moments, k, beta, errors[i], partial(hits.most, i))
             hits.put(i, top._replace(rows=hits.rows(top.rows)))
     return hits.found(exact=True)
 
@@ -86,8 +87,7 @@ def approximate_search(
     Among unit vectors that hardly ever happens: the query has to be in the store k times.
     """
     hits = _Hits(state, query, k)
-    assert state.graph is not None
-    bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.graph.longest)
+    bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.longest)
     proven = True
     for i, rows in enumerate(nearest(state, query.mean, candidates)):
         mu, sigma2 = hits.moments(i, rows)
@@ -131,6 +131,13 @@ class _Hits:
         sigma2: FloatArray = self._state.scales[rows] @ self._weights[i]
         sigma2 += means**2 @ self._variance[i]
         return mu, sigma2
+
+    def most(self, i: int) -> float:
+        """What sigma_s^2 of query i exceeds with no row, up to rounding."""
+        state = self._state
+        passages = (state.scales[: state.rows] @ self._weights[i]).max()
+        own = self._variance[i].max() * np.float64(state.longest) ** 2
+        return float(passages + own) * (1 + 1e-4)
 
     def put(self, i: int, top: Top) -> None:
         """Note down the hits of query i; `top` counts rows of the state."""

@@ -33,6 +33,7 @@ class State:
     means: Means = field(default_factory=Means)
     scales: FloatArray = field(default_factory=_empty)
     profile: FloatArray | None = None
+    longest: float = 0.0  # norm that no mean exceeds
     passages: PassageLog = field(default_factory=PassageLog)
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     row_of: dict[str, int] = field(default_factory=dict)
@@ -113,6 +114,7 @@ def compacted(state: State) -> State:
         means=means,
         scales=state.scales[live],
         profile=state.profile,
+        longest=state.longest,
         passages=passages,
         scan=None if state.scan is None else state.scan.written(0, len(live), means),
         alive=np.ones(len(live), dtype=bool),
