@@ -1,16 +1,23 @@
 """Approximate search against exact search of the same store."""
 
+import contextlib
+import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
+from usearch.index import Index
 
 from tests.helpers import bag_of_words, pairs, passages, random_gaussian
 from uec_rag import UEC, Gaussian
 from uec_rag.retrieval import Retriever
 from uec_rag.stores import MemoryStore, Passage
 
+ADD = Index.add
 COUNT, DIMENSION = 3000, 16
 PROFILE = np.random.default_rng(5).gamma(1.0, 0.05, (2, DIMENSION))
 
@@ -117,6 +124,136 @@ def test_an_interrupted_write_leaves_nothing_in_the_graph(stores, monkeypatch):
     for store in (approximate, exact):
         store.add(numbered(range(7000, 7020)), clustered(11, 20))
     assert_alike(approximate, exact)
+
+
+def half_added(index, keys, vectors):
+    """What usearch leaves and says when it is interrupted."""
+    half = len(keys) // 2
+    ADD(index, keys[:half], vectors[:half])
+    raise RuntimeError("Operation has been terminated")
+
+
+def test_an_interrupt_while_the_graph_grows_leaves_the_store_as_it_was(
+    stores, monkeypatch, tmp_path
+):
+    approximate, exact = stores
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr("usearch.index.Index.add", half_added)
+            with pytest.raises(KeyboardInterrupt):
+                approximate.add(numbered(range(6000, 6200)), clustered(12, 200))
+        assert_alike(approximate, exact)
+    for store in (approximate, exact):
+        store.add(numbered(range(7000, 7200)), clustered(12, 200))
+    assert_alike(approximate, exact)
+    approximate.save(tmp_path)
+    assert_alike(MemoryStore.load(tmp_path), exact)
+
+
+@pytest.mark.parametrize("delay", [0.002, 0.01, 0.03, 0.06])
+def test_a_keyboard_interrupt_at_any_time_leaves_a_store_that_works(delay):
+    """Either all passages are there or none of them, and all that are there are found."""
+    approximate, exact = MemoryStore(index="hnsw"), MemoryStore()
+    for store in (approximate, exact):
+        store.add(numbered(range(500)), clustered(0, 500))
+    more = numbered(range(1000, 4000)), clustered(1, 3000)
+    timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            approximate.add(*more)
+        finally:
+            while timer.is_alive():
+                timer.join()
+    if len(approximate) > 500:
+        exact.add(*more)
+    assert len(approximate) == len(exact)
+    assert_alike(approximate, exact)
+    for store in (approximate, exact):
+        store.add(*more)
+    assert_alike(approximate, exact)
+
+
+def copied(numbers, seed):
+    """So many passages, nine of ten copies of others, in any order."""
+    rng = np.random.default_rng(seed)
+    distinct = clustered(seed, len(numbers) // 10)
+    return numbered(numbers), distinct[rng.integers(len(distinct), size=len(numbers))]
+
+
+def test_copies_hide_neither_each_other_nor_other_passages(tmp_path):
+    approximate, exact = MemoryStore(index="hnsw"), MemoryStore()
+    for store in (approximate, exact):
+        store.add(*copied(range(4000), seed=0))
+        store.add(*copied(range(3000, 6000), seed=1))
+        store.add(*copied(range(6000, 7000), seed=0))
+        store.delete([str(i) for i in range(0, 7000, 5)])
+    approximate.save(tmp_path)
+    loaded = MemoryStore.load(tmp_path)
+    loaded.add(numbered([9999]), clustered(5, 1))
+    loaded.delete(["9999"])
+    asked = exact.vectors([p.id for p in exact.passages()][::20])
+    queries = Gaussian(asked.mean, np.zeros_like(asked.mean))
+    wanted = exact.search(queries, 10, beta=1.0)
+    for store in (approximate, loaded):
+        found = store.search(queries, 10, beta=1.0)
+        np.testing.assert_allclose(found.scores[:, 0], wanted.scores[:, 0], rtol=1e-5)
+        assert np.isclose(found.scores, wanted.scores, rtol=1e-5).mean() >= 0.99
+
+
+def test_a_graph_has_one_node_for_each_distinct_mean():
+    store = MemoryStore(index="hnsw")
+    for start in (0, 1000):
+        store.add(*copied(range(start, start + 1000), seed=0))
+    assert len(store._state.graph._index) <= 100
+
+
+def test_equal_passages_are_found_in_the_order_they_came():
+    store, one = MemoryStore(index="hnsw"), clustered(0, 1)
+    store.add(numbered(range(300)), clustered(1, 300))
+    store.add(numbered(range(1000, 1600)), one[[0] * 600])
+    query = Gaussian(one.mean, np.zeros_like(one.mean))
+    assert ids(store.search(query, 4, beta=1.0)) == [["1000", "1001", "1002", "1003"]]
+
+
+def test_a_graph_of_which_all_is_deleted_takes_any_dimension_again():
+    store = MemoryStore(index="hnsw")
+    store.add(numbered(range(20)), clustered(0, 20))
+    store.delete([str(i) for i in range(20)])
+    store.add(numbered([1]), Gaussian([[1.0, 0.0]], [[0.0, 0.0]]))
+    assert ids(store.search(Gaussian([[1.0, 0.0]], [[0.0, 0.0]]), 1, beta=1.0)) == [["1"]]
+
+
+@pytest.mark.parametrize("place", [40, 1000, -1])
+def test_a_graph_file_that_was_changed_is_refused(stores, tmp_path, place):
+    approximate, _ = stores
+    approximate.save(tmp_path)
+    content = bytearray((tmp_path / "graph.usearch").read_bytes())
+    content[place] ^= 1
+    (tmp_path / "graph.usearch").write_bytes(content)
+    with pytest.raises(ValueError, match=r"graph.usearch' is not the file that was saved"):
+        MemoryStore.load(tmp_path)
+
+
+def test_a_graph_that_was_saved_with_a_node_for_each_row_is_read(stores, tmp_path):
+    approximate, exact = stores
+    before = approximate.search(QUERIES, 10, beta=1.0)
+    approximate.save(tmp_path)
+    settings = json.loads((tmp_path / "store.json").read_text())
+    del settings["graph"], settings["longest"]
+    (tmp_path / "store.json").write_text(json.dumps(settings))
+    nodes = np.load(tmp_path / "graph_nodes.npy")
+    rows = np.full(nodes.max() + 1, -1)
+    rows[nodes] = np.arange(len(nodes))
+    np.save(tmp_path / "graph_rows.npy", rows)
+    loaded = MemoryStore.load(tmp_path)
+    assert ids(loaded.search(QUERIES, 10, beta=1.0)) == ids(before)
+    for store in (loaded, exact):
+        store.add(numbered(range(4000, 4100)), clustered(9, 100))
+    assert_alike(loaded, exact)
+    (tmp_path / "again").mkdir()
+    loaded.save(tmp_path / "again")
+    assert_alike(MemoryStore.load(tmp_path / "again"), exact)
 
 
 def test_search_says_that_it_is_not_proven_exact_except_where_it_is(stores):

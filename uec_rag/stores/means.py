@@ -19,7 +19,7 @@ from uec_rag.stores.products import summed_products
 Rows = slice | NDArray[np.int64]
 """The first rows, or rows by number."""
 
-_Number = TypeVar("_Number", np.float32, np.bool_)
+_Number = TypeVar("_Number", np.float32, np.int64, np.bool_)
 
 
 class Piece(NamedTuple):

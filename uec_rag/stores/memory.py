@@ -307,8 +307,7 @@ class MemoryStore:
         if state.scan is not None:
             settings["scan"] = state.scan.save(folder, rows)
         if state.graph is not None:
-            state.graph.save(folder, live)
-            settings["index"] = "hnsw"
+            settings |= {"index": "hnsw", "graph": state.graph.save(folder, live)}
         write_json(folder / "store.json", settings)
 
     @classmethod
@@ -328,7 +327,6 @@ class MemoryStore:
         """
         settings = read_json(folder / "store.json")
         ids = settings["ids"]
-        graph = Graph.load(folder) if "index" in settings else None
         # Indexes saved before there were blocks have one matrix.
         names = (
             [_MEAN.format(n) for n in range(settings["blocks"])]
@@ -336,6 +334,9 @@ class MemoryStore:
             else ["mean.npy"]
         )
         means = Means(tuple(_mapped(folder / name) for name in names))
+        graph = None
+        if "index" in settings:
+            graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
         scales = _mapped(folder / "scales.npy")
         file = folder / "profile.npy"
         profile = np.load(file, allow_pickle=False) if file.exists() else None

@@ -65,7 +65,7 @@ def nearest(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64
     graph = state.graph
     if graph is not None and share >= _GRAPH_FROM and count < state.count:
         found = graph.nearest(mean, int(np.ceil(count / share)))
-        rows = [_live(state, row) for row in found]
+        rows = [_live(state, row)[:count] for row in found]
         if min(map(len, rows), default=count) >= count // 2:
             return rows
     count = min(count, state.count)

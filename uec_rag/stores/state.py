@@ -71,8 +71,6 @@ class State:
 def without_leftovers(state: State) -> State:
     """Forget the rows that an interrupted `add` left in what states share."""
     row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
-    if state.graph is not None:
-        state.graph.forget_from(state.rows)
     return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
 
 
@@ -108,7 +106,8 @@ def compacted(state: State) -> State:
     graph = None
     if state.graph is not None:
         graph = Graph()
-        graph.add(0, means.rows(slice(len(live))))
+        if len(live):
+            graph.add(0, means.rows(slice(len(live))))
     return State(
         rows=len(live),
         means=means,
