@@ -94,7 +94,17 @@ class Encoder(Protocol):
         ...
 
 
-class EncoderInside:
+class OneInstance:
+    """An encoder is its own copy: weights, sessions and locks serve all who hold it."""
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class EncoderInside(OneInstance):
     """What an encoder that wraps another one tells of it; `revision` and `encode` are its own.
 
     Parameters
@@ -138,7 +148,7 @@ class _Embeds(Protocol):
     def encode(self, texts: Sequence[str], role: Role) -> Encoded: ...
 
 
-class InThread:
+class InThread(OneInstance):
     """An encoder without an asynchronous way of its own: `aencode` is `encode` in a thread."""
 
     async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:

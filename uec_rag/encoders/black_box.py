@@ -4,10 +4,11 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from uec_rag.base.checks import check_texts
 from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_role, check_vectors
+from uec_rag.encoders.retries import aretried, retried
 
 _QUERIES_AT_ONCE = 16  # asynchronous single-query calls in flight; APIs refuse crowds
 
@@ -68,7 +69,8 @@ class BlackBoxEncoder(IdentityHead):
     """An encoder made of anything that turns a list of strings into vectors.
 
     Its last layer is the identity on its output, so `features` is `embedding`. Its dimension is
-    known after the first vectors; asking for it earlier embeds one short text.
+    known after the first vectors; asking for it earlier embeds one short text. Where a service is
+    out of reach, or asks for patience, it is asked again a few times, ever later.
 
     Parameters
     ----------
@@ -106,8 +108,13 @@ class BlackBoxEncoder(IdentityHead):
         name: str | None = None,
     ) -> None:
         self.name = name or _name_of(source)
+        self._given = source
         self._source = _source_of(source)
         self._dimension: int | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As pickle stores it: what it was made of, if that can be pickled."""
+        return functools.partial(BlackBoxEncoder, name=self.name), (self._given,)
 
     @property
     def dimension(self) -> int:
@@ -169,7 +176,7 @@ def _source_of(source: object) -> _Source:
     if is_llama_index(source):
         return _llama_index_source(source)
     if callable(source) and not isinstance(source, type):
-        return _Source(lambda texts, _: source(texts), lambda texts, _: source(texts))
+        return _Source(lambda texts, _: retried(source, texts), lambda t, _: retried(source, t))
     raise TypeError(
         f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
         "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"
@@ -180,9 +187,9 @@ def _langchain_source(model: LangChainEmbeddings) -> _Source:
     apassages = getattr(model, "aembed_documents", None)
     aquery = getattr(model, "aembed_query", None)
     return _Source(
-        lambda texts, _: model.embed_documents(texts),
-        lambda texts, _: [model.embed_query(text) for text in texts],
-        apassages,
+        lambda texts, _: retried(model.embed_documents, texts),
+        lambda texts, _: [retried(model.embed_query, text) for text in texts],
+        None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )
 
@@ -191,9 +198,9 @@ def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
     apassages = getattr(model, "aget_text_embedding_batch", None)
     aquery = getattr(model, "aget_query_embedding", None)
     return _Source(
-        lambda texts, progress: model.get_text_embedding_batch(texts, show_progress=progress),
-        lambda texts, _: [model.get_query_embedding(text) for text in texts],
-        apassages,
+        lambda texts, progress: retried(model.get_text_embedding_batch, texts, progress),
+        lambda texts, _: [retried(model.get_query_embedding, text) for text in texts],
+        None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )
 
@@ -204,6 +211,6 @@ async def _each(embed: Callable[[str], Awaitable[object]], texts: list[str]) -> 
 
     async def one(text: str) -> object:
         async with gate:
-            return await embed(text)
+            return await aretried(embed, text)
 
     return list(await asyncio.gather(*(one(text) for text in texts)))

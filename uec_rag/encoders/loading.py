@@ -1,11 +1,12 @@
 """An encoder of whatever stands for one: a name, a folder, an object, a callable."""
 
+import copyreg
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard
 
-from uec_rag.encoders.base import Encoder, LastLayer, is_encoder
+from uec_rag.encoders.base import Encoder, InThread, LastLayer, is_encoder
 from uec_rag.encoders.black_box import (
     BlackBoxEncoder,
     LangChainEmbeddings,
@@ -14,9 +15,12 @@ from uec_rag.encoders.black_box import (
     is_llama_index,
 )
 from uec_rag.encoders.bundled import load_pypi
+from uec_rag.encoders.bundled_bert import OnnxEncoder
+from uec_rag.encoders.bundled_use import UniversalSentenceEncoder
 from uec_rag.encoders.onnx import BACKENDS, Backend, ExportedEncoder
 from uec_rag.encoders.parallel import ParallelEncoder
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+from uec_rag.encoders.static import StaticEncoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -204,3 +208,40 @@ def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
         and base.__module__.partition(".")[0] == "sentence_transformers"
         for base in type(value).__mro__
     )
+
+
+def _pickled(encoder: InThread) -> tuple[Any, ...]:
+    """As pickle stores an encoder with weights: what it is loaded from, and what it must be."""
+    assert is_encoder(encoder)
+    if encoder.spec is None:
+        raise TypeError(
+            f"encoder {encoder.name!r} cannot go to another process: it is a model in memory, or "
+            "has prompts of its own, and no name brings it back. Save the SentenceTransformer with "
+            "its prompts to a folder, and load the encoder from there"
+        )
+    settings = {
+        key: getattr(encoder, key)
+        for key in ("last_layer", "device", "dtype", "batch_size")
+        if hasattr(encoder, key)
+    }
+    return _unpickled, (encoder.spec, settings, encoder.revision)
+
+
+def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
+    encoder = load_encoder(spec, **settings)
+    if encoder.revision != revision:
+        raise ValueError(
+            f"encoder {spec!r} is not the model that it was in the other process: its revision is "
+            f"{encoder.revision[:12]}, expected {revision[:12]}; give both the same files"
+        )
+    return encoder
+
+
+for _kind in (
+    ExportedEncoder,
+    OnnxEncoder,
+    SentenceTransformerEncoder,
+    StaticEncoder,
+    UniversalSentenceEncoder,
+):
+    copyreg.pickle(_kind, _pickled)

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.queues import SimpleQueue
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class ParallelEncoder(InThread, EncoderInside):
         self.devices = tuple(devices)
         self._load = load
         self._pool: ProcessPoolExecutor | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As pickle stores it: without the processes, which start anew when they are needed."""
+        return ParallelEncoder, (self._encoder, self._load, self.devices)
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages.

@@ -97,6 +97,7 @@ class SentenceTransformerEncoder(InThread):
         self.spec = spec or (source if own_prompts else "") or None
         self.last_layer: LastLayer = last_layer
         self.batch_size = batch_size
+        self.device, self.dtype = device, dtype
         self.model = model
         # Of the weights as they were stored: a cast to half precision must not change it, or an
         # index made on a GPU would be refused on a CPU.

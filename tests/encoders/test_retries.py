@@ -1,0 +1,88 @@
+import time
+
+import numpy as np
+import pytest
+
+from uec_rag.encoders import BlackBoxEncoder, retries
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch):
+    monkeypatch.setattr(retries, "_FIRST_WAIT", 0.001)
+
+
+class TransportError(Exception):
+    """As httpx has it: no ConnectionError of Python's."""
+
+
+class ConnectTimeout(TransportError):
+    pass
+
+
+class StatusError(Exception):
+    def __init__(self, status, headers=()):
+        super().__init__(f"HTTP {status}")
+        self.response = type("Response", (), {"status_code": status, "headers": dict(headers)})()
+
+
+class Failing:
+    """Fails as often as there are errors, then embeds."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self, texts):
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return np.ones((len(texts), 3))
+
+    async def aembed_documents(self, texts):
+        return self(texts).tolist()
+
+    def embed_documents(self, texts):
+        return self(texts).tolist()
+
+    def embed_query(self, text):
+        return self([text])[0].tolist()
+
+    async def aembed_query(self, text):
+        return self([text])[0].tolist()
+
+
+PASSING = [ConnectionResetError(), TimeoutError(), ConnectTimeout(), StatusError(429)]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=repr)
+@pytest.mark.parametrize("role", ["query", "passage"])
+async def test_what_passes_is_tried_again(error, role, caplog):
+    source = Failing(error, error)
+    assert len(BlackBoxEncoder(source).encode(["a"], role)) == 1
+    assert source.calls == 3
+    assert len(caplog.messages) == 2
+    again = Failing(error)
+    assert len(await BlackBoxEncoder(again).aencode(["a"], role)) == 1
+    assert again.calls == 2
+
+
+@pytest.mark.parametrize("error", [ValueError("bad key"), StatusError(401), StatusError(400)])
+def test_what_stays_wrong_is_not_tried_again(error):
+    source = Failing(error)
+    with pytest.raises(type(error), match=str(error)):
+        BlackBoxEncoder(source).encode(["a"], "passage")
+    assert source.calls == 1
+
+
+def test_a_service_that_stays_away_ends_with_its_own_error():
+    source = Failing(*[ConnectionError("no route")] * 100)
+    with pytest.raises(ConnectionError, match="no route"):
+        BlackBoxEncoder(source).encode(["a"], "passage")
+    assert source.calls == 5
+
+
+def test_a_service_is_given_the_time_it_asks_for():
+    source = Failing(StatusError(429, {"retry-after": "0.3"}))
+    start = time.monotonic()
+    BlackBoxEncoder(source).encode(["a"], "query")
+    assert 0.3 <= time.monotonic() - start < 3

@@ -1,0 +1,102 @@
+"""Another try where a remote model is out of reach, or has too much to do, for a moment."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+_log = logging.getLogger(__name__)
+
+_TRIES = 5
+_FIRST_WAIT = 0.5  # seconds; at most; doubled with each try
+_LONGEST_WAIT = 30.0
+
+_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+# Of httpx, requests, aiohttp, openai and its kin; none of them need be installed.
+_NAMES = frozenset(
+    {
+        "APIConnectionError",
+        "ClientConnectionError",
+        "ConnectionError",
+        "RateLimitError",
+        "ServiceUnavailable",
+        "Timeout",
+        "TransportError",
+    }
+)
+
+_Out = TypeVar("_Out")
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether an error may be gone a moment later: of the connection, or "too many requests".
+
+    Examples
+    --------
+    >>> is_passing(TimeoutError()), is_passing(ValueError())
+    (True, False)
+    """
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return True
+    status = _status(error)
+    if status is not None:
+        return status in _STATUSES
+    return any(base.__name__ in _NAMES for base in type(error).__mro__)
+
+
+def retried(function: Callable[..., _Out], *arguments: object) -> _Out:
+    """Result of a function; called again, a few times and ever later, where an error may pass.
+
+    Raises
+    ------
+    Exception
+        The function's own, when the last try failed or the error is not one that passes.
+    """
+    from tenacity import Retrying
+
+    return Retrying(**_policy())(function, *arguments)
+
+
+async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
+    """`retried` for a function whose result is awaited."""
+    from tenacity import AsyncRetrying
+
+    return await AsyncRetrying(**_policy())(function, *arguments)
+
+
+def _policy() -> dict[str, Any]:
+    from tenacity import before_sleep_log, retry_if_exception, stop_after_attempt
+
+    return {
+        "retry": retry_if_exception(is_passing),
+        "stop": stop_after_attempt(_TRIES),
+        "wait": _wait,
+        "before_sleep": before_sleep_log(_log, logging.WARNING),
+        "reraise": True,
+    }
+
+
+def _wait(state: "RetryCallState") -> float:
+    """Seconds before the next try: what the service asks for, or ever longer."""
+    from tenacity import wait_random_exponential
+
+    grown = wait_random_exponential(_FIRST_WAIT, _LONGEST_WAIT)(state)
+    error = state.outcome.exception() if state.outcome else None
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    try:
+        asked = float(headers.get("retry-after", 0))
+    except (AttributeError, TypeError, ValueError):  # a date, which few services send
+        asked = 0.0
+    return min(max(grown, asked), _LONGEST_WAIT)
+
+
+def _status(error: BaseException) -> int | None:
+    """HTTP status that an error carries, by the names that client libraries have for it."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status", "code"):
+            value = getattr(holder, name, None)
+            if isinstance(value, int):
+                return value
+    return None
