@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -157,14 +158,21 @@ def test_a_keyboard_interrupt_at_any_time_leaves_a_store_that_works(delay):
     for store in (approximate, exact):
         store.add(numbered(range(500)), clustered(0, 500))
     more = numbered(range(1000, 4000)), clustered(1, 3000)
-    timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    came = []
+
+    def interrupt(*_):
+        came.append(True)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
     with contextlib.suppress(KeyboardInterrupt):
         try:
             approximate.add(*more)
         finally:
-            while timer.is_alive():
-                timer.join()
+            while not came:
+                time.sleep(0.001)
+    signal.signal(signal.SIGINT, before)
     if len(approximate) > 500:
         exact.add(*more)
     assert len(approximate) == len(exact)
