@@ -1,5 +1,8 @@
 """Every index type, number format and device finds what scoring everything in float64 finds."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import bag_of_words, pairs, passages
 from uec_rag import UEC, Gaussian, Retriever
+from uec_rag.base.similarity import score
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.means import Means
 from uec_rag.stores.scan import Scan
@@ -285,6 +289,54 @@ def test_a_compressed_copy_is_a_fraction_of_the_means(dtype, share, tmp_path):
         for name in ("mean", "scan")
     }
     assert sizes["scan"] <= share * sizes["mean"] + 1000
+
+
+def test_a_block_of_one_number_is_searched_exactly_in_int8():
+    """An encoder may give vectors of width 1, and parts of queries may be as thin."""
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((3000, 6)).astype(np.float32)
+    store = MemoryStore(dtype="int8")
+    stored = Gaussian(mean, np.full((3000, 6), 0.1), widths=(5, 1))
+    store.add([Passage(str(i), "") for i in range(3000)], stored)
+    query = Gaussian(rng.standard_normal((4, 6)), np.zeros((4, 6)))
+    assert_same_scores(store.search(query, K, beta=BETA), query, stored)
+    off = np.abs(store.similarities([query.mean])[0] - query.mean @ mean.T)
+    assert (off <= store._state.scan.bound(query.mean)[:, None]).all()
+
+
+def assert_same_scores(found, query, stored):
+    best = -np.sort(-score(query, stored, BETA), axis=1)[:, :K]
+    np.testing.assert_allclose(found.scores, best, rtol=1e-5, atol=1e-6)
+    assert found.exact
+
+
+OLD_PROCESSOR = """
+import numpy as np
+from tests.stores.test_every_kind import assert_same_scores, K, BETA
+from uec_rag import Gaussian
+from uec_rag.stores import MemoryStore, Passage
+rng = np.random.default_rng(0)
+mean = rng.standard_normal((3000, 64)) + 3  # of one sign: their products add up
+mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+stored = Gaussian(mean, np.zeros((3000, 64)))
+store = MemoryStore(dtype="int8")
+store.add([Passage(str(i), "") for i in range(3000)], stored)
+query = Gaussian(mean[:20], np.zeros((20, 64)))
+assert_same_scores(store.search(query, K, beta=BETA), query, stored)
+"""
+
+
+def test_a_processor_whose_int8_products_saturate_searches_exactly_too():
+    """oneDNN made to do without VNNI, as on many machines before 2021."""
+    done = subprocess.run(
+        [sys.executable, "-c", OLD_PROCESSOR],
+        env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_formats_and_devices_that_are_not_there_are_refused():

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.stores.int8_products import int8_products_are_right
 from uec_rag.stores.means import Means, Piece, Rows, pieces
 from uec_rag.stores.products import tiles
 
@@ -179,6 +180,9 @@ class Scan:
         few = len(query) <= _FEW
         # Elsewhere than on a CPU 16-bit products may be summed in 16 bits, which breaks the bound.
         native = self.device == "cpu" and self.compressed and (self.dtype != "float16" or few)
+        if native and self.dtype == "int8":
+            width = self.blocks[piece.block].shape[1]
+            native = int8_products_are_right(width, *piece.columns.indices(width)[:2])
         if not native:
             return _Prepared(piece.block, piece.columns, query, None)
         if self.dtype == "int8":
@@ -292,7 +296,6 @@ def _product(piece: _Prepared, matrix: Tensor, scale: Tensor | None) -> Tensor:
         return piece.query @ (wide if scale is None else wide * scale[:, None]).T
     if scale is None:
         return (piece.query @ matrix.T).float().mul_(piece.factor)
-    # torch has no public product of int8 matrices; this one is what torchao builds on.
     return (torch._int_mm(piece.query, matrix.T) * scale).mul_(piece.factor)
 
 
