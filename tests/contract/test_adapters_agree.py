@@ -1,6 +1,7 @@
 """LangChain, LlamaIndex and no framework at all: one index, the same hits with the same numbers."""
 
 import asyncio
+import warnings
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -222,6 +223,15 @@ def test_filters_leave_the_same(uec, adapter):
         expected = plain.search(QUESTIONS[1], 6, lang)
         assert {hit.metadata["lang"] for hit in expected} == {lang}
         agree(ours.search(QUESTIONS[1], 6, lang), expected)
+
+
+@pytest.mark.parametrize("kind", [Plain, *ADAPTERS], ids=lambda kind: kind.__name__)
+def test_a_key_that_no_passage_has_matches_nothing_and_is_warned_of_once_by_all(fitted, kind):
+    index = kind(fitted, TEXTS, IDS, [{"place": i} for i in range(len(TEXTS))])
+    with pytest.warns(UserWarning, match="filter: no passage has the metadata key 'lang'"):
+        assert index.search(QUESTIONS[0], lang="de") == []
+    with warnings.catch_warnings(action="error"):
+        assert index.search(QUESTIONS[0], lang="de") == []
 
 
 @pytest.mark.parametrize("k", [1, 30, 100])

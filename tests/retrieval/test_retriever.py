@@ -233,7 +233,7 @@ def test_texts_are_embedded_as_passages_and_queries_as_queries():
         ({"queries": ["a"], "k": -3}, ValueError, "k: expected an integer >= 1, got -3"),
         ({"queries": ["a"], "k": 2.5}, TypeError, "k: expected an integer, got 2.5"),
         ({"queries": ["a"], "k": True}, TypeError, "k: expected an integer, got True"),
-        ({"queries": ["a"], "filter": {"x": 1}}, KeyError, "no passage has the metadata key 'x'"),
+        ({"queries": ["a"], "filter": {"$x": 1}}, ValueError, "filter: expected a metadata key"),
         ({"queries": ["a"], "filter": "x"}, TypeError, "filter: expected a mapping of metadata"),
     ],
 )

@@ -43,14 +43,13 @@ class RetrieverSearch(VectorStore):
         k : int
             Where fewer documents match, all of them come back.
         filter : mapping or callable, optional
-            Metadata values that must be equal, or a predicate on a `Document`.
+            Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
+            or a predicate on a `Document`. A key that no document has is warned of, once.
 
         Raises
         ------
         TypeError, ValueError
-            If the query is empty or not a string, or k < 1.
-        KeyError
-            If the filter names a metadata key that no document has.
+            If the query is empty or not a string, k < 1, or the filter is none.
         """
         return to_documents(self._search(query, k, filter, **kwargs).passages[0])
 

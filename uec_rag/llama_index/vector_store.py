@@ -201,9 +201,8 @@ class UECVectorStore(BasePydanticVectorStore):
         node_ids: Sequence[str] | None = None,
         doc_ids: Sequence[str] | None = None,
     ) -> None:
-        fits = passage_filter(filters, node_ids=node_ids, doc_ids=doc_ids)
-        assert fits is not None
-        self._retriever.delete([p.id for p in self._retriever.passages() if fits(p)])
+        where = passage_filter(filters, node_ids=node_ids, doc_ids=doc_ids)
+        self._retriever.delete([passage.id for passage in self._retriever.passages(where)])
 
     def clear(self) -> None:
         """Remove all nodes."""
@@ -224,11 +223,14 @@ class UECVectorStore(BasePydanticVectorStore):
             None for all.
         filters : MetadataFilters, optional
         """
-        found = (
-            self._retriever.passages() if node_ids is None else iter(self._retriever.get(node_ids))
-        )
-        fits = passage_filter(filters)
-        return [node_of(passage) for passage in found if fits is None or fits(passage)]
+        if node_ids is not None:
+            order = {id_: place for place, id_ in enumerate(node_ids)}
+            if filters is None or not order:
+                return [node_of(passage) for passage in self._retriever.get(node_ids)]
+            where = passage_filter(filters, node_ids=node_ids)
+            found = sorted(self._retriever.passages(where), key=lambda found: order[found.id])
+            return [node_of(passage) for passage in found]
+        return [node_of(passage) for passage in self._retriever.passages(passage_filter(filters))]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from uec_rag.base.checks import listed
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.make_passages import make_passages, stream_passages
 
 _CHUNK = 4096  # texts of an iterator that are in memory at a time
@@ -142,9 +142,9 @@ class Index:
         """Remove every passage."""
         self.delete([passage.id for passage in self.store.passages()])
 
-    def passages(self) -> Iterator[Passage]:
-        """Iterate over all passages in the order they came."""
-        return self.store.passages()
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those a filter lets through, in the order they came."""
+        return self.store.passages(filter)
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if one is not there."""

@@ -95,7 +95,8 @@ class Retriever(Index):
         k : int
             Where fewer passages match, all of them come back.
         filter : mapping or callable, optional
-            Metadata values that must be equal, or a predicate on a `Passage`.
+            Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
+            or a predicate on a `Passage`. A key that no passage has is warned of, once.
 
         Returns
         -------
@@ -104,9 +105,7 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, or k < 1.
-        KeyError
-            If the filter names a metadata key that no passage has.
+            If a query is empty or not a string, k < 1, or the filter is none.
         """
         check_k(k)
         checked = check_texts(queries, "queries")

@@ -28,7 +28,7 @@ class Passage:
 
 
 Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
-"""Metadata values that must be equal, or a predicate on the passage."""
+"""What must hold of a passage's metadata (`uec_rag.stores.filters` says how), or a predicate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ class Store(Protocol):
         """Return the Gaussians of ids; KeyError if one is not there."""
         ...
 
-    def passages(self) -> Iterator[Passage]:
-        """Iterate over all passages in the order they came."""
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those a filter lets through, in the order they came."""
         ...
 
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:

@@ -1,107 +1,160 @@
-"""Which rows of a store a metadata filter lets through."""
+"""What a filter says, in one form that every store and framework shares.
+
+A filter is a mapping of metadata keys to the values they must have, or to operators:
+
+    {"lang": "en", "year": {"$gte": 2020, "$lt": 2024}, "$or": [{"tags": {"$contains": "tax"}},
+     {"source": {"$in": ["law", "court"]}}]}
+
+All of a mapping must hold. `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` compare; `$in` and `$nin` ask
+whether the value is in a list; `$contains` whether a list has an item, or a text a part; `$exists`
+whether there is a value; `$and`, `$or` (lists of filters) and `$not` (a filter, or operators on a
+key) join them; `$id` lists the ids of passages. A value that is missing or None is only matched by
+`$ne`, `$nin`, `{"$exists": False}` and, where it is there, `{"$eq": None}`. A store in memory also
+takes a callable(passage) -> bool, by itself or as `$where`.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeGuard
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.stores.base import Filter, Passage
 
-Rows: TypeAlias = NDArray[np.int64]
+Operator = Literal[
+    "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
+]
 
 
-class _Rows(Protocol):
-    def __getitem__(self, row: int) -> Passage: ...
+@dataclass(frozen=True)
+class Compare:
+    """A metadata value under an operator."""
+
+    key: str
+    operator: Operator
+    value: Any
 
 
-class MetadataIndex:
-    """Rows by metadata value, built for the keys that are asked for, extended as rows are added.
+@dataclass(frozen=True)
+class HasId:
+    """The passage is one of these."""
 
-    Rows never change, so what was looked at once is not looked at again.
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Where:
+    """A predicate, which only a store in memory can run."""
+
+    predicate: Callable[[Passage], bool]
+
+
+@dataclass(frozen=True)
+class Every:
+    """All conditions hold; with none of them always."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Some:
+    """At least one condition holds; with none of them never."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    """The condition does not hold."""
+
+    condition: Condition
+
+
+Condition: TypeAlias = Compare | HasId | Where | Every | Some | Not
+
+
+def parse(filter: Filter) -> Condition:
+    """Read a filter.
+
+    Parameters
+    ----------
+    filter : mapping or callable
+
+    Raises
+    ------
+    TypeError
+        If it is neither, or an operator is given a value of another type.
+    ValueError
+        If an operator is unknown.
 
     Examples
     --------
-    >>> passages = [Passage("1", "a", {"lang": "en"}), Passage("2", "b", {"lang": "de"})]
-    >>> MetadataIndex().select({"lang": "de"}, passages, np.arange(2)).tolist()
-    [1]
+    >>> parse({"year": {"$gte": 2020}})
+    Compare(key='year', operator='$gte', value=2020)
     """
+    if callable(filter):
+        return Where(filter)
+    if not isinstance(filter, Mapping):
+        raise TypeError(
+            "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
+            f"got {type(filter).__name__}."
+        )
+    return _joined([_entry(key, value) for key, value in filter.items()])
 
-    def __init__(self) -> None:
-        self._keys: set[str] = set()
-        self._seen = 0
-        self._values: dict[str, dict[Hashable, list[int]]] = {}
-        self._unhashable: dict[str, list[tuple[int, Any]]] = {}
-        self._covered: dict[str, int] = {}
-        self._lock = threading.Lock()
 
-    def select(self, filter: Filter, passages: _Rows, rows: Rows) -> Rows:
-        """Return those of the given rows, ascending, that a filter lets through.
+def _joined(conditions: list[Condition]) -> Condition:
+    return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
 
-        Raises
-        ------
-        TypeError
-            If the filter is neither a mapping nor callable.
-        KeyError
-            If a mapping names a metadata key that no passage has.
-        """
-        if callable(filter):
-            return _by_predicate(filter, passages, rows)
-        if not isinstance(filter, Mapping):
-            raise TypeError(
-                "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
-                f"got {type(filter).__name__}."
+
+def _entry(key: str, value: object) -> Condition:
+    match key:
+        case "$and":
+            return Every(tuple(map(parse, _listed(key, value))))
+        case "$or":
+            return Some(tuple(map(parse, _listed(key, value))))
+        case "$not":
+            return Not(parse(cast(Filter, value)))  # which checks it
+        case "$id":
+            return HasId(tuple(_listed(key, value)))
+        case "$where":
+            if not callable(value):
+                raise TypeError(
+                    f"filter: $where expects a callable(passage) -> bool, got {value!r:.60}."
+                )
+            return Where(value)
+    if not isinstance(key, str) or key.startswith("$"):
+        raise ValueError(
+            "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
+            f"got {key!r}."
+        )
+    return _on(key, value)
+
+
+def _on(key: str, value: object) -> Condition:
+    """What is asked of the value of a key."""
+    if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
+        return Compare(key, "$eq", value)
+    conditions: list[Condition] = []
+    for name, operand in value.items():
+        if name == "$not":
+            conditions.append(Not(_on(key, operand)))
+            continue
+        if name not in get_args(Operator):
+            raise ValueError(
+                f"filter: {key!r} has the unknown operator {name!r}; expected one of "
+                f"{[*get_args(Operator), '$not']}."
             )
-        stop = int(rows[-1]) + 1 if len(rows) else 0
-        for key, value in filter.items() if stop else ():
-            rows = np.intersect1d(rows, self._rows(key, value, passages, stop))
-        return rows
-
-    def _rows(self, key: str, value: object, passages: _Rows, stop: int) -> Rows:
-        with self._lock:
-            self._extend(key, passages, stop)
-            found: list[int] = []
-            if _is_hashable(value):
-                found = self._values[key].get(value, [])
-            odd = [row for row, other in self._unhashable[key] if other == value]
-            return np.array([*found, *odd], dtype=np.int64)
-
-    def _extend(self, key: str, passages: _Rows, stop: int) -> None:
-        for row in range(self._seen, stop):
-            self._keys.update(passages[row].metadata)
-        self._seen = max(self._seen, stop)
-        if key not in self._keys:
-            raise KeyError(
-                f"filter: no passage has the metadata key {key!r}; known keys are "
-                f"{sorted(self._keys)[:20]}."
-            )
-        values = self._values.setdefault(key, {})
-        unhashable = self._unhashable.setdefault(key, [])
-        for row in range(self._covered.get(key, 0), stop):
-            metadata = passages[row].metadata
-            if key not in metadata:
-                continue
-            value = metadata[key]
-            if _is_hashable(value):
-                values.setdefault(value, []).append(row)
-            else:
-                unhashable.append((row, value))
-        self._covered[key] = max(self._covered.get(key, 0), stop)
+        if name in ("$in", "$nin"):
+            operand = tuple(_listed(name, operand))
+        if name == "$exists" and not isinstance(operand, bool):
+            raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
+        conditions.append(Compare(key, name, operand))
+    return _joined(conditions)
 
 
-def _is_hashable(value: object) -> TypeGuard[Hashable]:
-    """Also of a tuple, which is hashable by type but not if it holds a list."""
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def _by_predicate(predicate: Callable[[Passage], bool], passages: _Rows, rows: Rows) -> Rows:
-    keep = (bool(predicate(passages[row])) for row in rows.tolist())
-    chosen: Rows = rows[np.fromiter(keep, dtype=bool, count=len(rows))]
-    return chosen
+def _listed(name: str, value: object) -> Sequence[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(
+        value, Sequence | set | frozenset
+    ):
+        raise TypeError(f"filter: {name} expects a list, got {value!r:.60}.")
+    return list(value)

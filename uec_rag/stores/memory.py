@@ -20,7 +20,7 @@ from uec_rag.stores.means import Means, longest, with_room
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Dtype, Scan, make_scan
 from uec_rag.stores.search import approximate_search, exact_search, nearest, similarities
-from uec_rag.stores.state import State, check_fits, compacted, without_leftovers
+from uec_rag.stores.state import State, check_fits, compacted, filtered, without_leftovers
 
 _MEAN = "mean.{}.npy"
 _CANDIDATES = 256  # of an approximate search, at least: recall@10 0.997 at a million passages
@@ -94,14 +94,11 @@ class MemoryStore:
 
         Raises
         ------
-        TypeError, KeyError
-            If the filter is of another type or names an unknown metadata key.
+        TypeError, ValueError
+            If it is not a filter; see `uec_rag.stores.filters`.
         """
-        view, state = MemoryStore.__new__(MemoryStore), self._state
-        if filter is not None and state.count:
-            rows = state.index.select(filter, state.passages, state.live_rows())
-            state = replace(state, live=rows)
-        view._state, view._is_snapshot = state, True
+        view = MemoryStore.__new__(MemoryStore)
+        view._state, view._is_snapshot = filtered(self._state, filter), True
         return view
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -202,9 +199,9 @@ class MemoryStore:
             raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
         return state.gaussians(np.array(rows, dtype=np.int64))
 
-    def passages(self) -> Iterator[Passage]:
-        """Iterate over all passages in the order they came."""
-        state = self._state
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those a filter lets through, in the order they came."""
+        state = filtered(self._state, filter)
         return (state.passages[row] for row in state.live_rows().tolist())
 
     def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
@@ -256,8 +253,8 @@ class MemoryStore:
         ValueError
             If k < 1, the query is of another dimension than the stored passages, or `mu` is not of
             this store.
-        TypeError, KeyError
-            If the filter is of another type or names an unknown metadata key.
+        TypeError, ValueError
+            If the filter is none; see `uec_rag.stores.filters`.
         """
         if k < 1:
             raise ValueError(f"k: expected an integer >= 1, got {k}.")

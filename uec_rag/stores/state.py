@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.stores.filters import MetadataIndex
+from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import parse
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.means import Means
+from uec_rag.stores.metadata_index import MetadataIndex
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Scan
 
@@ -66,6 +68,15 @@ class State:
         if self.profile is None:
             return Gaussian(mean, scales, widths=widths)
         return Gaussian.factored(mean, scales, self.profile, widths=widths)
+
+
+def filtered(state: State, filter: Filter | None) -> State:
+    """The state with what a filter lets through only."""
+    if filter is None:
+        return state
+    condition = parse(filter)  # also of an empty store: a filter that is wrong is always refused
+    rows = state.index.select(condition, state.passages, state.live_rows(), state.row)
+    return replace(state, live=rows)
 
 
 def without_leftovers(state: State) -> State:

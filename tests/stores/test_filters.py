@@ -1,0 +1,156 @@
+"""Filters of a store in memory against a reading of them in plain Python."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers import random_gaussian
+from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores.filters import Compare, Every, HasId, Not, Some, Where, parse
+
+METADATA = [
+    {"lang": "en", "year": 2020, "tags": ["tax", "law"], "draft": True},
+    {"lang": "de", "year": 2021, "tags": ["law"], "draft": False},
+    {"lang": "en", "year": 2021.5, "tags": []},
+    {"lang": None, "year": 1999, "tags": None},
+    {"lang": "fr", "note": "taxation of law firms"},
+    {},
+    {"lang": "english", "year": 0, "tags": ["tax"], "at": {"city": "Bonn"}},
+    {"lang": "", "year": -1, "tags": ["tax", "law"], "draft": 1},
+]
+COMPARISONS = [
+    *({"lang": value} for value in ("en", "xx", None, "")),
+    *({"year": {name: 2020}} for name in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
+    *({"lang": {name: ["en", "fr", None]}} for name in ("$in", "$nin")),
+    {"year": {"$in": []}},
+    {"year": {"$gt": 0, "$lte": 2021}},
+    {"tags": ["tax", "law"]},
+    {"tags": {"$ne": ["law"]}},
+    {"tags": {"$in": [["law"], ["tax"]]}},
+    {"tags": {"$contains": "tax"}},
+    {"note": {"$contains": "law"}},
+    {"lang": {"$contains": "en"}},
+    {"at": {"city": "Bonn"}},
+    {"draft": True},
+    *({key: {"$exists": there}} for key in ("lang", "note") for there in (True, False)),
+    {"year": {"$not": {"$gt": 2000}}},
+    {"$id": ["p0", "p5", "gone", "unknown"]},
+    {"lang": "en", "year": {"$gt": 2020}},
+    {"$where": lambda passage: "1" in passage.text},
+    {},
+]
+FILTERS = st.recursive(
+    st.sampled_from(COMPARISONS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda some: {"$and": some}),
+        st.lists(inner, max_size=3).map(lambda some: {"$or": some}),
+        inner.map(lambda one: {"$not": one}),
+    ),
+    max_leaves=6,
+)
+
+
+def holds(condition, passage):
+    """Whether a condition holds, by its definition."""
+    match condition:
+        case Every(conditions):
+            return all(holds(one, passage) for one in conditions)
+        case Some(conditions):
+            return any(holds(one, passage) for one in conditions)
+        case Not(one):
+            return not holds(one, passage)
+        case HasId(ids):
+            return passage.id in ids
+        case Where(predicate):
+            return predicate(passage)
+        case Compare(key, "$ne", value):
+            return not holds(Compare(key, "$eq", value), passage)
+        case Compare(key, "$nin", value):
+            return not holds(Compare(key, "$in", value), passage)
+        case Compare(key, "$eq", value):
+            return key in passage.metadata and passage.metadata[key] == value
+        case Compare(key, "$in", value):
+            return key in passage.metadata and passage.metadata[key] in value
+        case Compare(key, "$exists", value):
+            return (passage.metadata.get(key) is not None) == value
+    held = passage.metadata.get(condition.key)
+    if held is None:
+        return False
+    return {
+        "$gt": lambda: held > condition.value,
+        "$gte": lambda: held >= condition.value,
+        "$lt": lambda: held < condition.value,
+        "$lte": lambda: held <= condition.value,
+        "$contains": lambda: condition.value in held,
+    }[condition.operator]()
+
+
+@pytest.fixture(scope="module")
+def store():
+    """Passages of which some were replaced and some are gone, with values of other types."""
+    store, rng = MemoryStore(), np.random.default_rng(0)
+    gone = [Passage(f"p{i}", "", {"year": "old", "lang": 7, "note": 3}) for i in range(3)]
+    store.add([*gone, Passage("gone", "", {"tags": 5})], random_gaussian(rng, 4, 2))
+    store.add(
+        [Passage(f"p{i}", f"text {i}", m) for i, m in enumerate(METADATA)],
+        random_gaussian(rng, len(METADATA), 2),
+    )
+    store.delete(["gone"])
+    return store
+
+
+@pytest.mark.parametrize("filter_", COMPARISONS, ids=str)
+def test_each_operator_lets_through_what_it_says(store, filter_):
+    condition = parse(filter_)
+    assert [*store.passages(filter_)] == [p for p in store.passages() if holds(condition, p)]
+
+
+def test_the_cases_tell_something_apart(store):
+    found = [tuple(p.id for p in store.passages(filter_)) for filter_ in COMPARISONS]
+    assert len({*found}) > 15
+
+
+@settings(max_examples=300, deadline=None)
+@given(filter_=FILTERS)
+def test_so_does_any_combination(store, filter_):
+    condition = parse(filter_)
+    assert [*store.passages(filter_)] == [p for p in store.passages() if holds(condition, p)]
+    view = store.snapshot(filter_)
+    assert [*view.passages()] == [*store.passages(filter_)]
+    assert len(view) == len([*view.passages()])
+
+
+@pytest.mark.parametrize(
+    "filter_",
+    [{"year": {"$gt": "2020"}}, {"year": {"$contains": 2}}, {"lang": {"$contains": 1}}],
+    ids=str,
+)
+def test_values_that_cannot_be_compared_are_an_error(store, filter_):
+    with pytest.raises(TypeError):
+        store.passages(filter_)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "error", "message"),
+    [
+        ("lang", TypeError, "expected a mapping of metadata values or a callable(passage)"),
+        ({"$like": 1}, ValueError, "expected a metadata key, '$and', '$or', '$not'"),
+        ({3: 1}, ValueError, "expected a metadata key"),
+        ({"year": {"$above": 3}}, ValueError, "'year' has the unknown operator '$above'"),
+        ({"year": {"$gt": 3, "lt": 5}}, ValueError, "'year' has the unknown operator 'lt'"),
+        ({"year": {"$in": 3}}, TypeError, "$in expects a list, got 3"),
+        ({"year": {"$in": "abc"}}, TypeError, "$in expects a list, got 'abc'"),
+        ({"year": {"$exists": 1}}, TypeError, "$exists expects True or False, got 1"),
+        ({"$and": {"year": 3}}, TypeError, "$and expects a list"),
+        ({"$or": [3]}, TypeError, "expected a mapping of metadata values"),
+        ({"$where": "x"}, TypeError, "$where expects a callable"),
+        ({"$id": "p1"}, TypeError, "$id expects a list"),
+    ],
+)
+def test_what_is_no_filter_is_refused_by_an_empty_store_too(store, filter_, error, message):
+    for any_store in (store, MemoryStore()):
+        with pytest.raises(error, match=re.escape(f"filter: {message}")):
+            any_store.passages(filter_)
