@@ -103,5 +103,5 @@ def test_saved_and_restored():
 
 
 def test_a_broken_file_is_refused():
-    with pytest.raises(ValueError, match="calibrator: no saved one"):
+    with pytest.raises(ValueError, match="Calibrator: no saved one looks like"):
         Calibrator.restore({"weights": [1.0]})

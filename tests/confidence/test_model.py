@@ -80,5 +80,5 @@ def test_saved_and_restored():
 
 
 def test_a_broken_file_is_refused():
-    with pytest.raises(ValueError, match="confidence: no saved model"):
+    with pytest.raises(ValueError, match="ConfidenceModel: no saved one looks like"):
         ConfidenceModel.restore({"temperature": 1.0})

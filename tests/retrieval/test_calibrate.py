@@ -317,5 +317,5 @@ def test_a_shared_space_calibrates_itself_too(fit_pairs):
 
 
 def test_metadata_of_no_calibration_is_refused():
-    with pytest.raises(ValueError, match="calibration: no saved one looks like"):
+    with pytest.raises(ValueError, match="CorpusCalibration: no saved one looks like"):
         CorpusCalibration.restore({"source": "labels"})

@@ -113,7 +113,7 @@ def test_it_comes_back_from_its_metadata_in_json(gate, full, texts):
     restored = Gate.restore(json.loads(json.dumps(never.metadata())))
     assert restored == never
     assert math.isinf(restored.threshold.threshold)
-    with pytest.raises(ValueError, match="gate: no saved one looks like"):
+    with pytest.raises(ValueError, match="Gate: no saved one looks like"):
         Gate.restore({"k": 4})
 
 
@@ -136,8 +136,8 @@ ASKED = ["badero golugo", "mapifi"]
         ({"risk": 1.0}, ValueError, "risk: expected a number in (0, 1), got 1.0."),
         ({"risk": 5}, ValueError, "risk: expected a number in (0, 1), got 5."),
         ({"risk": math.nan}, ValueError, "risk: expected a number in (0, 1), got nan."),
-        ({"confidence": 0.0}, ValueError, "confidence: expected a number in (0, 1), got 0.0."),
-        ({"confidence": 95}, ValueError, "confidence: expected a number in (0, 1), got 95."),
+        ({"certainty": 0.0}, ValueError, "certainty: expected a number in (0, 1), got 0.0."),
+        ({"certainty": 95}, ValueError, "certainty: expected a number in (0, 1), got 95."),
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
         ({"relevant_ids": [["p1"], ["?"]]}, ValueError, "1 of 2 ids are not in the index, first"),
         ({"relevant_ids": [["p1"], [7]]}, ValueError, "1 of 2 ids are not in the index, first 7"),
@@ -159,3 +159,10 @@ def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, err
             retriever, **({"queries": ASKED, "relevant_ids": [["p1"], ["p2", "p3"]]} | arguments)
         )
     assert encoder.count == before
+
+
+def test_the_certainty_goes_by_its_old_name_too(full, texts):
+    asked = labelled(texts, 300, unanswerable=0.2)
+    new = Gate.calibrate(full, *asked, risk=RISK, certainty=0.8)
+    assert new == Gate.calibrate(full, *asked, risk=RISK, confidence=0.8)
+    assert new.threshold.delta == pytest.approx(0.2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import Record
 
 _RANGE = 6.0
 
 
 @dataclass(frozen=True)
-class Calibrator:
+class Calibrator(Record):
     """Logistic regression on a few features, and a line on top of it for a user's own corpus.
 
     Attributes
@@ -74,32 +74,6 @@ class Calibrator:
         counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
         slope, offset = _logistic(score, right, counts, (1.0,), strength=1.0, offset_strength=0.5)
         return replace(self, slope=float(slope[0]), offset=offset)
-
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {
-            "weights": list(self.weights),
-            "location": list(self.location),
-            "spread": list(self.spread),
-            "bias": self.bias,
-            "slope": self.slope,
-            "offset": self.offset,
-        }
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; ValueError if something is missing."""
-        match metadata:
-            case {
-                "weights": list(weights),
-                "location": list(location),
-                "spread": list(spread),
-                "bias": float(bias),
-                "slope": float(slope),
-                "offset": float(offset),
-            }:
-                return cls(tuple(weights), tuple(location), tuple(spread), bias, slope, offset)
-        raise ValueError(f"calibrator: no saved one looks like {dict(metadata)}.")
 
 
 def fit_calibrator(features: FloatArray, labels: ArrayLike, penalty: float = 0.001) -> Calibrator:

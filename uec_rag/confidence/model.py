@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import Record
 from uec_rag.confidence.calibrator import Calibrator
 from uec_rag.confidence.features import CorpusSummary, relevance_features
 
 
 @dataclass(frozen=True)
-class ConfidenceModel:
+class ConfidenceModel(Record):
     """Relevance of hits and confidence in queries, from the fused logits.
 
     Attributes
@@ -74,25 +74,3 @@ class ConfidenceModel:
             relevance=self.relevance.recalibrated(relevance_features, relevant, hits),
             confidence=self.confidence.recalibrated(confidence_features, answered, weights),
         )
-
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {
-            "temperature": self.temperature,
-            "relevance": self.relevance.metadata(),
-            "confidence": self.confidence.metadata(),
-        }
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; ValueError if something is missing."""
-        match metadata:
-            case {
-                "temperature": float(temperature),
-                "relevance": dict(relevance),
-                "confidence": dict(confidence),
-            }:
-                return cls(
-                    temperature, Calibrator.restore(relevance), Calibrator.restore(confidence)
-                )
-        raise ValueError(f"confidence: no saved model looks like {dict(metadata)}.")

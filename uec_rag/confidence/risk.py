@@ -10,6 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uec_rag.base.records import Record
+
 _STARTS = (1 / 8, 1 / 4, 1 / 2, 1)
 # Shares of delta. A third is for answering everything: 80 right of 80 show 5 % at 95 % certainty.
 _SHARES = (2 / 9, 2 / 9, 2 / 9, 1 / 3)
@@ -17,7 +19,7 @@ _AROUND = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 
 
 @dataclass(frozen=True)
-class RiskThreshold:
+class RiskThreshold(Record):
     """A confidence to answer above, and what it was learned from.
 
     Attributes
@@ -70,16 +72,15 @@ class RiskThreshold:
             "calibration queries. Give more queries, allow a higher risk, or improve retrieval."
         )
 
-    def metadata(self) -> dict[str, float | int | None]:
+    def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving; a threshold of infinity as None."""
-        state = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return state | {"threshold": self.threshold if self.is_controlled else None}
+        return super().metadata() | {"threshold": self.threshold if self.is_controlled else None}
 
     @classmethod
-    def restore(cls, metadata: Mapping[str, float | int | None]) -> Self:
-        """Rebuild from `metadata`."""
-        given = {name: value for name, value in metadata.items() if value is not None}
-        return cls(**({"threshold": math.inf} | given))  # type: ignore[arg-type]
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; ValueError if something is missing."""
+        never = metadata.get("threshold", 0.0) is None
+        return super().restore({**metadata, "threshold": math.inf} if never else metadata)
 
 
 def queries_needed(risk: float, delta: float) -> int:

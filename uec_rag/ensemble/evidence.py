@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import Record
 from uec_rag.base.softmax_sums import softmax
 from uec_rag.ensemble.similarity_summary import LEADERS, SimilaritySummary
 
@@ -111,7 +112,7 @@ def corpus_evidence(
 
 
 @dataclass(frozen=True)
-class EvidenceWeights:
+class EvidenceWeights(Record):
     """Coefficients from evidence: softmax over the encoders of one linear score shared by all.
 
     Attributes
@@ -158,14 +159,8 @@ class EvidenceWeights:
         return softmax(scores + np.asarray(self.prior, np.float32))
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {
-            "features": list(FEATURES),
-            "weights": list(self.weights),
-            "location": list(self.location),
-            "spread": list(self.spread),
-            "prior": list(self.prior),
-        }
+        """JSON-able state, for saving, with the names of the features."""
+        return {"features": list(FEATURES), **super().metadata()}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
@@ -176,18 +171,13 @@ class EvidenceWeights:
         ValueError
             If it was made with other features, or something is missing.
         """
-        match metadata:
-            case {
-                "features": list(features),
-                "weights": list(weights),
-                "location": list(location),
-                "spread": list(spread),
-                "prior": list(prior),
-            } if features == list(FEATURES):
-                return cls(tuple(weights), tuple(location), tuple(spread), tuple(prior))
-        raise ValueError(
-            f"evidence weights: expected some over {list(FEATURES)}, got {dict(metadata)}."
-        )
+        if metadata.get("features") != list(FEATURES):
+            raise ValueError(
+                f"evidence weights: expected some over {list(FEATURES)}, got {dict(metadata)}."
+            )
+        # Version 0.1 wrote a temperature, which nothing read.
+        left_out = ("features", "temperature")
+        return super().restore({k: v for k, v in metadata.items() if k not in left_out})
 
 
 def standardise(

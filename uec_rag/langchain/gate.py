@@ -96,7 +96,8 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         risk: float = 0.05,
-        confidence: float = 0.95,
+        certainty: float = 0.95,
+        confidence: float | None = None,
     ) -> Self:
         """Make a gate that keeps the share of wrong answers below a target.
 
@@ -104,7 +105,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
         ----------
         retriever : UECRetriever
             Its k says how many hits an answer may rest on, its filter among which passages.
-        queries, relevant_ids, risk, confidence
+        queries, relevant_ids, risk, certainty, confidence
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
         gate = Gate.calibrate(
@@ -112,6 +113,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
             queries,
             relevant_ids,
             risk=risk,
+            certainty=certainty,
             confidence=confidence,
             k=retriever.k,
             filter=passage_filter(retriever.filter),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.records import Record
 from uec_rag.base.softmax_sums import Digest
 from uec_rag.confidence.features import relevance_features
 from uec_rag.confidence.fit import FitView, fit_confidence
@@ -27,7 +28,7 @@ FEWEST = 20
 
 
 @dataclass(frozen=True)
-class CorpusCalibration:
+class CorpusCalibration(Record):
     """What was learned on a corpus.
 
     Attributes
@@ -64,37 +65,15 @@ class CorpusCalibration:
         return f"Calibrated on {made}: {learned}, for the first {self.k} hits."
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {
-            "model": self.model.metadata(),
-            "gate": None if self.evidence_weights is None else self.evidence_weights.metadata(),
-            "source": self.source,
-            "queries": self.queries,
-            "k": self.k,
-            "corpus": self.corpus,
-        }
+        """JSON-able state, for saving; the evidence weights by the name they had in version 0.1."""
+        state = super().metadata()
+        return {"gate": state.pop("evidence_weights"), **state}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`; ValueError if something is missing."""
-        match metadata:
-            case {
-                "model": dict(model),
-                "gate": weights,
-                "source": ("labels" | "self") as source,
-                "queries": int(queries),
-                "k": int(k),
-                "corpus": str(corpus),
-            }:
-                return cls(
-                    ConfidenceModel.restore(model),
-                    EvidenceWeights.restore(weights) if isinstance(weights, dict) else None,
-                    "labels" if source == "labels" else "self",
-                    queries,
-                    k,
-                    corpus,
-                )
-        raise ValueError(f"calibration: no saved one looks like {dict(metadata)}.")
+        named = {"evidence_weights" if k == "gate" else k: v for k, v in metadata.items()}
+        return super().restore(named)
 
 
 def check_labels(

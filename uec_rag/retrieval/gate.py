@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_k
+from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one
 from uec_rag.confidence.risk import RiskThreshold, risk_threshold
 from uec_rag.retrieval.calibrate import check_labels
@@ -18,7 +19,7 @@ from uec_rag.stores.base import Filter
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Record):
     """Says of each query whether to answer it, to ask back or to abstain.
 
     Attributes
@@ -40,14 +41,15 @@ class Gate:
         relevant_ids: Sequence[Collection[str]],
         *,
         risk: float = 0.05,
-        confidence: float = 0.95,
+        certainty: float = 0.95,
         k: int = 4,
         filter: Filter | None = None,
+        confidence: float | None = None,
     ) -> Self:
         """Choose the lowest threshold that keeps the share of wrong answers below a target.
 
         Learn then Test (Angelopoulos et al., 2021; see `uec_rag.confidence.risk`): with probability
-        `confidence` over the draw of these queries, at most a share `risk` of the queries that
+        `certainty` over the draw of these queries, at most a share `risk` of the queries that
         are answered has no relevant passage among its hits. Queries to come must be drawn as these
         are, from the same kind of users and with the index as it is.
 
@@ -60,20 +62,23 @@ class Gate:
             Ids of the passages that answer each query; empty where none does.
         risk : float
             Highest share of wrong ones among the answered, in (0, 1).
-        confidence : float
+        certainty : float
             How sure to be of it, in (0, 1).
         k : int
             Hits that are looked at.
         filter : mapping or callable, optional
             As every search to come will have it.
+        confidence : float, optional
+            What `certainty` was called in version 0.1.
 
         Raises
         ------
         TypeError, ValueError
-            As `Retriever.calibrate`, or if risk or confidence is outside (0, 1).
+            As `Retriever.calibrate`, or if risk or certainty is outside (0, 1).
         """
         check_k(k)
-        for name, value in (("risk", risk), ("confidence", confidence)):
+        certainty = certainty if confidence is None else confidence
+        for name, value in (("risk", risk), ("certainty", certainty)):
             if not 0 < value < 1:
                 raise ValueError(f"{name}: expected a number in (0, 1), got {value}.")
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
@@ -81,7 +86,7 @@ class Gate:
         right = np.array(
             [any(id_ in ids for id_ in hits) for hits, ids in zip(result.ids, wanted, strict=True)]
         )
-        return cls(risk_threshold(result.confidence, right, risk, 1 - confidence), k)
+        return cls(risk_threshold(result.confidence, right, risk, 1 - certainty), k)
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result, with what the search knew of its ambiguity."""
@@ -101,15 +106,3 @@ class Gate:
     def report(self) -> str:
         """What was found, in plain words."""
         return self.threshold.report
-
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {"threshold": self.threshold.metadata(), "k": self.k}
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; ValueError if something is missing."""
-        match metadata:
-            case {"threshold": dict(threshold), "k": int(k)}:
-                return cls(RiskThreshold.restore(threshold), k)
-        raise ValueError(f"gate: no saved one looks like {dict(metadata)}.")

@@ -1,0 +1,47 @@
+"""Saved records come back equal, or say what is wrong with them."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uec_rag.base.records import Record
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@dataclass(frozen=True)
+class Line(Record):
+    slopes: tuple[float, ...]
+    offset: float
+
+
+@dataclass(frozen=True)
+class Sheet(Record):
+    name: str
+    first: Line
+    second: Line | None = None
+
+
+@given(st.text(), st.lists(FINITE), FINITE, st.booleans())
+def test_a_record_in_a_record_comes_back_from_json(name, slopes, offset, both):
+    line = Line(tuple(slopes), offset)
+    sheet = Sheet(name, line, line if both else None)
+    assert Sheet.restore(json.loads(json.dumps(sheet.metadata()))) == sheet
+
+
+@pytest.mark.parametrize(
+    ("state", "about"),
+    [
+        ({"name": "a"}, "first"),
+        ({"name": 3, "first": {"slopes": [], "offset": 0.0}}, "name"),
+        ({"name": "a", "first": {"slopes": ["x"], "offset": 0.0}}, "slopes"),
+        ({"name": "a", "first": {"slopes": None, "offset": 0.0}}, "NoneType"),
+        ({"name": "a", "first": {"slopes": [], "offset": 0.0}, "third": 1}, "third"),
+    ],
+)
+def test_what_is_missing_unknown_or_of_another_type_is_refused_by_name(state, about):
+    with pytest.raises(ValueError, match=rf"(?s)no saved one looks like.*{about}"):
+        Sheet.restore(state)

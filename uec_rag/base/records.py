@@ -1,0 +1,61 @@
+"""Frozen dataclasses that are saved as JSON and come back checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Self, cast
+
+
+class Record:
+    """What a dataclass of numbers, texts, tuples and other records inherits to be saved.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Line(Record):
+    ...     slope: float
+    ...     offset: float = 0.0
+    >>> Line(2.0).metadata()
+    {'slope': 2.0, 'offset': 0.0}
+    >>> Line.restore({"slope": 2.0})
+    Line(slope=2.0, offset=0.0)
+    >>> Line.restore({"slope": "steep"})
+    Traceback (most recent call last):
+    ValueError: Line: no saved one looks like {'slope': 'steep'} (wrong value type for field \
+"slope" - should be "float" instead of value "steep" of type "str").
+    """
+
+    _restorers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Record._restorers[cls] = cls.restore
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        state = {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+        return {name: _plain(value) for name, value in state.items()}
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; ValueError if something is missing, unknown or of another type.
+
+        Keys that this version does not know are refused: they may say what it cannot do.
+        """
+        from dacite import Config, DaciteError, from_dict
+
+        config = Config(strict=True, cast=[tuple], type_hooks=Record._restorers)
+        try:
+            return cast(Self, from_dict(cast(Any, cls), metadata, config))
+        except (DaciteError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{cls.__name__}: no saved one looks like {dict(metadata)} ({error})."
+            ) from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Record):
+        return value.metadata()
+    return list(value) if isinstance(value, tuple) else value
