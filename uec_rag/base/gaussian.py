@@ -38,6 +38,11 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     return matrix
 
 
+def as_lists(matrix: FloatArray) -> list[list[float]]:
+    """Rows of a matrix as Python's floats, row by row, so that other threads run in between."""
+    return [row.tolist() for row in matrix]
+
+
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Gaussian:
     """A batch of n independent Gaussians with diagonal covariance over d dimensions.

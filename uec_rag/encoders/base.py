@@ -5,7 +5,7 @@ import inspect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ LastLayer: TypeAlias = Literal["projection", "ffn"]
 Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
+_AT_ONCE = 256  # rows of a list that become an array in one go
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +259,7 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
     if hasattr(vectors, "detach"):  # a tensor, wherever it lives and whatever its precision
         vectors = vectors.detach().cpu().float().numpy()
     try:
-        array = np.asarray(vectors)
+        array = _as_array(vectors)
     except ValueError as error:  # rows of different width
         raise ValueError(
             f"encoder {encoder!r} returned rows that do not form an array ({error}); "
@@ -270,6 +271,14 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
             "expected an array of real numbers, one row per text"
         )
     return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
+
+
+def _as_array(vectors: object) -> npt.NDArray[Any]:
+    """As NumPy makes it of anything; a long list in pieces, between which other threads run."""
+    if not isinstance(vectors, list) or len(vectors) <= _AT_ONCE:
+        return np.asarray(vectors)
+    pieces = range(0, len(vectors), _AT_ONCE)
+    return np.concatenate([np.asarray(vectors[start : start + _AT_ONCE]) for start in pieces])
 
 
 def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:

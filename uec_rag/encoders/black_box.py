@@ -140,11 +140,11 @@ class BlackBoxEncoder(IdentityHead):
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts; through the framework's own asynchronous method where it has one."""
-        checked = _check_input(texts, role)
+        checked = await asyncio.to_thread(_check_input, texts, role)
         embed = self._source.aqueries if role == "query" else self._source.apassages
         if embed is None or not checked:
             return await asyncio.to_thread(self.encode, checked, role)
-        return self._encoded(await embed(checked), len(checked))
+        return await asyncio.to_thread(self._encoded, await embed(checked), len(checked))
 
     def _encoded(self, vectors: object, rows: int) -> Encoded:
         embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)

@@ -275,12 +275,13 @@ class UEC:
         Gaussian
             n texts over `dimension` dimensions, with the `coefficients` (n, K).
         """
-        parts = self.encode(texts, role, show_progress=show_progress)
-        return self.combine(parts, self.coefficients(parts, role))
+        return self._combined(self.encode(texts, role, show_progress=show_progress), role)
 
     async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
         """`embed` without blocking the event loop."""
-        parts = await self.aencode(texts, role)
+        return await asyncio.to_thread(self._combined, await self.aencode(texts, role), role)
+
+    def _combined(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
         return self.combine(parts, self.coefficients(parts, role))
 
     def encode(
@@ -297,11 +298,11 @@ class UEC:
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
         """`encode` without blocking the event loop; encoders run side by side."""
         check_role(role)
-        checked = check_texts(texts)
+        checked = await asyncio.to_thread(check_texts, texts)
         self._warn_unfitted()
         with shared_tokens():
             encoded = await asyncio.gather(*(e.aencode(checked, role) for e in self.encoders))
-        return self.fitted.gaussians(encoded)
+        return await asyncio.to_thread(self.fitted.gaussians, encoded)
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Coefficients of texts from the encoders' Gaussians alone; see `Fitted.coefficients`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from langchain_core.embeddings import Embeddings
 
+from uec_rag.base.gaussian import as_lists
 from uec_rag.encoders.black_box import is_langchain
 from uec_rag.ensemble import UEC, plain
 
@@ -49,8 +52,7 @@ class UECEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages."""
-        vectors: list[list[float]] = self.uec.embed(texts, "passage").mean.tolist()
-        return vectors
+        return as_lists(self.uec.embed(texts, "passage").mean)
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
@@ -59,8 +61,7 @@ class UECEmbeddings(Embeddings):
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages without blocking the event loop."""
-        vectors: list[list[float]] = (await self.uec.aembed(texts, "passage")).mean.tolist()
-        return vectors
+        return await asyncio.to_thread(as_lists, (await self.uec.aembed(texts, "passage")).mean)
 
     async def aembed_query(self, text: str) -> list[float]:
         """Embed one query without blocking the event loop."""

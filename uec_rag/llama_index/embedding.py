@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from pydantic import field_serializer, field_validator
 
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import Gaussian, as_lists
 from uec_rag.encoders import Role
 from uec_rag.encoders.black_box import is_llama_index
 from uec_rag.ensemble import UEC, plain
@@ -80,7 +81,8 @@ class UECEmbedding(BaseEmbedding):
         return self._vectors([query], "query", self.uec.encode([query], "query"))[0]
 
     async def _aget_query_embedding(self, query: str) -> Embedding:
-        return self._vectors([query], "query", await self.uec.aencode([query], "query"))[0]
+        parts = await self.uec.aencode([query], "query")
+        return (await asyncio.to_thread(self._vectors, [query], "query", parts))[0]
 
     def _get_text_embedding(self, text: str) -> Embedding:
         return self._get_text_embeddings([text])[0]
@@ -92,13 +94,13 @@ class UECEmbedding(BaseEmbedding):
         return self._vectors(texts, "passage", self.uec.encode(texts, "passage"))
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        return self._vectors(texts, "passage", await self.uec.aencode(texts, "passage"))
+        parts = await self.uec.aencode(texts, "passage")
+        return await asyncio.to_thread(self._vectors, texts, "passage", parts)
 
     def _vectors(self, texts: list[str], role: Role, parts: list[Gaussian]) -> list[Embedding]:
         handover(self.uec).leave(self.uec, texts, role, parts)
         combined = self.uec.combine(parts, self.uec.coefficients(parts, role))
-        vectors: list[Embedding] = combined.mean.tolist()
-        return vectors
+        return as_lists(combined.mean)
 
 
 def as_ensemble(uec: UEC | BaseEmbedding) -> UEC:
