@@ -45,7 +45,7 @@ def build_gate(encoders=EMBEDDED, passages: int = 3000, risk: float = RISK):
     def labelled(pairs):
         return [q for q, _ in pairs], [[ids[p]] if p in ids else [] for _, p in pairs]
 
-    retriever.vectorstore.retriever.calibrate(*labelled(calibrate))
+    retriever.calibrate(*labelled(calibrate))
     gate = UECGate.calibrate(retriever, *labelled(threshold), risk=risk)
     return gate, *labelled(rest)
 
@@ -53,7 +53,7 @@ def build_gate(encoders=EMBEDDED, passages: int = 3000, risk: float = RISK):
 def main() -> None:
     print("Fitting and calibrating on Python's documentation, about two minutes ...")
     gate, questions, answers = build_gate()
-    print(gate.retriever.vectorstore.retriever.report)
+    print(gate.retriever.report)
     print(gate.report)
     found = gate.batch(questions)
     right = [

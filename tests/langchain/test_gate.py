@@ -13,6 +13,8 @@ from tests.helpers import bag_of_words, labelled, pairs, passages
 from uec_rag import UEC
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.langchain import UECGate, UECRetriever
+from uec_rag.langchain.gated import Gated
+from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(120)
@@ -37,16 +39,23 @@ def at(threshold, k=4):
 def gate(retriever):
     """One that goes all three ways: its threshold is in the middle."""
     confidence = sorted(f["confidence"] for f in UECGate(retriever=retriever).batch(QUESTIONS))
-    return UECGate(retriever=retriever, gate=at(confidence[20]))
+    return UECGate(retriever=retriever, gate=at((confidence[19] + confidence[20]) / 2))
 
 
 @pytest.fixture(scope="module")
 def found(gate):
-    return gate.batch(QUESTIONS)
+    return [gate.invoke(question) for question in QUESTIONS]
 
 
 def simple(found):
-    return found | {"documents": [(d.id, d.metadata) for d in found["documents"]]}
+    return found | {"documents": [(d.id, dict(d.metadata)) for d in found["documents"]]}
+
+
+def rounded(found):
+    """What is found in one search of many questions: the last bits are others."""
+    reason = re.sub(r"0\.\d\d", "#", found["reason"])
+    ids = [document.id for document in found["documents"]]
+    return found["question"], found["decision"], reason, round(found["confidence"], 4), ids
 
 
 def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
@@ -80,6 +89,38 @@ async def test_every_way_of_calling_it_gives_the_same(gate, found):
         assert [simple(chunk) for chunk in gate.stream(question)] == [expected]
         assert [simple(chunk) async for chunk in gate.astream(question)] == [expected]
         assert [simple(f) for f in await gate.abatch([question])] == [expected]
+
+
+async def test_many_questions_are_searched_for_together(gate, found, monkeypatch):
+    searched = []
+    search, asearch = Retriever.search, Retriever.asearch
+
+    def counted(self, queries, *args, **kwargs):
+        searched.append(len(queries))
+        return search(self, queries, *args, **kwargs)
+
+    async def acounted(self, queries, *args, **kwargs):
+        searched.append(len(queries))
+        return await asearch(self, queries, *args, **kwargs)
+
+    monkeypatch.setattr(Retriever, "search", counted)
+    monkeypatch.setattr(Retriever, "asearch", acounted)
+    expected = [rounded(one) for one in found]
+    assert [rounded(one) for one in gate.batch(QUESTIONS)] == expected
+    assert [rounded(one) for one in await gate.abatch(QUESTIONS)] == expected
+    assert searched == [len(QUESTIONS)] * 2
+
+
+async def test_in_a_batch_what_is_no_question_is_an_error_in_its_place(gate, found):
+    given = [QUESTIONS[0], " ", QUESTIONS[1]]
+    for answers in (
+        gate.batch(given, return_exceptions=True),
+        await gate.abatch(given, return_exceptions=True),
+    ):
+        assert [rounded(answers[place]) for place in (0, 2)] == [rounded(f) for f in found[:2]]
+        assert isinstance(answers[1], ValueError)
+    with pytest.raises(ValueError, match="got an empty one"):
+        gate.batch(given)
 
 
 def test_it_composes_on_either_side(gate, found):
@@ -144,6 +185,38 @@ async def test_every_decision_reaches_the_callbacks_with_its_scores(gate, found)
         assert data[plural] == [hit.metadata[f"uec_{key}"] for hit in hits]
 
 
+class Runs(BaseCallbackHandler):
+    def __init__(self):
+        self.starts, self.ends = [], []
+
+    def on_retriever_start(self, serialized, query, *, parent_run_id, metadata, **kwargs):
+        self.starts.append((query, parent_run_id, metadata))
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.ends.append([document.id for document in documents])
+
+
+async def test_each_question_is_a_retriever_run_of_its_own_and_names_the_encoders(gate, found):
+    for ask in (gate.batch, gate.abatch):
+        runs = Runs()
+        answers = ask(QUESTIONS[:3], config={"callbacks": [runs]})
+        await answers if ask == gate.abatch else None
+        assert [query for query, _, _ in runs.starts] == QUESTIONS[:3]
+        assert all(parent is not None for _, parent, _ in runs.starts)
+        assert {m["ls_embedding_model"] for _, _, m in runs.starts} == {"small, large"}
+        assert runs.ends == [[d.id for d in one["documents"]] for one in found[:3]]
+
+
+def test_a_call_may_have_a_filter_of_its_own(gate):
+    even = gate.invoke(QUESTIONS[0], filter={"even": True})
+    assert {document.metadata["even"] for document in even["documents"]} == {True}
+
+
+def test_its_output_is_typed(gate):
+    assert gate.OutputType is Gated
+    assert set(Gated.__annotations__) == KEYS
+
+
 def test_in_a_chain_a_batch_sends_one_event_per_question(gate):
     listener = Listener()
     chain = gate | (lambda one: one["decision"])
@@ -165,7 +238,7 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     )
     gate = UECGate.calibrate(filtered, *asked, risk=0.7, confidence=0.9)
     assert gate.gate == Gate.calibrate(
-        retriever.vectorstore.retriever,
+        retriever.index,
         *asked,
         risk=0.7,
         confidence=0.9,

@@ -1,15 +1,24 @@
+import pickle
 from dataclasses import replace
 
 import pytest
+from langchain_classic.retrievers import MultiQueryRetriever, ParentDocumentRetriever
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
+from langchain_core.load import dumps, loads
+from langchain_core.prompts import PromptTemplate
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.stores import InMemoryStore
+from langchain_core.tools import create_retriever_tool
+from langchain_core.vectorstores import VectorStoreRetriever
+from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import ValidationError
 
-from tests.helpers import passages
+from tests.helpers import labelled, passages
 from uec_rag.confidence.decision import Decision
 from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
+from uec_rag.langchain.documents import with_uncertainty
 from uec_rag.retrieval import Retriever
 
 TEXTS = list(dict.fromkeys(passages(30)))
@@ -123,11 +132,50 @@ class TestWhatComesBack:
         assert retriever.invoke(QUERY) == expected
         assert await retriever.ainvoke(QUERY) == expected
 
-    async def test_of_several_questions_at_once(self, retriever):
+    async def test_of_several_questions_in_one_search(self, retriever, monkeypatch):
         queries = passages(3, seed=9)
         one_by_one = [retriever.invoke(query) for query in queries]
-        assert retriever.batch(queries) == one_by_one
-        assert await retriever.abatch(queries) == one_by_one
+        searched = []
+        encoded = Retriever.search_encoded
+        monkeypatch.setattr(
+            Retriever,
+            "search_encoded",
+            lambda self, queries, *a, **kw: (
+                searched.append(queries) or encoded(self, queries, *a, **kw)
+            ),
+        )
+        for rows in (retriever.batch(queries), await retriever.abatch(queries)):
+            assert rows == one_by_one
+            for row, expected in zip(rows, one_by_one, strict=True):
+                told = [document.metadata["uec_confidence"] for document in row]
+                assert told == pytest.approx([d.metadata["uec_confidence"] for d in expected])
+        assert searched == [queries, queries]
+
+    async def test_of_several_questions_each_is_a_run_with_its_own_callbacks(self, retriever):
+        queries = passages(3, seed=9)
+        for ask in (retriever.batch, retriever.abatch):
+            heard = [Listener() for _ in queries]
+            found = ask(queries, [{"callbacks": [one]} for one in heard], k=2)
+            found = await found if ask == retriever.abatch else found
+            assert [one.starts[0]["query"] for one in heard] == queries
+            assert [one.ends for one in heard] == [[row] for row in found]
+
+    async def test_of_several_questions_all_runs_end_with_the_error_of_one(self, retriever):
+        heard = Listener(), AsyncListener()
+        with pytest.raises(ValueError, match="query"):
+            retriever.batch(["lumane", ""], {"callbacks": [heard[0]]})
+        with pytest.raises(ValueError, match="query"):
+            await retriever.abatch(["lumane", ""], {"callbacks": [heard[1]]})
+        assert [type(error) for error in heard[0].errors] == [ValueError] * 2
+        assert [type(error) for error in heard[1].errors] == [ValueError] * 2
+
+    async def test_a_bad_question_is_an_error_in_its_place_where_that_is_asked_for(self, retriever):
+        for answers in (
+            retriever.batch(["lumane", ""], return_exceptions=True),
+            await retriever.abatch(["lumane", ""], return_exceptions=True),
+        ):
+            assert len(answers[0]) == 4
+            assert isinstance(answers[1], ValueError)
 
     async def test_filtered_at_construction_and_at_call(self, store):
         retriever = UECRetriever.from_store(store, k=10, filter={"parity": 1})
@@ -194,8 +242,147 @@ class Listener(Recorder, BaseCallbackHandler):
 
 
 class AsyncListener(Recorder, AsyncCallbackHandler):
+    async def on_retriever_error(self, error, **kwargs):
+        self.errors.append(error)
+
     async def on_retriever_start(self, serialized, query, *, tags, metadata, name, **kwargs):
         self.start(query, name, tags, metadata)
 
     async def on_retriever_end(self, documents, **kwargs):
         self.ends.append(documents)
+
+
+class TestAsLangChainsStoresGiveIt:
+    def test_a_store_gives_one_with_langchains_own_options(self, store):
+        retriever = store.as_retriever(search_kwargs={"k": 2, "filter": {"parity": 1}}, tags=["t"])
+        assert isinstance(retriever, UECRetriever)
+        assert isinstance(retriever, VectorStoreRetriever)
+        assert retriever.tags == ["t"]
+        found = retriever.invoke(QUERY)
+        assert [document.metadata["parity"] for document in found] == [1, 1]
+        assert found == UECRetriever.from_store(store, k=2, filter={"parity": 1}).invoke(QUERY)
+        retriever.search_kwargs = {"k": 3}  # as people do
+        assert len(retriever.invoke(QUERY)) == 3
+        assert len(retriever.invoke(QUERY, k=1)) == 1
+
+    async def test_diverse(self, store):
+        options = {"k": 5, "fetch_k": 12, "lambda_mult": 0.2}
+        retriever = store.as_retriever(search_type="mmr", search_kwargs=options)
+        expected = [d.id for d in store.max_marginal_relevance_search(QUERY, **options)]
+        for found in (retriever.invoke(QUERY), await retriever.ainvoke(QUERY)):
+            assert [document.id for document in found] == expected
+            assert all("uec_relevance" in document.metadata for document in found)
+
+    def test_above_a_threshold_of_relevance(self, store):
+        relevance = [d.metadata["uec_relevance"] for d in store.as_retriever().invoke(QUERY)]
+        retriever = store.as_retriever(
+            search_type="similarity_score_threshold",
+            search_kwargs={"score_threshold": sorted(relevance)[2]},
+        )
+        assert len(retriever.invoke(QUERY)) == 2
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"search_type": "nearest"}, "search_type of nearest not allowed"),
+            ({"search_type": "similarity_score_threshold"}, "score_threshold"),
+            ({"search_type": "mmr", "search_kwargs": {"fetch_k": 0}}, "fetch_k: expected"),
+        ],
+    )
+    def test_what_langchain_refuses_is_refused(self, store, options, message):
+        with pytest.raises(ValueError, match=message):
+            store.as_retriever(**options)
+
+    def test_an_option_that_the_kind_of_search_does_not_have_is_refused(self, store):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'lambda_mult'"):
+            store.as_retriever(search_kwargs={"lambda_mult": 0.2})
+
+    def test_a_subclass_of_the_store_may_say_more_in_every_search(self, fitted):
+        class Telling(UECVectorStore):
+            def documents(self, result):
+                return with_uncertainty(result)
+
+        store = Telling.from_texts(TEXTS, fitted)
+        assert "uec_confidence" in store.similarity_search(QUERY)[0].metadata
+        assert "uec_confidence" in store.similarity_search_with_score(QUERY)[0][0].metadata
+
+
+class TestInsideLangChainsOtherRetrievers:
+    """What is built on a store or a retriever keeps what is known of a hit."""
+
+    def test_a_retriever_tool(self, store):
+        tool = create_retriever_tool(
+            store.as_retriever(),
+            "look_up",
+            "Looks up.",
+            document_prompt=PromptTemplate.from_template("{page_content} [{uec_decision}]"),
+            response_format="content_and_artifact",
+        )
+        call = {"name": "look_up", "args": {"query": QUERY}, "id": "1", "type": "tool_call"}
+        message = tool.invoke(call)
+        assert all("uec_confidence" in document.metadata for document in message.artifact)
+        assert f"[{message.artifact[0].metadata['uec_decision']}]" in message.content
+
+    async def test_parents_of_the_passages_come_with_what_is_known_of_their_best_passage(
+        self, fitted
+    ):
+        parents = ParentDocumentRetriever(
+            vectorstore=UECVectorStore(fitted),
+            docstore=InMemoryStore(),
+            child_splitter=RecursiveCharacterTextSplitter(chunk_size=40, chunk_overlap=0),
+        )
+        parents.add_documents(
+            [Document(text, metadata={"page": i}) for i, text in enumerate(TEXTS)]
+        )
+        retriever = UECRetriever.from_store(
+            parents.vectorstore, k=8, docstore=parents.docstore, id_key=parents.id_key
+        )
+        pieces = parents.vectorstore.similarity_search_with_uncertainty(QUERY, k=8)
+        theirs = ParentDocumentRetriever(**dict(parents) | {"search_kwargs": {"k": 8}})
+        for found in (retriever.invoke(QUERY), await retriever.ainvoke(QUERY)):
+            assert [d.page_content for d in found] == [d.page_content for d in theirs.invoke(QUERY)]
+            assert 1 < len(found) < 8
+            best = found[0].metadata
+            assert best["uec_passage"] == pieces[0].id
+            assert best["uec_score"] == pieces[0].metadata["uec_score"]
+            assert best["page"] == TEXTS.index(found[0].page_content)
+        assert "uec_score" not in theirs.invoke(QUERY)[0].metadata
+
+    def test_one_document_found_by_two_questions_is_one_to_a_multi_query_retriever(self, store):
+        queries = [" ".join(TEXTS[3].split()[:6]), " ".join(TEXTS[3].split()[4:])]
+        several = MultiQueryRetriever(
+            retriever=store.as_retriever(search_kwargs={"k": 5}),
+            llm_chain=RunnableLambda(lambda _: queries),
+        )
+        found = [document.id for document in several.invoke(TEXTS[3])]
+        assert found.count("3") == 1
+        assert len(found) == len(set(found)) < 10
+        assert "uec_score" in several.invoke(TEXTS[3])[0].metadata
+
+    def test_hits_of_two_questions_are_equal_and_other_documents_are_not(self, store):
+        one, other = store.as_retriever().batch([TEXTS[3], " ".join(TEXTS[3].split()[:5])], k=1)
+        assert one == other
+        assert one[0].metadata["uec_score"] != other[0].metadata["uec_score"]
+        assert (one != other) is False
+        assert one[0] != store.get_by_ids(["3"])[0]
+        assert one[0].metadata != store.as_retriever().invoke(TEXTS[4])[0].metadata
+
+    @pytest.mark.filterwarnings("ignore:The function `loads` is in beta")
+    def test_a_hit_is_serialised_as_any_document(self, store):
+        [hit] = store.as_retriever().invoke(TEXTS[3], k=1)
+        back = loads(dumps(hit), allowed_objects=[Document])
+        assert type(back) is Document
+        assert back.metadata == dict(hit.metadata)
+        assert pickle.loads(pickle.dumps(hit)) == hit
+
+
+class TestDoors:
+    def test_calibrated_on_labels_and_on_its_own(self, fitted):
+        texts = passages(120)
+        retriever = UECRetriever.from_texts(texts, fitted, ids=[f"p{i}" for i in range(120)])
+        assert retriever.index is retriever.vectorstore.retriever
+        assert retriever.report == retriever.index.report
+        assert retriever.calibrate(*labelled(texts, 40), k=4) is retriever
+        assert "40 labelled queries" in retriever.report
+        assert retriever.self_calibrate(lambda text: text[:40]) is retriever
+        assert "without labels" in retriever.report

@@ -144,7 +144,6 @@ class TestAdding:
         [
             ({"documents": ["lumane"]}, TypeError, r"documents\[0\]: expected a Document, got str"),
             ({"documents": Document("a")}, TypeError, "documents: expected a list of Documents"),
-            ({"documents": [Document("")]}, ValueError, r"documents\[0\] is empty"),
             ({"documents": [Document("a")], "id": ["1"]}, TypeError, "keyword argument 'id'"),
         ],
     )
@@ -153,6 +152,38 @@ class TestAdding:
             store.add_documents(**arguments)
         with pytest.raises(error, match=message):
             await store.aadd_documents(**arguments)
+
+
+class TestBlankDocuments:
+    BLANK = Document(" \n", id="b", metadata={"source": "scan.pdf", "page": 3})
+
+    async def test_are_left_out_with_a_warning_that_names_them(self, store):
+        given = [Document("lumane", id="a"), self.BLANK, Document("bafima", id="c")]
+        with pytest.warns(UserWarning, match="1 without text are left out: 'b' from 'scan.pdf'"):
+            assert store.add_documents(given) == ["a", "c"]
+        with pytest.warns(UserWarning, match="'b' from 'scan.pdf'"):
+            assert await store.aadd_documents(given) == ["a", "c"]
+        with pytest.warns(UserWarning, match="'y' from 'scan.pdf'"):
+            assert store.add_documents(given, ids=["x", "y", "z"]) == ["x", "z"]
+
+    def test_take_the_place_of_what_they_were(self, store):
+        store.add_documents([Document("lumane", id="b")])
+        with pytest.warns(UserWarning, match="left out"):
+            store.add_documents([self.BLANK])
+        assert store.get_by_ids(["b"]) == []
+
+    def test_do_not_end_langchains_index_in_the_middle(self, store):
+        pages = [
+            Document(f"lumane {i}" if i % 80 else " ", metadata={"source": f"{i}.txt"})
+            for i in range(1, 251)
+        ]
+        records = InMemoryRecordManager("pages")
+        records.create_schema()
+        with pytest.warns(UserWarning, match=r"'80\.txt'"):
+            index(pages, records, store, source_id_key="source", cleanup="full")
+        assert len(store.retriever) == 247
+        again = index(pages, records, store, source_id_key="source", cleanup="full")
+        assert (again["num_added"], again["num_deleted"]) == (0, 0)
 
 
 class TestDeleting:

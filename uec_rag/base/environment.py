@@ -18,6 +18,7 @@ from uec_rag.base.version import __version__
 
 FEATURES = {
     "langchain": "The LangChain adapter",
+    "agents": "The middleware for agents",
     "llama-index": "The LlamaIndex adapter",
     "fit": "Fitting a posterior",
     "plots": "Plotting",

@@ -33,6 +33,7 @@ MOVED = {
     "inputs": "stores.make_passages",
     "judging": "retrieval.search",
     "landscape": "ensemble.similarity_summary",
+    "langchain.retriever": "langchain.vectorstore",
     "metrics": "paper.metrics",
     "mmr": "retrieval.diversity",
     "own_questions": "corpora.questions",

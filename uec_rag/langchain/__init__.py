@@ -11,7 +11,6 @@ except ModuleNotFoundError as error:
 
 from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gate import UECGate
-from uec_rag.langchain.retriever import UECRetriever
-from uec_rag.langchain.vectorstore import UECVectorStore
+from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 
 __all__ = ["UECEmbeddings", "UECGate", "UECRetriever", "UECVectorStore"]

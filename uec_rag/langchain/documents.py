@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict
 
@@ -17,6 +18,12 @@ from uec_rag.stores.base import Filter, Passage
 DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
 """Metadata values that must be equal, or a predicate on the document."""
 
+KEY = "uec_"
+"""What the keys begin with that a search writes into a document's metadata."""
+
+PIECE = "uec_passage"
+"""Key of the id of the passage that was found, on a larger document that it is a piece of."""
+
 
 class Added(TypedDict):
     """What `Retriever.add` takes."""
@@ -26,17 +33,55 @@ class Added(TypedDict):
     metadatas: list[dict[str, Any]] | None
 
 
-def to_document(passage: Passage, extra: Mapping[str, Any] | None = None) -> Document:
+class FoundMetadata(dict[str, Any]):
+    """Metadata of a hit: a dict, equal to another hit's whatever two queries said of them.
+
+    LangChain tells documents apart by all of their metadata, and its `MultiQueryRetriever` keeps of
+    equal ones the first. A document that two queries find has other `uec_` values from each, and
+    is still one document.
+
+    Examples
+    --------
+    >>> FoundMetadata(page=1, uec_score=0.8) == FoundMetadata(page=1, uec_score=0.6)
+    True
+    >>> FoundMetadata(page=1, uec_score=0.8) == {"page": 1}
+    False
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FoundMetadata):
+            return self._own() == other._own()
+        return dict(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def _own(self) -> dict[str, Any]:
+        return {key: value for key, value in self.items() if not key.startswith(KEY)}
+
+
+def to_document(passage: Passage, found: Mapping[str, Any] | None = None) -> Document:
     """Make a document that can be changed without changing what is stored.
 
     Parameters
     ----------
     passage : Passage
-    extra : mapping, optional
-        More metadata.
+    found : mapping, optional
+        What is known of it as a hit.
     """
-    metadata = copy.deepcopy(passage.metadata) | dict(extra or {})
-    return Document(id=passage.id, page_content=passage.text, metadata=metadata)
+    metadata = copy.deepcopy(passage.metadata)
+    document = Document(id=passage.id, page_content=passage.text, metadata=metadata)
+    return document if found is None else annotated(document, found)
+
+
+def annotated(document: Document, found: Mapping[str, Any]) -> Document:
+    """Return a copy of a document that carries what is known of it as a hit."""
+    copied = document.model_copy()
+    # Set, not given to the constructor, which makes a plain dict of it.
+    copied.metadata = FoundMetadata(document.metadata | dict(found))
+    return copied
 
 
 def to_documents(passages: Sequence[Passage]) -> list[Document]:
@@ -44,15 +89,42 @@ def to_documents(passages: Sequence[Passage]) -> list[Document]:
     return [to_document(passage) for passage in passages]
 
 
-def with_numbers(passages: Sequence[Passage], numbers: FloatArray) -> list[tuple[Document, float]]:
-    """Make a document of each passage, paired with its number."""
-    return list(zip(to_documents(passages), numbers.tolist(), strict=True))
+def with_numbers(
+    documents: Sequence[Document], numbers: FloatArray
+) -> list[tuple[Document, float]]:
+    """Pair each document with its number."""
+    return list(zip(documents, numbers.tolist(), strict=True))
 
 
-def with_uncertainty(result: SearchResult) -> list[Document]:
-    """Make documents of the hits of a single query, the `uec_` keys in their metadata."""
-    hits = result.passages[0]
-    return [to_document(hit, result.metadata(0, rank)) for rank, hit in enumerate(hits)]
+def with_uncertainty(result: SearchResult, row: int = 0) -> list[Document]:
+    """Make documents of the hits of one query, the `uec_` keys in their metadata."""
+    hits = result.passages[row]
+    return [to_document(hit, result.metadata(row, rank)) for rank, hit in enumerate(hits)]
+
+
+def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
+    """The best hit in each larger document, by that document's id; best first."""
+    best: dict[str, Document] = {}
+    for hit in hits:
+        if id_key in hit.metadata:
+            best.setdefault(hit.metadata[id_key], hit)
+    return best
+
+
+def larger_documents(
+    best: Mapping[str, Document], documents: Sequence[Document | None]
+) -> list[Document]:
+    """Write on each larger document that is there what is known of its best piece."""
+    return [
+        annotated(document, _findings(piece))
+        for piece, document in zip(best.values(), documents, strict=True)
+        if document is not None
+    ]
+
+
+def _findings(piece: Document) -> dict[str, Any]:
+    found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
+    return found | {PIECE: piece.id}
 
 
 def passage_filter(filter: DocumentFilter | None) -> Filter | None:
@@ -78,13 +150,30 @@ def passage_filter(filter: DocumentFilter | None) -> Filter | None:
     return matches
 
 
-def from_documents(documents: Iterable[Document], ids: Sequence[str | None] | None) -> Added:
+def from_documents(
+    documents: Iterable[Document], ids: Sequence[str | None] | None
+) -> tuple[Added, list[str]]:
     """Take documents apart; their own ids count where none are given.
+
+    Loaders make blank documents, of blank pages; LangChain's `index` hands on a hundred at a time,
+    and one of them must not end it in the middle. They are left out.
+
+    Returns
+    -------
+    Added
+        What is to be added.
+    list of str
+        Ids of the blank ones that have any: what stood there before is out of date.
 
     Raises
     ------
     TypeError, ValueError
-        If one is not a `Document`, or its text is empty.
+        If one is not a `Document`, or there is not an id for each.
+
+    Warns
+    -----
+    UserWarning
+        With id and source of each blank document.
     """
     if isinstance(documents, Document):
         raise TypeError("documents: expected a list of Documents, got one; write [document].")
@@ -95,12 +184,27 @@ def from_documents(documents: Iterable[Document], ids: Sequence[str | None] | No
                 f"documents[{index}]: expected a Document, got {type(document).__name__} "
                 f"{document!r:.60}; for strings there is add_texts."
             )
-    return from_texts(
-        [document.page_content for document in listed],
-        [document.id for document in listed] if ids is None else ids,
-        [document.metadata for document in listed],
+    if ids is not None and not isinstance(ids, str) and len(ids) != len(listed):
+        raise ValueError(f"ids: expected {len(listed)}, one per text, got {len(ids)}.")
+    names = [document.id for document in listed] if ids is None or isinstance(ids, str) else ids
+    blank = [place for place, document in enumerate(listed) if not document.page_content.strip()]
+    if blank:
+        listing = ", ".join(
+            f"{names[place]!r} from {listed[place].metadata.get('source')!r}" for place in blank
+        )
+        warnings.warn(
+            f"documents: {len(blank)} without text are left out: {listing}.",
+            UserWarning,
+            stacklevel=3,
+        )
+    kept = [place for place in range(len(listed)) if place not in set(blank)]
+    added = from_texts(
+        [listed[place].page_content for place in kept],
+        ids if isinstance(ids, str) else [names[place] for place in kept],
+        [listed[place].metadata for place in kept],
         argument="documents",
     )
+    return added, [name for place in blank if (name := names[place]) is not None]
 
 
 def from_texts(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self, TypeAlias, TypedDict
+from typing import Any, Self, TypeAlias, cast
 
 from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
-from langchain_core.documents import Document
 from langchain_core.runnables import (
     Runnable,
     RunnableBranch,
@@ -17,9 +16,11 @@ from langchain_core.runnables import (
 )
 from pydantic import ConfigDict, PrivateAttr
 
-from uec_rag.base.checks import check_k
-from uec_rag.langchain.documents import passage_filter, refuse_unknown, with_uncertainty
-from uec_rag.langchain.retriever import UECRetriever
+from uec_rag.confidence.decision import Decision
+from uec_rag.langchain.documents import passage_filter
+from uec_rag.langchain.embeddings import check_text
+from uec_rag.langchain.gated import Gated, gated
+from uec_rag.langchain.vectorstore import UECRetriever
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import SearchResult
 
@@ -30,35 +31,13 @@ EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
 
 
-class Gated(TypedDict):
-    """What the gate hands on.
-
-    Attributes
-    ----------
-    question : str
-    documents : list of Document
-        The hits, with the `uec_` metadata.
-    decision : {"answer", "clarify", "abstain"}
-    reason : str
-        In plain words.
-    candidates : list of Document
-        The hits that compete, where the decision is "clarify".
-    confidence : float
-    """
-
-    question: str
-    documents: list[Document]
-    decision: Literal["answer", "clarify", "abstain"]
-    reason: str
-    candidates: list[Document]
-    confidence: float
-
-
-class UECGate(RunnableSerializable[Question, dict[str, Any]]):
+class UECGate(RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, to ask back or to abstain.
 
     Takes a question, or a mapping with a "question" whose other keys are handed on; gives the keys
-    of `Gated`. Each decision is also sent to the callbacks, as the custom event "uec_gate".
+    of `Gated`. Each decision is also sent to the callbacks, as the custom event "uec_gate". A call
+    may have a `k` and a `filter` of its own (what is guaranteed is so for the retriever's filter).
+    Many questions are searched for together by `batch`.
 
     Parameters
     ----------
@@ -109,7 +88,7 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
         gate = Gate.calibrate(
-            retriever.vectorstore.retriever,
+            retriever.index,
             queries,
             relevant_ids,
             risk=risk,
@@ -119,11 +98,11 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
             filter=passage_filter(retriever.filter),
         )
         made = cls(retriever=retriever, gate=gate)
-        made._calibrated_at = retriever.vectorstore.retriever.changes
+        made._calibrated_at = retriever.index.changes
         return made
 
     def _warn_changed(self) -> None:
-        changes = self.retriever.vectorstore.retriever.changes
+        changes = self.retriever.index.changes
         if self._calibrated_at not in (None, changes):
             self._calibrated_at = changes
             warnings.warn(
@@ -153,64 +132,109 @@ class UECGate(RunnableSerializable[Question, dict[str, Any]]):
             abstain,
         )
 
-    def invoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
         return self._call_with_config(partial(self._gate, kwargs), input, config)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    ) -> Gated:
         """Retrieve and decide, without blocking the event loop."""
         return await self._acall_with_config(partial(self._agate, kwargs), input, config)
 
-    def _gate(
-        self, options: Mapping[str, Any], given: Question, config: RunnableConfig
-    ) -> dict[str, Any]:
-        question, k = _question(given), self._hits(options)
-        result = self.retriever.vectorstore._search(question, k, self.retriever.filter)
-        found = self._decide(given, question, result)
-        dispatch_custom_event(EVENT, _event(found), config=config)
-        return found
+    def batch(
+        self,
+        inputs: list[Question],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[Gated]:
+        """Retrieve for many questions in one search, and decide on each."""
+        return self._batch_with_config(
+            partial(self._gate_all, kwargs), inputs, config, return_exceptions=return_exceptions
+        )
+
+    async def abatch(
+        self,
+        inputs: list[Question],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[Gated]:
+        """`batch` without blocking the event loop."""
+        return await self._abatch_with_config(
+            partial(self._agate_all, kwargs), inputs, config, return_exceptions=return_exceptions
+        )
+
+    def _gate(self, options: Mapping[str, Any], given: Question, config: RunnableConfig) -> Gated:
+        return _returned(self._gate_all(options, [given], [config])[0])
 
     async def _agate(
         self, options: Mapping[str, Any], given: Question, config: RunnableConfig
-    ) -> dict[str, Any]:
-        question, k = _question(given), self._hits(options)
-        result = await self.retriever.vectorstore._asearch(question, k, self.retriever.filter)
-        found = self._decide(given, question, result)
-        await adispatch_custom_event(EVENT, _event(found), config=config)
-        return found
+    ) -> Gated:
+        return _returned((await self._agate_all(options, [given], [config]))[0])
 
-    def _hits(self, options: Mapping[str, Any]) -> int:
-        refuse_unknown(options, "invoke", "k")
-        k: int = options.get("k", self.retriever.k)
-        check_k(k)
+    def _gate_all(
+        self, options: Mapping[str, Any], given: list[Question], config: list[RunnableConfig]
+    ) -> list[Gated | Exception]:
+        out, asked = self._asked(options, given)
+        configs = [config[place] for place in asked]
+        result, found = self.retriever.search_runs(list(asked.values()), configs, **options)
+        decisions = self._decided(result)
+        for place, documents, decision in zip(asked, found, decisions, strict=True):
+            one = gated(asked[place], documents, decision)
+            dispatch_custom_event(EVENT, _event(one), config=config[place])
+            out[place] = _handed_on(given[place], one)
+        return out
+
+    async def _agate_all(
+        self, options: Mapping[str, Any], given: list[Question], config: list[RunnableConfig]
+    ) -> list[Gated | Exception]:
+        out, asked = self._asked(options, given)
+        configs = [config[place] for place in asked]
+        result, found = await self.retriever.asearch_runs(list(asked.values()), configs, **options)
+        decisions = self._decided(result)
+        for place, documents, decision in zip(asked, found, decisions, strict=True):
+            one = gated(asked[place], documents, decision)
+            await adispatch_custom_event(EVENT, _event(one), config=config[place])
+            out[place] = _handed_on(given[place], one)
+        return out
+
+    def _asked(
+        self, options: Mapping[str, Any], given: Sequence[Question]
+    ) -> tuple[list[Gated | Exception], dict[int, str]]:
+        """The errors of what is no question, in its place, and the questions by place."""
+        k = self.retriever.search_options(options).k
         if self.gate is not None and k < self.gate.k:
             raise ValueError(
                 f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
                 f"got {k}; among fewer the answer may be missing. Calibrate a gate for this k."
             )
-        return k
+        out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
+        asked = {}
+        for place, one in enumerate(given):
+            try:
+                asked[place] = check_text(_question(one), "query")
+            except (TypeError, ValueError) as error:
+                out[place] = error
+        return out, asked
 
-    def _decide(self, given: Question, question: str, result: SearchResult) -> dict[str, Any]:
+    def _decided(self, result: SearchResult) -> list[Decision]:
         self._warn_changed()
-        decision = result.decisions[0] if self.gate is None else self.gate.decide(result)[0]
-        documents = with_uncertainty(result)
-        for document in documents:
-            document.metadata["uec_decision"] = decision.action
-            document.metadata["uec_reason"] = decision.reason
-        rivals = decision.candidates if decision.action == "clarify" else ()
-        found = Gated(
-            question=question,
-            documents=documents,
-            decision=decision.action,
-            reason=decision.reason,
-            candidates=[d for d in documents if d.id in rivals],
-            confidence=float(result.confidence[0]),
-        )
-        return dict(given if isinstance(given, Mapping) else {}) | dict(found)
+        return result.decisions if self.gate is None else self.gate.decide(result)
+
+
+def _returned(found: Gated | Exception) -> Gated:
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _handed_on(given: Question, found: Gated) -> Gated:
+    extra = given if isinstance(given, Mapping) else {}
+    return cast(Gated, dict(extra) | dict(found))
 
 
 def _question(given: Question) -> str:
@@ -223,10 +247,13 @@ def _question(given: Question) -> str:
     return question
 
 
-def _event(found: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("question", "decision", "reason", "confidence")
+def _event(found: Gated) -> dict[str, Any]:
     scores = [d.metadata["uec_score"] for d in found["documents"]]
-    return {key: found[key] for key in keys} | {
+    return {
+        "question": found["question"],
+        "decision": found["decision"],
+        "reason": found["reason"],
+        "confidence": found["confidence"],
         "ids": [document.id for document in found["documents"]],
         "scores": scores,
         "sigma2": [document.metadata["uec_sigma2"] for document in found["documents"]],

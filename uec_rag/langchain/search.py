@@ -32,6 +32,15 @@ class RetrieverSearch(VectorStore):
 
     retriever: Retriever
 
+    def documents(self, result: SearchResult) -> list[Document]:
+        """Make the documents that LangChain's own methods return of a search's first query.
+
+        They are as they were added, since LangChain's contract is that. A subclass may return more:
+        ``UECRetriever`` and `similarity_search_with_uncertainty` write what is known of a hit on
+        it whatever stands here.
+        """
+        return to_documents(result.passages[0])
+
     def similarity_search(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[Document]:
@@ -51,28 +60,27 @@ class RetrieverSearch(VectorStore):
         TypeError, ValueError
             If the query is empty or not a string, k < 1, or the filter is none.
         """
-        return to_documents(self._search(query, k, filter, **kwargs).passages[0])
+        return self.documents(self._search(query, k, filter, **kwargs))
 
     async def asimilarity_search(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[Document]:
         """`similarity_search` without blocking the event loop."""
-        result = await self._asearch(query, k, filter, **kwargs)
-        return to_documents(result.passages[0])
+        return self.documents(await self._asearch(query, k, filter, **kwargs))
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None
     ) -> list[tuple[Document, float]]:
         """`similarity_search`, each document with its s_hat: higher is better."""
         result = self._search(query, k, filter)
-        return with_numbers(result.passages[0], result.scores[0])
+        return with_numbers(self.documents(result), result.scores[0])
 
     async def asimilarity_search_with_score(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None
     ) -> list[tuple[Document, float]]:
         """`similarity_search_with_score` without blocking the event loop."""
         result = await self._asearch(query, k, filter)
-        return with_numbers(result.passages[0], result.scores[0])
+        return with_numbers(self.documents(result), result.scores[0])
 
     def similarity_search_with_uncertainty(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None
@@ -109,13 +117,13 @@ class RetrieverSearch(VectorStore):
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         result = self._search(query, k, filter, **kwargs)
-        return with_numbers(result.passages[0], result.relevance[0])
+        return with_numbers(self.documents(result), result.relevance[0])
 
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         result = await self._asearch(query, k, filter, **kwargs)
-        return with_numbers(result.passages[0], result.relevance[0])
+        return with_numbers(self.documents(result), result.relevance[0])
 
     def similarity_search_by_vector(
         self,
@@ -146,7 +154,7 @@ class RetrieverSearch(VectorStore):
     ) -> list[tuple[Document, float]]:
         """`similarity_search_by_vector`, each document with its s_hat."""
         found = self.retriever.search_vector(embedding, k, filter=passage_filter(filter))
-        return with_numbers(found.passages[0], found.scores[0])
+        return with_numbers(self.documents(found), found.scores[0])
 
     def max_marginal_relevance_search(
         self,
@@ -174,11 +182,11 @@ class RetrieverSearch(VectorStore):
         result = self.retriever.search_diverse(
             [check_text(query, "query")],
             k,
-            fetch_k=_fetched(k, fetch_k),
+            fetch_k=fetched(k, fetch_k),
             lambda_mult=lambda_mult,
             filter=passage_filter(filter),
         )
-        return to_documents(result.passages[0])
+        return self.documents(result)
 
     async def amax_marginal_relevance_search(
         self,
@@ -194,11 +202,11 @@ class RetrieverSearch(VectorStore):
         result = await self.retriever.asearch_diverse(
             [check_text(query, "query")],
             k,
-            fetch_k=_fetched(k, fetch_k),
+            fetch_k=fetched(k, fetch_k),
             lambda_mult=lambda_mult,
             filter=passage_filter(filter),
         )
-        return to_documents(result.passages[0])
+        return self.documents(result)
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -212,8 +220,8 @@ class RetrieverSearch(VectorStore):
         """`max_marginal_relevance_search` for a query's vector."""
         refuse_unknown(kwargs, "max_marginal_relevance_search_by_vector")
         view, where = self.retriever.snapshot(), passage_filter(filter)
-        found = view.search_vector(embedding, _fetched(k, fetch_k), filter=where)
-        return to_documents(view.diversify(found, k, lambda_mult).passages[0])
+        found = view.search_vector(embedding, fetched(k, fetch_k), filter=where)
+        return self.documents(view.diversify(found, k, lambda_mult))
 
     def _search(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
         queries = [check_text(query, "query")]
@@ -224,7 +232,8 @@ class RetrieverSearch(VectorStore):
         return await self.retriever.asearch(queries, k, filter=passage_filter(filter))
 
 
-def _fetched(k: int, fetch_k: int) -> int:
+def fetched(k: int, fetch_k: int) -> int:
+    """How many hits to choose k from; ValueError if fetch_k is no count."""
     check_k(k)
     if isinstance(fetch_k, bool) or not isinstance(fetch_k, (int, np.integer)) or fetch_k < 1:
         raise ValueError(f"fetch_k: expected an integer >= 1, got {fetch_k!r}.")

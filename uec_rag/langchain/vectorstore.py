@@ -1,23 +1,24 @@
-"""The ensemble's index as a LangChain `VectorStore`."""
+"""The ensemble's index as a LangChain `VectorStore`, and the retriever that it gives."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
+from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders import EncoderLike
 from uec_rag.ensemble import UEC
-from uec_rag.langchain.documents import from_documents, from_texts, refuse_unknown, to_documents
+from uec_rag.langchain.adding import RetrieverAdding
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
-from uec_rag.langchain.search import RetrieverSearch
+from uec_rag.langchain.retrieving import UncertainRetriever
 from uec_rag.retrieval import Retriever
 
 
-class UECVectorStore(RetrieverSearch):
+class UECVectorStore(RetrieverAdding):
     """A vector store that knows the variance of every similarity.
 
     Drop-in for LangChain's `InMemoryVectorStore`: the same methods, with scores that are s_hat
@@ -64,104 +65,6 @@ class UECVectorStore(RetrieverSearch):
     def embeddings(self) -> UECEmbeddings:
         """The ensemble as `Embeddings`; its vectors fit the methods that take one."""
         return UECEmbeddings(self.retriever.uec)
-
-    def add_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        show_progress: bool = False,
-        **kwargs: Any,
-    ) -> list[str]:
-        """Embed and index texts; a text whose id is there already replaces the old one.
-
-        Parameters
-        ----------
-        texts : iterable of str
-        metadatas : sequence of mapping, optional
-            One per text.
-        ids : sequence of str, optional
-            One per text, distinct; made up where None.
-        show_progress : bool
-        **kwargs
-            Only `batch_size`, which LangChain's `index` passes to every store. It has no effect:
-            encoders have their own.
-
-        Returns
-        -------
-        list of str
-            The ids.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a text is empty or not a string, an id comes twice, or the lengths differ.
-        """
-        refuse_unknown(kwargs, "add_texts", "batch_size")
-        added = from_texts(texts, ids, metadatas)
-        return self.retriever.add(**added, show_progress=show_progress)
-
-    async def aadd_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
-    ) -> list[str]:
-        """`add_texts` without blocking the event loop."""
-        refuse_unknown(kwargs, "aadd_texts", "batch_size")
-        return await self.retriever.aadd(**from_texts(texts, ids, metadatas))
-
-    def add_documents(
-        self,
-        documents: Iterable[Document],
-        ids: Sequence[str | None] | None = None,
-        *,
-        show_progress: bool = False,
-        **kwargs: Any,
-    ) -> list[str]:
-        """Embed and index documents; one whose id is there already replaces the old one.
-
-        Parameters
-        ----------
-        documents : iterable of Document
-            Left as they are; the store keeps copies.
-        ids : sequence of str, optional
-            Instead of the documents' own. Where there is neither, one is made up.
-        show_progress, **kwargs
-            As in `add_texts`; so are what is returned and raised.
-        """
-        refuse_unknown(kwargs, "add_documents", "batch_size")
-        added = from_documents(documents, ids)
-        return self.retriever.add(**added, show_progress=show_progress)
-
-    async def aadd_documents(
-        self,
-        documents: Iterable[Document],
-        ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
-    ) -> list[str]:
-        """`add_documents` without blocking the event loop."""
-        refuse_unknown(kwargs, "aadd_documents", "batch_size")
-        return await self.retriever.aadd(**from_documents(documents, ids))
-
-    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
-        """Remove documents of those ids, or all where ids is None, as LangChain defines it.
-
-        Ids that are not there are ignored. Returns True.
-        """
-        refuse_unknown(kwargs, "delete")
-        if ids is None:
-            self.retriever.clear()
-        else:
-            self.retriever.delete(ids)
-        return True
-
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents of those ids that are there, in the order asked."""
-        return to_documents(self.retriever.get(ids))
 
     @classmethod
     def from_texts(
@@ -241,3 +144,145 @@ class UECVectorStore(RetrieverSearch):
         """
         uec = None if embedding is None else as_ensemble(embedding)
         return cls(Retriever.load(path, uec, encoders=encoders, device=device))
+
+    def as_retriever(self, **kwargs: Any) -> UECRetriever:
+        """Return a retriever over this store, whose documents carry their uncertainty.
+
+        Parameters
+        ----------
+        **kwargs
+            As LangChain has them, `search_type`, `search_kwargs` and `tags`, or as `UECRetriever`:
+            ``as_retriever(search_type="mmr", search_kwargs={"k": 6, "lambda_mult": 0.3})``.
+        """
+        tags = kwargs.pop("tags", None) or self._get_retriever_tags()
+        return UECRetriever(vectorstore=self, tags=tags, **kwargs)
+
+
+class UECRetriever(UncertainRetriever):
+    """Finds the k best documents for a question and writes on each how sure it is.
+
+    The documents' metadata gains `uec_score` (the score they are ordered by), `uec_mu` and
+    `uec_sigma2` (mean and variance of the similarity), `uec_relevance` (probability that the
+    document is relevant), `uec_coefficients` (how much each encoder counted), and, the same on all
+    documents of a question, `uec_confidence` (probability that they answer it), `uec_decision`
+    ("answer", "clarify" or "abstain"), `uec_reason` and `uec_candidates` (ids of those that
+    compete). There are always k documents where that many match: what to do about a low confidence
+    is the chain's choice.
+
+    Parameters
+    ----------
+    vectorstore : UECVectorStore
+    k : int
+        How many documents; also per call, ``retriever.invoke(question, k=2)``.
+    filter : mapping or callable, optional
+        Metadata values that must be equal, or a predicate on a `Document`; also per call.
+    search_type : {"similarity", "mmr", "similarity_score_threshold"}
+        As LangChain's vector stores have it. The score that a threshold is for is `uec_relevance`.
+    search_kwargs : dict
+        `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr", `score_threshold` for the third; they
+        count more than the options above, and a call's own most.
+    docstore : BaseStore, optional
+        Where passages are pieces of larger documents, that of these documents: what comes back is
+        the larger document of each hit, once, with what is known of its best piece, and the
+        piece's id as `uec_passage`. LangChain's `ParentDocumentRetriever` and
+        `MultiVectorRetriever` fill it, and lose what is known of a hit themselves.
+    id_key : str
+        Under which a piece's metadata names its document.
+    **kwargs
+        What every LangChain retriever takes: `tags`, `metadata`, `name`.
+
+    Examples
+    --------
+    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+    >>> texts = ["cats purr", "dogs bark", "birds sing"]
+    >>> retriever = UECRetriever.from_texts(texts, DeterministicFakeEmbedding(size=8), k=2)
+    >>> [document.page_content for document in retriever.invoke("dogs bark", k=1)]
+    ['dogs bark']
+
+    To let a configuration choose k:
+
+    >>> from langchain_core.runnables import ConfigurableField
+    >>> configurable = retriever.configurable_fields(k=ConfigurableField(id="k"))
+    >>> len(configurable.invoke("dogs bark", config={"configurable": {"k": 3}}))
+    3
+    """
+
+    vectorstore: UECVectorStore
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Sequence[str],
+        uec: UEC | Embeddings,
+        metadatas: Sequence[dict[str, Any]] | None = None,
+        ids: Sequence[str] | None = None,
+        k: int = 4,
+        *,
+        show_progress: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Index texts and return a retriever over them.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        uec : UEC
+            Or a `UECEmbeddings`, or any LangChain `Embeddings` (then without uncertainty).
+        metadatas, ids : sequence, optional
+            One per text.
+        k : int
+        show_progress : bool
+        **kwargs
+            The class's other parameters.
+        """
+        retriever = cls(vectorstore=UECVectorStore(uec), k=k, **kwargs)
+        retriever.vectorstore.add_texts(texts, metadatas, ids=ids, show_progress=show_progress)
+        return retriever
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Sequence[Document],
+        uec: UEC | Embeddings,
+        ids: Sequence[str] | None = None,
+        k: int = 4,
+        *,
+        show_progress: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Index documents and return a retriever over them; parameters as in `from_texts`.
+
+        A document keeps its own id where `ids` is not given.
+        """
+        retriever = cls(vectorstore=UECVectorStore(uec), k=k, **kwargs)
+        retriever.vectorstore.add_documents(documents, ids, show_progress=show_progress)
+        return retriever
+
+    @classmethod
+    def from_store(cls, vectorstore: UECVectorStore, k: int = 4, **kwargs: Any) -> Self:
+        """Return a retriever over a store, which goes on to be shared with it."""
+        return cls(vectorstore=vectorstore, k=k, **kwargs)
+
+    @property
+    def report(self) -> str:
+        """What relevance and confidence rest on, in plain words."""
+        return self.index.report
+
+    def calibrate(
+        self,
+        queries: Sequence[str],
+        relevant_ids: Sequence[Collection[str]],
+        *,
+        unanswerable: float = 0.1,
+        k: int = 10,
+    ) -> Self:
+        """Fit relevance and confidence to labelled queries; as `Retriever.calibrate`."""
+        self.index.calibrate(queries, relevant_ids, unanswerable=unanswerable, k=k)
+        return self
+
+    def self_calibrate(
+        self, generate: QuestionGenerator | None = None, *, k: int = 10, seed: int = 0
+    ) -> Self:
+        """Learn from the passages alone whom to trust here; as `Retriever.self_calibrate`."""
+        self.index.self_calibrate(generate, k=k, seed=seed)
+        return self
