@@ -8,17 +8,18 @@ import tomllib
 from itertools import chain
 from pathlib import Path
 
-FLOOR = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\w.]+)")
+FLOOR = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?>=([\d.]+)")
 
 
 def constraints(requirements):
-    """Pin what has a floor to it.
+    """Pin what has a floor to it, to the highest where extras differ.
 
-    >>> constraints(["numpy>=2", "langchain-core>=1.4,<2", "uec-rag[all,mteb]", "types-docutils"])
-    ['langchain-core==1.4', 'numpy==2']
+    >>> constraints(["torch>=2.6", "uec-rag[all]", "langchain-core>=1.4,<2", "torch>=2.13"])
+    ['langchain-core==1.4', 'torch==2.13']
     """
-    floors = {match.groups() for match in map(FLOOR.match, requirements) if match}
-    return sorted(f"{name}=={floor}" for name, floor in floors)
+    floors = [match.groups() for match in map(FLOOR.match, requirements) if match]
+    floors.sort(key=lambda floor: [int(number) for number in floor[1].split(".")])
+    return sorted(f"{name}=={floor}" for name, floor in dict(floors).items())
 
 
 if __name__ == "__main__":

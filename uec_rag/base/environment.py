@@ -195,17 +195,23 @@ def report() -> EnvironmentReport:
 
 
 def _requirements() -> tuple[list[Requirement], list[Requirement]]:
-    """What uec-rag needs, and what its extras (those in `FEATURES`) ask for beyond that."""
+    """What uec-rag needs, and what its extras (those in `FEATURES`) bring beyond that.
+
+    A newer version of what is needed anyway, as an extra may ask for, is no problem to others.
+    """
     try:
         stated = [Requirement(line) for line in metadata.requires("uec-rag") or []]
     except metadata.PackageNotFoundError:  # running from a folder that was never installed
         return [], []
     required = [requirement for requirement in stated if requirement.marker is None]
+    needed = {requirement.name for requirement in required}
     optional = [
         requirement
         for extra in FEATURES
         for requirement in stated
-        if requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
+        if requirement.name not in needed
+        and requirement.marker is not None
+        and requirement.marker.evaluate({"extra": extra})
     ]
     return required, optional
 
