@@ -200,6 +200,21 @@ def check_role(role: str) -> None:
         raise ValueError(f"role must be one of {_ROLES}, got {role!r}")
 
 
+class BadRows(ValueError):
+    """An encoder returned what is no vector for some texts.
+
+    Parameters
+    ----------
+    message
+    rows
+        (n,): whether a text's row is bad; none where that is not known.
+    """
+
+    def __init__(self, message: str, rows: npt.NDArray[np.bool_] | None = None) -> None:
+        super().__init__(message)
+        self.rows = np.zeros(0, dtype=bool) if rows is None else rows
+
+
 def check_vectors(
     vectors: object, *, rows: int, encoder: str, dimension: int | None = None
 ) -> Float32Array:
@@ -226,7 +241,8 @@ def check_vectors(
     TypeError
         If these are not real numbers.
     ValueError
-        If the shape is not (rows, dimension), a value is NaN or infinite, or a row is zero.
+        If the shape is not (rows, dimension); `BadRows` if a value is NaN or infinite, or a row is
+        zero.
     """
     array = _as_floats(vectors, encoder)
     if array.ndim != 2:
@@ -248,9 +264,10 @@ def check_vectors(
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise ValueError(
+        raise BadRows(
             f"encoder {encoder!r} returned NaN or infinity for {rows - int(finite.sum())} of "
-            f"{rows} texts, first in row {row}; expected finite numbers"
+            f"{rows} texts, first in row {row}; expected finite numbers",
+            ~finite,
         )
     return _unit_rows(array, encoder)
 
@@ -286,9 +303,10 @@ def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
     largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     if len(array) and largest.min() == 0.0:
         row = int(np.argmin(largest[:, 0]))
-        raise ValueError(
+        raise BadRows(
             f"encoder {encoder!r} returned a vector of zeros in row {row}; "
-            "expected vectors with a direction"
+            "expected vectors with a direction",
+            largest[:, 0] == 0.0,
         )
     scaled = array / largest
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)

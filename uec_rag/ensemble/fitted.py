@@ -16,6 +16,7 @@ from uec_rag.encoders.base import Encoded, Role
 from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, Uniform
 from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.ensemble.evidence import EvidenceWeights, evidence_of
+from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.report import FitReport
 from uec_rag.ensemble.similarity_summary import SimilaritySummary
 from uec_rag.laplace.posterior import Posterior
@@ -92,8 +93,9 @@ class Fitted:
         differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
         """
         if role == "passage" and self.space == "direct":
-            return Uniform()(parts)
-        return self.rule(parts)
+            # The others keep theirs: their blocks must stay as long as in every other passage.
+            return np.where(present(parts), Uniform()(parts), np.float32(0))
+        return without_missing(self.rule(parts), parts)
 
     def weigh(
         self,
@@ -112,7 +114,8 @@ class Fitted:
             Of each encoder's cosines to the corpus that is searched, at its slope.
         """
         traces = self.standardised_traces(parts)
-        return weights.coefficients(evidence_of(summaries, self.slopes, self.intercepts, traces))
+        evidence = evidence_of(summaries, self.slopes, self.intercepts, traces)
+        return without_missing(weights.coefficients(evidence), parts)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Gaussian convolution of the encoders' Gaussians with given coefficients."""

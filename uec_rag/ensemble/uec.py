@@ -20,6 +20,7 @@ from uec_rag.encoders.base import Role, check_role, unique_names
 from uec_rag.encoders.shared_tokens import shared_tokens
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
 from uec_rag.ensemble.convolution import Space
+from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.likelihood import Likelihood
@@ -63,6 +64,10 @@ class UEC:
         a name, as in "onnx-int8:intfloat/e5-small-v2").
     seed : int
         Of the held-out split and the mining of negatives.
+    on_error : {"raise", "drop"}
+        Where an encoder fails on texts that others encode: with "drop" its coefficient is 0 there,
+        as the log says, and under "uec_missing" the metadata of passages, which rank lower than
+        they should until they are added again. Not saved; `fit` always raises.
 
     Attributes
     ----------
@@ -102,12 +107,14 @@ class UEC:
         batch_size: int = 32,
         backend: Backend = "torch",
         seed: int = 0,
+        on_error: OnError = "raise",
     ) -> None:
         for name, value, allowed in (
             ("space", space, get_args(Space)),
             ("structure", structure, get_args(Structure)),
             ("likelihood", likelihood, get_args(Likelihood)),
             ("last_layer", last_layer, get_args(LastLayer)),
+            ("on_error", on_error, get_args(OnError)),
         ):
             if value not in allowed:
                 raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
@@ -125,6 +132,7 @@ class UEC:
         self.likelihood: Likelihood = likelihood
         self.last_layer: LastLayer = last_layer
         self.seed = seed
+        self.on_error: OnError = on_error
         names = unique_names([encoder.name for encoder in self.encoders])
         rule = make_rule(coefficients, names, temperature, space)
         self.fitted = Fitted(tuple(names), space, rule, float(beta))
@@ -292,7 +300,10 @@ class UEC:
         checked = check_texts(texts)
         self._warn_unfitted()
         with shared_tokens():
-            encoded = [e.encode(checked, role, show_progress=show_progress) for e in self.encoders]
+            encoded = encode_all(
+                *(self.encoders, self.posteriors, checked, role, self.on_error),
+                show_progress=show_progress,
+            )
         return self.fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
@@ -301,7 +312,9 @@ class UEC:
         checked = await asyncio.to_thread(check_texts, texts)
         self._warn_unfitted()
         with shared_tokens():
-            encoded = await asyncio.gather(*(e.aencode(checked, role) for e in self.encoders))
+            encoded = await aencode_all(
+                self.encoders, self.posteriors, checked, role, self.on_error
+            )
         return await asyncio.to_thread(self.fitted.gaussians, encoded)
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from uec_rag.base.checks import listed
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.ensemble.faults import MISSING, present
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.make_passages import make_passages, stream_passages
@@ -114,7 +116,7 @@ class Index:
         """
         self._check_fit()
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
-        self.store.add(passages, gaussians)
+        self.store.add(_noting_missing(passages, parts, self.uec.names), gaussians)
         self._changes += 1
         return [passage.id for passage in passages]
 
@@ -149,6 +151,25 @@ class Index:
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the stored Gaussians of ids; KeyError if one is not there."""
         return self.store.vectors(listed(ids, "ids"))
+
+
+def _noting_missing(
+    passages: Sequence[Passage], parts: Sequence[Gaussian], names: Sequence[str]
+) -> Sequence[Passage]:
+    """Passages with the names of the members that did not answer, where there are any."""
+    there = present(parts)
+    if there.all():
+        return passages
+    return [
+        passage
+        if row.all()
+        else replace(
+            passage,
+            metadata=passage.metadata
+            | {MISSING: [name for name, is_there in zip(names, row, strict=True) if not is_there]},
+        )
+        for passage, row in zip(passages, there, strict=True)
+    ]
 
 
 def _chunks(

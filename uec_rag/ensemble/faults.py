@@ -1,0 +1,193 @@
+"""Members that fail on some texts: with `on_error="drop"` they do not count there.
+
+A member that did not answer has a mean of zeros in that text, where every other has length 1. Its
+similarities are then 0, its coefficient is set to 0, and what is stored says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role
+from uec_rag.laplace.posterior import Posterior
+
+OnError: TypeAlias = Literal["raise", "drop"]
+"""What to do where a member raises, or returns what is no vector."""
+
+MISSING = "uec_missing"
+"""Metadata key of a passage that is stored without some members: their names."""
+
+_log = logging.getLogger(__name__)
+
+
+def encode_all(
+    encoders: Sequence[Encoder],
+    posteriors: Sequence[Posterior] | None,
+    texts: list[str],
+    role: Role,
+    on_error: OnError,
+    *,
+    show_progress: bool = False,
+) -> list[Encoded]:
+    """What each member makes of texts; with "drop", zeros where it failed.
+
+    Raises
+    ------
+    Exception
+        A member's own: with "drop" only where no other answered, or it never did and nobody knows
+        how wide its vectors are.
+    """
+    encodes = [partial(e.encode, role=role, show_progress=show_progress) for e in encoders]
+    if on_error == "raise":
+        return [encode(texts) for encode in encodes]
+    outcomes = [_attempt(encode, texts) for encode in encodes]
+    return _without_failures(outcomes, encoders, posteriors, len(texts))
+
+
+async def aencode_all(
+    encoders: Sequence[Encoder],
+    posteriors: Sequence[Posterior] | None,
+    texts: list[str],
+    role: Role,
+    on_error: OnError,
+) -> list[Encoded]:
+    """`encode_all` without blocking the event loop; members run side by side."""
+    encodes = [partial(e.aencode, role=role) for e in encoders]
+    if on_error == "raise":
+        return await asyncio.gather(*(encode(texts) for encode in encodes))
+    outcomes = await asyncio.gather(*(_aattempt(encode, texts) for encode in encodes))
+    return await asyncio.to_thread(_without_failures, outcomes, encoders, posteriors, len(texts))
+
+
+def _attempt(encode: Callable[[list[str]], Encoded], texts: list[str]) -> Encoded | Exception:
+    """What a member makes of texts, with zeros where it gave no vector, or why it failed."""
+    try:
+        try:
+            return _checked(encode(texts))
+        except BadRows as error:
+            good = _good(error, texts)
+            return _spread(_checked(encode([texts[row] for row in good])), good, len(texts))
+    except Exception as error:  # whatever an API's client raises
+        return error
+
+
+async def _aattempt(
+    encode: Callable[[list[str]], Awaitable[Encoded]], texts: list[str]
+) -> Encoded | Exception:
+    """`_attempt` for what is awaited."""
+    try:
+        try:
+            return _checked(await encode(texts))
+        except BadRows as error:
+            good = _good(error, texts)
+            return _spread(_checked(await encode([texts[row] for row in good])), good, len(texts))
+    except Exception as error:
+        return error
+
+
+def _without_failures(
+    outcomes: Sequence[Encoded | Exception],
+    encoders: Sequence[Encoder],
+    posteriors: Sequence[Posterior] | None,
+    rows: int,
+) -> list[Encoded]:
+    """Zeros in place of what members failed on; says in the log which did, and why."""
+    failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+    if len(failed) == len(outcomes):
+        raise failed[0]
+    encoded = []
+    for k, (outcome, encoder) in enumerate(zip(outcomes, encoders, strict=True)):
+        found, reason = outcome, "no vector for them"
+        if isinstance(found, Exception):
+            d, m = _widths(encoder, None if posteriors is None else posteriors[k], found)
+            reason = f"{type(found).__name__}: {found}"
+            found = Encoded(np.zeros((rows, d), np.float32), np.zeros((rows, m), np.float32))
+        encoded.append(found)
+        missing = rows - int(_present(found.embedding).sum())
+        if missing:
+            _log.warning(
+                "encoder %r does not count in %d of %d texts: %s",
+                encoder.name,
+                missing,
+                rows,
+                reason,
+            )
+    answered = np.stack([_present(e.embedding) for e in encoded]).any(axis=0)
+    if not answered.all():
+        raise ValueError(
+            f"texts: no encoder gave a vector for {rows - int(answered.sum())} of {rows} texts, "
+            f"first for texts[{int(np.argmin(answered))}]."
+        )
+    return encoded
+
+
+def present(parts: Sequence[Gaussian]) -> NDArray[np.bool_]:
+    """Which members answered, from their Gaussians of n texts, shape (n, K)."""
+    return np.stack([_present(part.mean) for part in parts], axis=1)
+
+
+def without_missing(coefficients: FloatArray, parts: Sequence[Gaussian]) -> FloatArray:
+    """Coefficients of members that did not answer go to the others, shape (n, K)."""
+    there = present(parts)
+    if there.all():
+        return coefficients
+    # Where the rule gave the others nothing they count alike.
+    left = np.where(there, np.maximum(coefficients, np.float32(1e-12)), np.float32(0))
+    shares: FloatArray = left / left.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _present(mean: FloatArray) -> NDArray[np.bool_]:
+    """Whether rows are vectors; members without any, of width 0, always answer."""
+    if not mean.shape[1]:
+        return np.ones(len(mean), dtype=bool)
+    there: NDArray[np.bool_] = (mean != 0).any(axis=1)
+    return there
+
+
+def _checked(encoded: Encoded) -> Encoded:
+    """Encoders of others may return anything."""
+    both = np.concatenate([encoded.embedding, encoded.features], axis=1)
+    good: NDArray[np.bool_] = np.isfinite(both).all(axis=1)
+    if not good.all():
+        raise BadRows("it returned NaN or infinity", ~good)
+    return encoded
+
+
+def _good(error: BadRows, texts: list[str]) -> NDArray[np.intp]:
+    """Rows that are worth another try; behind a cache it is not known which."""
+    if len(error.rows) != len(texts) or error.rows.all():
+        raise error
+    return np.flatnonzero(~error.rows)
+
+
+def _spread(encoded: Encoded, good: NDArray[np.intp], rows: int) -> Encoded:
+    def spread(values: FloatArray) -> FloatArray:
+        out = np.zeros((rows, values.shape[1]), dtype=np.float32)
+        out[good] = values
+        return out
+
+    embedding = spread(encoded.embedding)
+    if encoded.features is encoded.embedding:
+        return Encoded(embedding, embedding)
+    return Encoded(embedding, spread(encoded.features))
+
+
+def _widths(encoder: Encoder, posterior: Posterior | None, failure: Exception) -> tuple[int, int]:
+    """D and m of a member, from what was fitted, so that one out of reach is not asked again."""
+    if posterior is not None:
+        m = len(posterior.covariance)
+        kron = posterior.structure == "kron"
+        return (posterior.profile if kron else posterior.covariance).shape[1], m
+    try:
+        return encoder.dimension, encoder.feature_dimension
+    except Exception:
+        raise failure from None
