@@ -24,7 +24,8 @@ ORDER = [
     ["cli"],
 ]
 PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
-FRAMEWORKS = {"langchain_core": "langchain", "llama_index": "llama_index"}
+FRAMEWORKS = {"llama_index": "llama_index"}
+FRAMEWORKS |= dict.fromkeys(["langchain", "langchain_core", "langgraph"], "langchain")
 
 
 def _name(path: Path) -> str:
