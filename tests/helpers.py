@@ -98,6 +98,7 @@ METADATA_KEYS = {
     "uec_reason",
     "uec_candidates",
     "uec_coefficients",
+    "uec_members",
 }
 """What a search adds to a document's or a node's metadata."""
 

@@ -193,10 +193,21 @@ def agree(found, expected):
     assert [hit.text for hit in found] == [hit.text for hit in expected]
     assert [hit.score for hit in found] == pytest.approx([h.score for h in expected], abs=1e-6)
     for ours, theirs in zip(found, expected, strict=True):
-        for key, value in theirs.metadata.items():
-            if isinstance(value, float | dict):
+        for key, value in flat(theirs.metadata).items():
+            if isinstance(value, float):
                 value = pytest.approx(value, rel=1e-4, abs=1e-6)
-            assert ours.metadata[key] == value, key
+            assert flat(ours.metadata)[key] == value, key
+
+
+def flat(values):
+    """Values of nested mappings, by the names of the keys on the way."""
+    out = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            out |= {f"{key}/{name}": inner for name, inner in flat(value).items()}
+        else:
+            out[key] = value
+    return out
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")

@@ -42,8 +42,16 @@ def test_candidates_stand_in_for_the_corpus(count, tolerance):
 
 def test_the_leaders_are_the_highest():
     values = similarities()
-    best = np.sort(values, axis=1)[:, -10:]
+    best = np.sort(values, axis=1)[:, -100:]
     np.testing.assert_array_equal(np.sort(SimilaritySummary.of(values, 25.0).leaders, axis=1), best)
+
+
+def test_ranks_are_places_by_similarity_as_far_as_they_are_kept():
+    values = similarities()
+    order = np.argsort(-values, axis=1)
+    chosen = np.take_along_axis(values, order[:, [0, 7, 99, 100, 4000]], axis=1)
+    ranks = SimilaritySummary.of(values, 25.0).ranks(chosen)
+    np.testing.assert_array_equal(ranks, np.tile([1, 8, 100, 0, 0], (20, 1)))
 
 
 def test_a_corpus_of_three_has_three_leaders():

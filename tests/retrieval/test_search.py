@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import WORDS, bag_of_words, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.features import summarise
-from uec_rag.retrieval.search import ask, judge
+from uec_rag.retrieval.search import ask, judge, members_at
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def asked(full, queries):
 def test_probabilities_are_the_models_on_the_logits_of_the_whole_corpus(full, asked):
     uec, model = full.uec, full.confidence_model
     store, seen, found = asked
-    judged = judge(uec.fitted, model, store, seen, found)
+    judged = judge(uec.fitted, model, seen, found, members_at(uec.fitted, store, seen, found))
     pi = seen.coefficients
     summary = summarise(uec.fitted.logits(seen.similarities, pi), model.temperature)
     np.testing.assert_allclose(judged.confidence, model.query_confidence(summary), atol=1e-4)

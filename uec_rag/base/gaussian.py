@@ -10,6 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uec_rag.base.terms import Terms
+
 FloatArray = NDArray[np.float32]
 """An array of float32; every stored or served number of the package is one."""
 
@@ -57,6 +59,9 @@ class Gaussian:
         The weight of each encoder in each text, where the Gaussian is an ensemble's.
     widths : sequence of int, optional
         Dimensions of the encoders' blocks, where it lives in a direct sum; one block by default.
+    terms : sequence of Terms, optional
+        Sparse blocks beside the dense ones, of variance 0; `mean`, `dimension` and `trace` are of
+        the dense ones alone.
 
     Raises
     ------
@@ -81,6 +86,7 @@ class Gaussian:
     profile: FloatArray | None
     coefficients: FloatArray | None
     widths: tuple[int, ...]
+    terms: tuple[Terms, ...]
 
     def __init__(
         self,
@@ -88,9 +94,15 @@ class Gaussian:
         variance: ArrayLike,
         coefficients: ArrayLike | None = None,
         widths: Sequence[int] | None = None,
+        terms: Sequence[Terms] = (),
     ) -> None:
         self._set(
-            as_matrix(mean, "mean"), as_matrix(variance, "variance"), None, coefficients, widths
+            as_matrix(mean, "mean"),
+            as_matrix(variance, "variance"),
+            None,
+            coefficients,
+            widths,
+            terms,
         )
         if self.scales.shape != self.mean.shape:
             raise ValueError(
@@ -107,6 +119,7 @@ class Gaussian:
         profile: ArrayLike,
         coefficients: ArrayLike | None = None,
         widths: Sequence[int] | None = None,
+        terms: Sequence[Terms] = (),
     ) -> Self:
         """Build from a factored variance, ``variance = scales @ profile``.
 
@@ -119,6 +132,7 @@ class Gaussian:
             What all texts share, at least 0.
         coefficients : array_like, shape (n, K), optional
         widths : sequence of int, optional
+        terms : sequence of Terms, optional
         """
         self = cls.__new__(cls)
         self._set(
@@ -127,6 +141,7 @@ class Gaussian:
             as_matrix(profile, "profile"),
             coefficients,
             widths,
+            terms,
         )
         assert self.profile is not None
         n, d = self.mean.shape
@@ -141,11 +156,11 @@ class Gaussian:
         return self
 
     @classmethod
-    def certain(cls, mean: ArrayLike) -> Self:
+    def certain(cls, mean: ArrayLike, terms: Sequence[Terms] = ()) -> Self:
         """Build from means alone, shape (n, d); the variance is 0, and factored."""
         matrix = as_matrix(mean, "mean")
         rows, dimension = matrix.shape
-        return cls.factored(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)))
+        return cls.factored(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
 
     def _set(
         self,
@@ -154,6 +169,7 @@ class Gaussian:
         profile: FloatArray | None,
         coefficients: ArrayLike | None,
         widths: Sequence[int] | None,
+        terms: Sequence[Terms],
     ) -> None:
         blocks = mean.shape[1:] if widths is None else tuple(widths)
         if sum(blocks) != mean.shape[1]:
@@ -166,12 +182,18 @@ class Gaussian:
             raise ValueError(
                 f"coefficients: expected {len(mean)} rows, one per text, got {len(weights)}."
             )
+        if any(len(block) != len(mean) for block in terms):
+            raise ValueError(
+                f"terms: expected those of {len(mean)} texts in each block, got "
+                f"{[len(block) for block in terms]}."
+            )
         for name, value in (
             ("mean", mean),
             ("scales", scales),
             ("profile", profile),
             ("coefficients", weights),
             ("widths", blocks),
+            ("terms", tuple(terms)),
         ):
             object.__setattr__(self, name, value)
 
@@ -194,8 +216,15 @@ class Gaussian:
             self.profile,
             None if self.coefficients is None else self.coefficients[rows],
             self.widths,
+            [block[rows] for block in self.terms],
         )
         return part
+
+    def with_terms(self, terms: Sequence[Terms]) -> Gaussian:
+        """The same Gaussians with sparse blocks beside them."""
+        whole = Gaussian.__new__(Gaussian)
+        whole._set(self.mean, self.scales, self.profile, self.coefficients, self.widths, terms)
+        return whole
 
     @property
     def dimension(self) -> int:

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.postings import Corpus, Postings
 
 PROBIT = math.pi / 8
 """The constant of the probit approximation to a logistic-Gaussian integral."""
@@ -21,7 +22,8 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
 
     ``mu_s = mu_q.mu_c`` and ``sigma_s^2 = mu_q' S_c mu_q + mu_c' S_q mu_c + tr(S_q S_c)``. The
     three terms of the variance are two matrix products:
-    ``<var_c, mu_q^2 + var_q> + <mu_c^2, var_q>``.
+    ``<var_c, mu_q^2 + var_q> + <mu_c^2, var_q>``. Sparse blocks add to the mean, with the
+    candidates as the corpus that tells how rare a term is.
 
     Parameters
     ----------
@@ -51,7 +53,14 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
             f"candidate: expected dimension {query.dimension}, the query's, "
             f"got {candidate.dimension}."
         )
+    if len(query.terms) != len(candidate.terms):
+        raise ValueError(
+            f"candidate: expected {len(query.terms)} blocks of terms, the query's, "
+            f"got {len(candidate.terms)}."
+        )
     mu: FloatArray = query.mean @ candidate.mean.T
+    for asked, held in zip(query.terms, candidate.terms, strict=True):
+        mu += Postings.of(held).similarities(asked, Corpus(len(held)))
     second = query.mean**2 + query.variance
     weights = second if candidate.profile is None else second @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T

@@ -5,6 +5,7 @@ from uec_rag.encoders.base import Encoded, Encoder, LastLayer, Role, check_vecto
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.encoders.bundled import EMBEDDED
 from uec_rag.encoders.cache import CachedEncoder
+from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_encoders
 from uec_rag.encoders.onnx import Backend, ExportedEncoder
 from uec_rag.encoders.parallel import ParallelEncoder
@@ -20,6 +21,7 @@ __all__ = [
     "EncoderLike",
     "ExportedEncoder",
     "LastLayer",
+    "Lexical",
     "ParallelEncoder",
     "Precision",
     "Role",

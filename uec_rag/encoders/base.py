@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
+from uec_rag.base.terms import Terms
+
 Role: TypeAlias = Literal["query", "passage"]
 """Models prompt a question and a passage differently."""
 
@@ -35,10 +37,14 @@ class Encoded:
         change dW of the weights changes the embedding by `gain * (dW @ features)`, up to the part
         of the network that is kept fixed (the length of the vector, a LayerNorm's statistics).
         Without a linear layer of its own a model has W = identity, and features is embedding.
+    terms
+        What a member without vectors makes of the texts instead; embedding and features are then
+        of width 0.
     """
 
     embedding: Float32Array
     features: Float32Array
+    terms: Terms | None = None
 
     def __len__(self) -> int:
         """Return the number of texts."""
@@ -172,6 +178,12 @@ class IdentityHead(InThread):
     def gain(self: _Embeds) -> Float32Array:
         """(d,): ones."""
         return np.ones(self.dimension, dtype=np.float32)
+
+
+class WithoutVectors(IdentityHead):
+    """What members have in common that make `Terms` of texts, not vectors."""
+
+    dimension = 0
 
 
 _MEMBERS = (

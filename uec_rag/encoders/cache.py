@@ -15,7 +15,15 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from uec_rag.base.checks import check_texts
-from uec_rag.encoders.base import Encoded, Encoder, EncoderInside, Float32Array, Role, check_role
+from uec_rag.encoders.base import (
+    Encoded,
+    Encoder,
+    EncoderInside,
+    Float32Array,
+    Role,
+    WithoutVectors,
+    check_role,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -112,13 +120,18 @@ class CachedEncoder(EncoderInside):
     Raises
     ------
     ValueError
-        If the encoder has no revision and none is given, the database is damaged, or it holds
-        another model's vectors.
+        If the encoder has no revision and none is given or it has no vectors, the database is
+        damaged, or it holds another model's vectors.
     """
 
     def __init__(
         self, encoder: Encoder, folder: str | Path, *, revision: str | None = None
     ) -> None:
+        if isinstance(encoder, WithoutVectors):
+            raise ValueError(
+                f"encoder {encoder.name!r} makes no vectors that a cache could keep; use it as it "
+                "is: reading words costs little"
+            )
         self.revision = revision or encoder.revision
         if not self.revision:
             raise ValueError(

@@ -17,6 +17,8 @@ from uec_rag.encoders.black_box import (
 from uec_rag.encoders.bundled import load_pypi
 from uec_rag.encoders.bundled_bert import OnnxEncoder
 from uec_rag.encoders.bundled_use import UniversalSentenceEncoder
+from uec_rag.encoders.lexical import NAME as BM25
+from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.onnx import BACKENDS, Backend, ExportedEncoder
 from uec_rag.encoders.parallel import ParallelEncoder
 from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
@@ -32,7 +34,7 @@ EncoderLike: TypeAlias = (
 """Whatever `load_encoder` makes an encoder of."""
 
 _ACCEPTED = (
-    "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), "
+    "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), 'bm25', "
     "a SentenceTransformer, a LangChain Embeddings, a LlamaIndex BaseEmbedding, "
     "a callable(list[str]) -> (n, d) array, or an Encoder"
 )
@@ -97,7 +99,8 @@ def load_encoder(
     spec
         A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
         "intfloat/e5-small-v2@COMMIT"), a folder, the name of an embedded model ("pypi:wordllama"),
-        a SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
+        "bm25" for words (see `Lexical`), a SentenceTransformer, a LangChain or LlamaIndex
+        embedding, a callable(list[str]) -> (n, d)
         array, or an Encoder, returned as it is.
     last_layer, device, dtype, batch_size
         As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
@@ -123,6 +126,8 @@ def load_encoder(
         raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
     if is_encoder(spec):
         return spec
+    if isinstance(spec, str) and (spec == BM25 or spec.startswith(f"{BM25}:")):
+        return restore_lexical(spec)
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
     settings = _Settings(

@@ -51,22 +51,24 @@ def direct_sum(
     Returns
     -------
     Gaussian
-        Dimension sum of d_k; `coefficients` are carried along, and the d_k as `widths`.
+        Dimension sum of d_k; `coefficients` are carried along, and the d_k as `widths`. Sparse
+        blocks, of encoders without vectors, are scaled alike.
     """
     pi = _checked(parts, coefficients)
-    widths = [part.dimension for part in parts]
+    widths = [part.dimension for part in parts if part.dimension] or [0]
     factors = np.sqrt(len(parts) * np.asarray(weights, dtype=np.float32)) * pi
     mean = np.concatenate([p.mean * f[:, None] for p, f in zip(parts, factors.T, strict=True)], 1)
+    terms = [t.scaled(f) for p, f in zip(parts, factors.T, strict=True) for t in p.terms]
     square = factors**2
     if any(part.profile is None for part in parts):
         variance = np.concatenate(
             [p.variance * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
         )
-        return Gaussian(mean, variance, pi, widths)
+        return Gaussian(mean, variance, pi, widths, terms)
     scales = np.concatenate(
         [p.scales * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
     )
-    return Gaussian.factored(mean, scales, block_diagonal(parts), pi, widths)
+    return Gaussian.factored(mean, scales, block_diagonal(parts), pi, widths, terms)
 
 
 def block_scales(weights: FloatArray) -> FloatArray:
@@ -116,6 +118,10 @@ def check_one_space(dimensions: Sequence[int]) -> None:
         raise ValueError(
             f"space: 'shared' needs encoders of one dimension, got {list(dimensions)}; "
             "use space='direct', which takes any."
+        )
+    if not all(dimensions):
+        raise ValueError(
+            "space: 'shared' averages vectors, and words have none; use space='direct'."
         )
 
 

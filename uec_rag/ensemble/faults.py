@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role
+from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role, WithoutVectors
 from uec_rag.laplace.posterior import Posterior
 
 OnError: TypeAlias = Literal["raise", "drop"]
@@ -107,6 +107,8 @@ def _without_failures(
     for k, (outcome, encoder) in enumerate(zip(outcomes, encoders, strict=True)):
         found, reason = outcome, "no vector for them"
         if isinstance(found, Exception):
+            if isinstance(encoder, WithoutVectors):
+                raise found  # reading words fails for no reason that passes
             d, m = _widths(encoder, None if posteriors is None else posteriors[k], found)
             reason = f"{type(found).__name__}: {found}"
             found = Encoded(np.zeros((rows, d), np.float32), np.zeros((rows, m), np.float32))

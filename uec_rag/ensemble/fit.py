@@ -7,17 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.similarity import moments
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.fit_queries import FitQueries, choose_questions
-from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.fit import fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
+from uec_rag.laplace.terms import fit_terms
 
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
@@ -70,7 +72,7 @@ def fit(
     questions = FitQueries(
         found.queries,
         fitted.combine(found.corpus, fitted.coefficients(found.corpus, "passage")),
-        [q.mean @ c.mean.T for q, c in zip(found.queries, found.corpus, strict=True)]
+        [moments(q, c)[0] for q, c in zip(found.queries, found.corpus, strict=True)]
         if by_evidence
         else None,
         found.relevant,
@@ -139,11 +141,14 @@ class _Encodings:
 
     def select(self, texts: Sequence[str]) -> Encoded:
         rows = [self.place[text] for text in texts]
-        return Encoded(self.encoded.embedding[rows], self.encoded.features[rows])
+        found = self.encoded
+        terms = None if found.terms is None else found.terms[rows]
+        return Encoded(found.embedding[rows], found.features[rows], terms)
 
     def gaussians(self, texts: Sequence[str], posterior: Posterior) -> Gaussian:
         encoded = self.select(texts)
-        return posterior.gaussian(encoded.embedding, encoded.features)
+        gaussian = posterior.gaussian(encoded.embedding, encoded.features)
+        return gaussian.with_terms(blocks_of(encoded))
 
 
 def fit_posteriors(
@@ -176,7 +181,7 @@ def fit_posteriors(
         passages.append(_Encodings.of(encoder, found, "passage", show_progress))
     encoding_seconds = time.perf_counter() - start
     posteriors = [
-        fit_posterior(
+        _fit_one(
             own,
             q.select(own.queries),
             p.select(own.passages),
@@ -194,3 +199,27 @@ def fit_posteriors(
         questions.relevant,
         encoding_seconds,
     )
+
+
+def _fit_one(
+    pairs: Pairs,
+    queries: Encoded,
+    passages: Encoded,
+    gain: FloatArray,
+    *,
+    structure: Structure,
+    likelihood: Likelihood,
+    seed: int,
+) -> Posterior:
+    """Fit one encoder, with vectors or without; parameters as in `fit_posterior`."""
+    if queries.terms is None or passages.terms is None:
+        return fit_posterior(
+            pairs,
+            queries,
+            passages,
+            gain,
+            structure=structure,
+            likelihood=likelihood,
+            seed=seed,
+        )
+    return fit_terms(pairs, queries.terms, passages.terms, structure=structure, seed=seed)

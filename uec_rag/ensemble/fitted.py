@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.softmax_sums import SoftmaxSums
+from uec_rag.base.terms import Terms
 from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, Role
@@ -80,9 +82,9 @@ class Fitted:
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Each encoder's Gaussians of texts that it has encoded."""
         if self.posteriors is None:
-            return [Gaussian.certain(e.embedding) for e in encoded]
+            return [Gaussian.certain(e.embedding, blocks_of(e)) for e in encoded]
         return [
-            posterior.gaussian(e.embedding, e.features)
+            posterior.gaussian(e.embedding, e.features).with_terms(blocks_of(e))
             for posterior, e in zip(self.posteriors, encoded, strict=True)
         ]
 
@@ -115,7 +117,12 @@ class Fitted:
         """
         traces = self.standardised_traces(parts)
         evidence = evidence_of(summaries, self.slopes, self.intercepts, traces)
-        return without_missing(weights.coefficients(evidence), parts)
+        pi = without_missing(weights.coefficients(evidence), parts)
+        known = [
+            s.leaders.max(axis=1) > 0 if part.terms else np.ones(len(pi), dtype=bool)
+            for s, part in zip(summaries, parts, strict=True)
+        ]
+        return without_silent(pi, np.stack(known, axis=1))
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Gaussian convolution of the encoders' Gaussians with given coefficients."""
@@ -175,3 +182,24 @@ class Fitted:
         total = np.maximum(counted.sum(axis=1, keepdims=True), np.float32(1e-30))
         shares: FloatArray = counted / total
         return shares
+
+
+def blocks_of(encoded: Encoded) -> tuple[Terms, ...]:
+    """The sparse blocks of what an encoder made of texts."""
+    return () if encoded.terms is None else (encoded.terms,)
+
+
+def without_silent(coefficients: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
+    """Coefficients that leave out members which know nothing of a query, shape (n, K).
+
+    Parameters
+    ----------
+    coefficients : array, shape (n, K)
+    known : array of bool, shape (n, K)
+        Whether any passage has a similarity to the query. Where no member has one the coefficients
+        stay as they are.
+    """
+    left = np.where(known, coefficients, np.float32(0))
+    total = left.sum(axis=1, keepdims=True)
+    kept: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), coefficients)
+    return kept.astype(np.float32)

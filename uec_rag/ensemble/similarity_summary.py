@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.softmax_sums import Digest, SoftmaxSums
 
 LEADERS = 10
-"""How many of the highest similarities are kept."""
+"""How many of the highest similarities evidence looks at."""
+
+KEPT = 100
+"""How many of them are kept, so that a hit's rank is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,7 @@ class SimilaritySummary:
     Attributes
     ----------
     leaders : array, shape (n, m)
-        The highest of each query, `LEADERS` of them or more.
+        The highest of each query, `KEPT` of them or more; all of fewer.
     mean, deviation : array, shape (n,)
     sums : SoftmaxSums
         At the encoder's slope.
@@ -94,11 +98,24 @@ class SimilaritySummary:
         """Of similarities to all passages, shape (n, N)."""
         digest = Digest.of(similarities)
         return cls(
-            digest.leaders(LEADERS),
+            digest.leaders(KEPT),
             *digest.mean_and_deviation(),
             digest.softmax(slope),
             similarities.shape[1],
         )
+
+    def ranks(self, similarities: FloatArray) -> NDArray[np.int64]:
+        """Places of passages in the order of similarity, from 1; 0 beyond those that are kept.
+
+        Parameters
+        ----------
+        similarities : array, shape (n, k)
+        """
+        # Those of a compressed store differ by its rounding from what passages are scored with.
+        slack = np.float32(1e-6)
+        above = self.leaders[:, None] > similarities[:, :, None] + slack
+        places = above.sum(axis=2) + 1
+        return np.where(places > self.leaders.shape[1], 0, places)
 
     @classmethod
     def of_candidates(cls, similarities: FloatArray, rest: Rest, slope: float) -> Self:

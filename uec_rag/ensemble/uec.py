@@ -14,14 +14,15 @@ import numpy as np
 from uec_rag.base.checks import check_texts
 from uec_rag.base.files import reading, writing
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.terms import Terms
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
-from uec_rag.encoders.base import Role, check_role, unique_names
+from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
 from uec_rag.encoders.shared_tokens import shared_tokens
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
-from uec_rag.ensemble.convolution import Space
+from uec_rag.ensemble.convolution import Space, block_scales
 from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
-from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -40,7 +41,7 @@ class UEC:
     ----------
     encoders : sequence
         Each a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
-        embedding, or a callable(list[str]) -> (n, d) array.
+        embedding, or a callable(list[str]) -> (n, d) array; or "bm25" for words, in the direct sum.
     space : {"direct", "shared"}
         "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
         them as the paper does.
@@ -316,6 +317,21 @@ class UEC:
                 self.encoders, self.posteriors, checked, role, self.on_error
             )
         return await asyncio.to_thread(self.fitted.gaussians, encoded)
+
+    def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
+        """The sparse blocks of `embed` for passages, without a run of the models that give vectors.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        """
+        scales = block_scales(self.fitted.weights)
+        return [
+            block.scaled(scale)
+            for encoder, scale in zip(self.encoders, scales, strict=True)
+            if isinstance(encoder, WithoutVectors)
+            for block in blocks_of(encoder.encode(texts, "passage"))
+        ]
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Coefficients of texts from the encoders' Gaussians alone; see `Fitted.coefficients`."""

@@ -19,7 +19,9 @@ MINIMUM = 32
 
 _FEWEST_QUERIES = 5  # a fifth of them is held out
 
-_BATCH = 32  # texts among which the hard negative is looked for: hard, yet rarely a true answer
+BATCH = 32
+"""Texts among which the hard negative is looked for: hard, yet rarely a true answer."""
+
 _HELD_OUT = 0.2
 _AT_ONCE = 1 << 22  # numbers of mining held at a time, 16 MiB
 
@@ -198,10 +200,10 @@ def training_pairs(
         "random" leaves the hard ones out, as the paper does.
     """
     rng = np.random.default_rng(seed)
-    batch = rng.integers(0, len(passages), (len(rows), _BATCH))
-    known = _known(pairs, rows[:, None], batch)
+    batch = rng.integers(0, len(passages), (len(rows), BATCH))
+    known = known_pairs(pairs, rows[:, None], batch)
     hardest = np.empty(len(rows), dtype=np.int64)
-    for part in _slices(len(rows), _BATCH * passages.shape[1]):
+    for part in _slices(len(rows), BATCH * passages.shape[1]):
         similarity = (passages[batch[part]] @ queries[rows[part], :, None])[..., 0]
         similarity[known[part]] = -np.inf
         hardest[part] = similarity.argmax(axis=1)
@@ -210,7 +212,7 @@ def training_pairs(
     if negatives == "random":
         mined = mined[1:]
     query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
-    return _with_given(pairs, rows, query[fresh], passage[fresh])
+    return with_given(pairs, rows, query[fresh], passage[fresh])
 
 
 def held_out_pairs(
@@ -237,7 +239,7 @@ def held_out_pairs(
             wrong[part, hit] = np.isfinite(similarity[line, best])
             similarity[line, best] = -np.inf
     mined_q = np.repeat(rows, wrong.sum(axis=1))
-    return _with_given(pairs, rows, mined_q, top[wrong])
+    return with_given(pairs, rows, mined_q, top[wrong])
 
 
 def _slices(rows: int, numbers: int) -> Iterator[slice]:
@@ -247,7 +249,9 @@ def _slices(rows: int, numbers: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def _known(pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]) -> NDArray[np.bool_]:
+def known_pairs(
+    pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """Whether pairs of a query and a passage already have a label; the shapes broadcast."""
     count = len(pairs.passages)
     keys = np.sort(pairs.query_index * count + pairs.passage_index)
@@ -257,9 +261,10 @@ def _known(pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]) -
     return known
 
 
-def _with_given(
+def with_given(
     pairs: Pairs, rows: NDArray[np.int64], query: NDArray[np.int64], passage: NDArray[np.int64]
 ) -> LabelledPairs:
+    """All pairs of some queries as they were labelled, and mined ones that are no answers."""
     own = np.isin(pairs.query_index, rows)
     return LabelledPairs(
         np.concatenate([pairs.query_index[own], query]),

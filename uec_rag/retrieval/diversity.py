@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.terms import Terms
 
 
 def maximal_marginal_relevance(
@@ -21,7 +24,7 @@ def maximal_marginal_relevance(
     relevance : array, shape (m,)
         On the scale of a cosine, such as s_hat.
     vectors : array, shape (m, d)
-        Of any length but zero.
+        Of any length; one of length 0 is like no other.
     k : int
         All candidates come back, reordered, where there are fewer.
     lambda_mult : float
@@ -46,7 +49,8 @@ def maximal_marginal_relevance(
     """
     if not 0 <= lambda_mult <= 1:
         raise ValueError(f"lambda_mult: expected a number from 0 to 1, got {lambda_mult!r}.")
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, np.float32(1e-30))
     redundancy: NDArray[np.floating] = np.zeros(len(unit), dtype=np.float32)
     left = np.ones(len(unit), dtype=bool)
     chosen: list[int] = []
@@ -59,3 +63,20 @@ def maximal_marginal_relevance(
         left[best] = False
         chosen.append(best)
     return chosen
+
+
+def term_vectors(blocks: Sequence[Terms]) -> FloatArray:
+    """Texts that have terms only as vectors: a column per term, shape (m, terms).
+
+    Parameters
+    ----------
+    blocks : sequence of Terms
+        Of m texts each.
+    """
+    columns = []
+    for block in blocks:
+        keys, place = np.unique(block.keys, return_inverse=True)
+        column = np.zeros((len(block), max(1, len(keys))), dtype=np.float32)
+        column[block.rows, place] = block.weights
+        columns.append(column)
+    return np.concatenate(columns, axis=1)

@@ -7,10 +7,65 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import Ambiguity, Decision, decide
 from uec_rag.stores.base import Passage
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """What each of K encoders has to do with the k hits of n queries.
+
+    Attributes
+    ----------
+    similarities : array, shape (n, K, k)
+        Each encoder's own: a cosine, or BM25 from 0 to 1.
+    ranks : int array, shape (n, K, k)
+        Place among all passages by that similarity, from 1; 0 where it is not known.
+    counted : array, shape (n, K, k)
+        ``pi_k w_k s_k``: what each adds to mu_s.
+    words : list of lists of k lists of str, or None
+        Words of the query that a hit holds; None without an encoder that looks for words.
+    """
+
+    similarities: FloatArray
+    ranks: NDArray[np.int64]
+    counted: FloatArray
+    words: list[list[list[str]]] | None
+
+    def taking(self, rows: NDArray[np.intp]) -> Members:
+        """Some of each query's hits, places of shape (n, m)."""
+        places = rows[:, None]
+        words = self.words and [
+            [hits[place] for place in chosen]
+            for hits, chosen in zip(self.words, rows.tolist(), strict=True)
+        ]
+        return Members(
+            np.take_along_axis(self.similarities, places, axis=2),
+            np.take_along_axis(self.ranks, places, axis=2),
+            np.take_along_axis(self.counted, places, axis=2),
+            words,
+        )
+
+    def metadata(self, names: Sequence[str], row: int, rank: int) -> dict[str, Any]:
+        """What is written on a hit, in plain Python types."""
+        positive = np.maximum(self.counted[row, :, rank], 0)
+        shares = positive / max(float(positive.sum()), 1e-30)
+        told: dict[str, Any] = {
+            "uec_members": {
+                name: {
+                    "similarity": float(self.similarities[row, k, rank]),
+                    "rank": int(self.ranks[row, k, rank]) or None,
+                    "share": float(shares[k]),
+                }
+                for k, name in enumerate(names)
+            }
+        }
+        if self.words is not None:
+            told["uec_matched_terms"] = self.words[row][rank]
+        return told
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +100,8 @@ class SearchResult:
     judged : bool
         Whether the query's text was known: a vector alone says nothing of relevance and confidence,
         and neither does `metadata` then.
+    members : Members or None
+        What each encoder has to do with the hits; None where that is not known.
     """
 
     queries: list[str]
@@ -61,6 +118,7 @@ class SearchResult:
     exact: bool
     names: list[str]
     judged: bool = True
+    members: Members | None = None
 
     @property
     def ids(self) -> list[list[str]]:
@@ -87,6 +145,7 @@ class SearchResult:
             mu=taken(self.mu),
             sigma2=taken(self.sigma2),
             relevance=taken(self.relevance),
+            members=None if self.members is None else self.members.taking(rows),
         )
 
     def decide(self, threshold: float) -> list[Decision]:
@@ -101,13 +160,15 @@ class SearchResult:
         row, rank : int
             Which query, and which of its hits.
         """
-        found = {
+        found: dict[str, Any] = {
             "uec_score": float(self.scores[row, rank]),
             "uec_mu": float(self.mu[row, rank]),
             "uec_sigma2": float(self.sigma2[row, rank]),
         }
         if not self.judged:
             return found
+        if self.members is not None:
+            found |= self.members.metadata(self.names, row, rank)
         return found | {
             "uec_relevance": float(self.relevance[row, rank]),
             "uec_confidence": float(self.confidence[row]),
@@ -140,4 +201,18 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         decisions=[decision for result in results for decision in result.decisions],
         exact=all(result.exact for result in results),
         names=results[0].names,
+        members=_joined_members([result.members for result in results]),
+    )
+
+
+def _joined_members(parts: Sequence[Members | None]) -> Members | None:
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    words = [row for part in known for row in part.words or ()]
+    return Members(
+        np.concatenate([part.similarities for part in known]),
+        np.concatenate([part.ranks for part in known]),
+        np.concatenate([part.counted for part in known]),
+        None if known[0].words is None else words,
     )

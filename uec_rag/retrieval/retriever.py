@@ -26,11 +26,19 @@ from uec_rag.retrieval.calibrate import (
     check_labels,
     corpus_fingerprint,
 )
-from uec_rag.retrieval.diversity import maximal_marginal_relevance
+from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.save import load_index, save_index
-from uec_rag.retrieval.search import Judgement, ask, ask_nearest, judge, queries_at_once, unjudged
+from uec_rag.retrieval.search import (
+    Judgement,
+    ask,
+    ask_nearest,
+    judge,
+    members_at,
+    queries_at_once,
+    unjudged,
+)
 from uec_rag.retrieval.self_calibrate import self_calibrate
 from uec_rag.stores.base import Filter, Found, Store
 from uec_rag.stores.memory import MemoryStore
@@ -169,8 +177,10 @@ class Retriever(Index):
         asked = asking(fitted, weights, store, parts)
         known = asked.similarities if asked.rest is None else None
         found = store.search(asked.query, k, beta=fitted.beta, mu=known)
-        judged = judge(fitted, self.confidence_model, store, asked, found)
-        return _result(fitted, queries, found, asked.coefficients, judged)
+        members = members_at(fitted, store, asked, found)
+        judged = judge(fitted, self.confidence_model, asked, found, members)
+        result = _result(fitted, queries, found, asked.coefficients, judged)
+        return replace(result, members=members)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None
@@ -267,6 +277,9 @@ class Retriever(Index):
         places = []
         for ids, scores in zip(result.ids, result.scores, strict=True):
             vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
+            if ids and not self.uec.dimension:  # words alone
+                texts = [passage.text for passage in self.get(ids)]
+                vectors = term_vectors(self.uec.embed_terms(texts))
             places.append(maximal_marginal_relevance(scores, vectors, k, lambda_mult))
         return result.taking(places)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.softmax_sums import Digest, SoftmaxSums
@@ -15,8 +16,9 @@ from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import block_scales, blocks
 from uec_rag.ensemble.evidence import EvidenceWeights
-from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.fitted import Fitted, without_silent
 from uec_rag.ensemble.similarity_summary import Rest, SimilaritySummary
+from uec_rag.retrieval.result import Members
 from uec_rag.stores.base import Found, Store
 
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
@@ -32,9 +34,9 @@ class Asked:
     ----------
     parts : sequence of Gaussian
         Each encoder's Gaussians of the queries.
-    own_normalisers : array, shape (n, K), or None
-        log sum over the corpus of exp(slope_k * cosine), of each encoder; None where the
-        coefficients do not need the encoders' own similarities.
+    summaries : sequence of K SimilaritySummary, or None
+        Of each encoder's own similarities to the corpus; None where the coefficients do not need
+        them.
     coefficients : array, shape (n, K)
     query : Gaussian
         The ensemble's.
@@ -45,7 +47,7 @@ class Asked:
     """
 
     parts: Sequence[Gaussian]
-    own_normalisers: FloatArray | None
+    summaries: Sequence[SimilaritySummary] | None
     coefficients: FloatArray
     query: Gaussian
     similarities: FloatArray
@@ -80,16 +82,45 @@ def ask(
         Each encoder's Gaussians of the queries.
     """
     if weights is None or not len(store):
-        pi = fitted.coefficients(parts, "query")
-        query = fitted.combine(parts, pi)
-        return Asked(parts, None, pi, query, store.similarities([query.mean])[0])
+        return _ask_without_evidence(fitted, store, parts)
     own = own_similarities(fitted, store, parts)
     summaries = [
         SimilaritySummary.of(s, slope) for s, slope in zip(own, fitted.slopes, strict=True)
     ]
     pi = fitted.weigh(weights, parts, summaries)
     fused = weighted_sum(own, pi * fitted.weights)
-    return Asked(parts, _normalisers(summaries), pi, fitted.combine(parts, pi), fused)
+    return Asked(parts, summaries, pi, fitted.combine(parts, pi), fused)
+
+
+def _ask_without_evidence(fitted: Fitted, store: Store, parts: Sequence[Gaussian]) -> Asked:
+    """`ask` where all that coefficients take from the corpus is who knows no word of a query."""
+    pi = fitted.coefficients(parts, "query")
+    words = _words_everywhere(fitted, store, parts)
+    if words and len(store):
+        pi = without_silent(pi, _known(words, pi))
+    query = fitted.combine(parts, pi)
+    fused = store.similarities([query.mean])[0]
+    for member, similarities in words.items():
+        fused += (pi[:, member] * fitted.weights[member])[:, None] * similarities
+    return Asked(parts, None, pi, query, fused)
+
+
+def _words_everywhere(
+    fitted: Fitted, store: Store, parts: Sequence[Gaussian]
+) -> dict[int, FloatArray]:
+    """Similarities to the corpus, shape (n, N), of the encoders without vectors."""
+    scaled = _scaled(fitted, parts)
+    members = [i for i, part in enumerate(parts) if part.terms]
+    found = store.similarities([scaled[i].terms[0] for i in members])
+    return dict(zip(members, found, strict=True))
+
+
+def _known(words: Mapping[int, FloatArray], pi: FloatArray) -> NDArray[np.bool_]:
+    """Which encoder finds anything at all, shape (n, K); those with vectors always do."""
+    known = np.ones(pi.shape, dtype=bool)
+    for member, similarities in words.items():
+        known[:, member] = similarities.max(axis=1, initial=0.0) > 0
+    return known
 
 
 def ask_nearest(
@@ -104,53 +135,83 @@ def ask_nearest(
     query, size = fitted.combine(parts, plain), len(store)
     if not size or not len(query):
         return ask(fitted, weights, store, parts)
-    means, sample = _near(store, query.mean), store.sample(_SAMPLE).mean
-    if weights is None:
-        mu, everywhere = np.einsum("nd,ncd->nc", query.mean, means), query.mean @ sample.T
-        return Asked(parts, None, plain, query, mu, Rest.of(everywhere, size))
-    dimensions = [part.dimension for part in parts]
-    own = [
-        np.einsum("nd,ncd->nc", part.mean, block)
-        for part, block in zip(parts, blocks(means, dimensions, fitted.weights), strict=True)
-    ]
+    near, sample = _near(store, query), store.sample(_SAMPLE).mean
+    if weights is None and not query.terms:
+        means = store.vectors([id_ for row in near for id_ in row]).mean
+        mu = np.einsum("nd,ncd->nc", query.mean, means.reshape(len(query), -1, query.dimension))
+        return Asked(parts, None, plain, query, mu, Rest.of(query.mean @ sample.T, size))
+    words = _words_everywhere(fitted, store, parts)  # exact: they cost little
+    every = slice(None, None, max(1, size // _SAMPLE))
+    dense = blocks(sample, [part.dimension for part in parts], fitted.weights)
     sampled = [
-        part.mean @ block.T
-        for part, block in zip(parts, blocks(sample, dimensions, fitted.weights), strict=True)
+        words[i][:, every] if i in words else part.mean @ block.T
+        for i, (part, block) in enumerate(zip(parts, dense, strict=True))
     ]
-    rests = [Rest.of(similarities, size) for similarities in sampled]
-    summaries = [
-        SimilaritySummary.of_candidates(s, rest, slope)
-        for s, rest, slope in zip(own, rests, fitted.slopes, strict=True)
-    ]
-    pi = fitted.weigh(weights, parts, summaries)
+    if weights is None:
+        summaries, pi = None, without_silent(plain, _known(words, plain))
+    else:
+        summaries = [
+            SimilaritySummary.of(words[i], slope)
+            if i in words
+            else SimilaritySummary.of_candidates(s, Rest.of(sampled[i], size), slope)
+            for i, (s, slope) in enumerate(
+                zip(own_at(fitted, store, parts, near), fitted.slopes, strict=True)
+            )
+        ]
+        pi = fitted.weigh(weights, parts, summaries)
     query = fitted.combine(parts, pi)
+    counted = pi * fitted.weights
     return Asked(
         parts,
-        _normalisers(summaries),
+        summaries,
         pi,
         query,
-        np.einsum("nd,ncd->nc", query.mean, _near(store, query.mean)),
-        Rest.of(weighted_sum(sampled, pi * fitted.weights), size),
+        weighted_sum(own_at(fitted, store, parts, _near(store, query)), counted),
+        Rest.of(weighted_sum(sampled, counted), size),
     )
 
 
-def _normalisers(summaries: Sequence[SimilaritySummary]) -> FloatArray:
-    return np.stack([summary.sums.log_normaliser for summary in summaries], axis=1)
-
-
-def _near(store: Store, mean: FloatArray) -> FloatArray:
-    """Means of the candidates of each query, shape (n, C, d)."""
-    found = store.nearest(mean, _CANDIDATES)
+def _near(store: Store, query: Gaussian) -> list[list[str]]:
+    """Ids of the candidates of each query, as many for each."""
+    found = store.nearest(query.mean, _CANDIDATES, query.terms)
     count = min(map(len, found))
-    near = store.vectors([id_ for row in found for id_ in row[:count]])
-    return near.mean.reshape(len(mean), count, -1)
+    return [row[:count] for row in found]
 
 
 def own_similarities(fitted: Fitted, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:
-    """Each encoder's cosines of the queries to the corpus of a direct sum, shape (n, N)."""
+    """Each encoder's similarities of the queries to the corpus of a direct sum, shape (n, N)."""
+    return store.similarities(
+        [part.terms[0] if part.terms else part.mean for part in _scaled(fitted, parts)]
+    )
+
+
+def own_at(
+    fitted: Fitted, store: Store, parts: Sequence[Gaussian], ids: Sequence[Sequence[str]]
+) -> list[FloatArray]:
+    """Each encoder's similarities of n queries to c passages of each, shape (n, c)."""
+    means = store.vectors([id_ for row in ids for id_ in row]).mean
+    dense = blocks(
+        means.reshape(len(ids), len(means) // len(ids), means.shape[1]),
+        [part.dimension for part in parts],
+        fitted.weights,
+    )
+    terms = [block for part in _scaled(fitted, parts) for block in part.terms]
+    by_terms = iter(store.contributions(terms, ids) if terms else ())
+    return [
+        np.stack([columns.sum(axis=1) for columns in next(by_terms)])
+        if part.terms
+        else np.einsum("nd,ncd->nc", part.mean, block)
+        for part, block in zip(parts, dense, strict=True)
+    ]
+
+
+def _scaled(fitted: Fitted, parts: Sequence[Gaussian]) -> list[Gaussian]:
+    """Queries whose products with the stored blocks of a direct sum are each encoder's own."""
     # Rather the queries are scaled than their similarities to everything.
-    scales = block_scales(fitted.weights)
-    return store.similarities([p.mean / scale for p, scale in zip(parts, scales, strict=True)])
+    return [
+        Gaussian.certain(part.mean / scale, [block.scaled(1 / scale) for block in part.terms])
+        for part, scale in zip(parts, block_scales(fitted.weights), strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,9 +235,9 @@ class Judgement:
 def judge(
     fitted: Fitted,
     model: ConfidenceModel | None,
-    store: Store,
     asked: Asked,
     found: Found,
+    members: Members | None,
 ) -> Judgement:
     """Turn similarities into probabilities and a decision.
 
@@ -185,10 +246,10 @@ def judge(
     fitted : Fitted
     model : ConfidenceModel or None
         None where nothing was learned: relevance is then the similarity itself, from 0.
-    store : Store
-        What was searched.
     asked : Asked
     found : Found
+    members : Members or None
+        As `members_at` gives them.
     """
     if not found.scores.size:
         return unjudged(found, "abstain", "nothing was found")
@@ -203,7 +264,8 @@ def judge(
         logits / np.float32(model.temperature) - summary.log_normaliser[:, None]
     )
     ids = [[passage.id for passage in row] for row in found.passages]
-    ambiguous = ambiguities(posterior, _member_posterior(fitted, store, asked, found), ids)
+    own = None if members is None else members.similarities
+    ambiguous = ambiguities(posterior, _member_posterior(fitted, asked, own, found.mu.shape), ids)
     confidence = model.query_confidence(summary)
     relevance = model.hit_relevance(logits, variance, summary)
     return Judgement(relevance, confidence, ambiguous, decide(confidence, ambiguous))
@@ -217,16 +279,49 @@ def unjudged(found: Found, action: Action, reason: str) -> Judgement:
     return Judgement(relevance, best, [None] * len(best), decisions)
 
 
-def _member_posterior(fitted: Fitted, store: Store, asked: Asked, found: Found) -> FloatArray:
+def _member_posterior(
+    fitted: Fitted, asked: Asked, own: FloatArray | None, hits: tuple[int, int]
+) -> FloatArray:
     """Each encoder's softmax over the corpus, at the hits, shape (n, K, k); 0 where unknown."""
+    count, k = hits
+    if asked.summaries is None or own is None:
+        return np.zeros((count, len(asked.parts), k), dtype=np.float32)
+    logits = np.asarray(fitted.slopes, dtype=np.float32)[:, None] * own
+    normalisers = np.stack([s.sums.log_normaliser for s in asked.summaries], axis=1)
+    posterior: FloatArray = np.exp(np.minimum(logits - normalisers[:, :, None], 0))
+    return posterior
+
+
+def members_at(fitted: Fitted, store: Store, asked: Asked, found: Found) -> Members | None:
+    """What each encoder has to do with the hits; None where a shared space does not keep it."""
     count, k = found.mu.shape
-    out = np.zeros((count, len(asked.parts), k), dtype=np.float32)
-    if asked.own_normalisers is None:
-        return out
-    ids = [passage.id for row in found.passages for passage in row]
-    means = store.vectors(ids).mean.reshape(count, k, -1)
-    members = blocks(means, [part.dimension for part in asked.parts], fitted.weights)
-    for i, (part, hits) in enumerate(zip(asked.parts, members, strict=True)):
-        logits = np.float32(fitted.slopes[i]) * np.einsum("nd,nkd->nk", part.mean, hits)
-        out[:, i] = np.exp(np.minimum(logits - asked.own_normalisers[:, i, None], 0))
-    return out
+    if fitted.space == "shared" or not k or not count:
+        return None
+    ids = [[passage.id for passage in row] for row in found.passages]
+    if len(asked.parts) == 1 and not asked.parts[0].terms:
+        own = found.mu[:, None]
+    else:
+        own = np.stack(own_at(fitted, store, asked.parts, ids), axis=1)
+    ranks = np.zeros(own.shape, dtype=np.int64)
+    for member, summary in enumerate(asked.summaries or ()):
+        ranks[:, member] = summary.ranks(own[:, member])
+    counted = (asked.coefficients * fitted.weights)[:, :, None] * own
+    return Members(own, ranks, counted, _matched(store, asked.parts, ids))
+
+
+def _matched(
+    store: Store, parts: Sequence[Gaussian], ids: Sequence[Sequence[str]]
+) -> list[list[list[str]]] | None:
+    """The words of each query that each hit holds, those that count most first."""
+    terms = [block for part in parts for block in part.terms]
+    if not terms:
+        return None
+    words: list[list[dict[str, float]]] = [[{} for _ in row] for row in ids]
+    for block, added in zip(terms, store.contributions(terms, ids), strict=True):
+        for i, columns in enumerate(added):
+            keys = block.keys[block.starts[i] : block.starts[i + 1]].tolist()
+            labels = {} if block.labels is None else block.labels[i]
+            for rank, term in np.argwhere(columns > 0).tolist():
+                if keys[term] in labels:
+                    words[i][rank][labels[keys[term]]] = float(columns[rank, term])
+    return [[sorted(hit, key=hit.__getitem__, reverse=True) for hit in row] for row in words]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.similarity import moments
 from uec_rag.corpora.questions import QuestionGenerator, make_questions
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.fit_queries import FitQueries
@@ -65,7 +66,11 @@ def self_calibrate(
     own = None
     if fitted.evidence_weights is not None:
         members = blocks(corpus.mean, [part.dimension for part in parts], fitted.weights)
-        own = [part.mean @ member.T for part, member in zip(parts, members, strict=True)]
+        terms = iter(corpus.terms)
+        own = [
+            moments(part, Gaussian.certain(member, [next(terms).unscaled] if part.terms else []))[0]
+            for part, member in zip(parts, members, strict=True)
+        ]
     fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
     weights = None if own is None else fit_queries.fit_evidence_weights(fitted)
     sizes = (len(sample) // 4, len(sample))
@@ -78,6 +83,8 @@ def _with_answers(
 ) -> Gaussian:
     """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
     corpus = store.vectors([passage.id for passage in sample])
+    texts = [answers.get(place, passage.text) for place, passage in enumerate(sample)]
+    corpus = corpus.with_terms(uec.embed_terms(texts))
     columns = [place for place, answer in answers.items() if answer != sample[place].text]
     if not columns:
         return corpus
@@ -85,5 +92,5 @@ def _with_answers(
     mean, scales = corpus.mean.copy(), corpus.scales.copy()
     mean[columns], scales[columns] = new.mean, new.scales
     if corpus.profile is None:
-        return Gaussian(mean, scales)
-    return Gaussian.factored(mean, scales, corpus.profile)
+        return Gaussian(mean, scales, terms=corpus.terms)
+    return Gaussian.factored(mean, scales, corpus.profile, terms=corpus.terms)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,14 @@ class Store(Protocol):
         """Iterate over all passages, or those a filter lets through, in the order they came."""
         ...
 
-    def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
-        """Inner products of queries with consecutive blocks of the stored means.
+    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
+        """Inner products of queries with consecutive blocks of what is stored.
 
         Parameters
         ----------
-        blocks : sequence of array, shapes (n, d_k)
-            Their widths add up to the stored dimension.
+        blocks : sequence of array, shapes (n, d_k), or of Terms
+            The arrays' widths add up to the stored dimension; terms are for the sparse blocks, in
+            their order, of which some may be left out at the end.
 
         Returns
         -------
@@ -102,7 +104,25 @@ class Store(Protocol):
         """
         ...
 
-    def nearest(self, mean: FloatArray, count: int) -> list[list[str]]:
+    def contributions(
+        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
+    ) -> list[list[FloatArray]]:
+        """What each of the queries' terms adds to the similarity with some passages.
+
+        Parameters
+        ----------
+        terms : sequence of Terms
+            Of n queries, for the sparse blocks in their order.
+        ids : sequence of n sequences of str
+            Passages of each query.
+
+        Returns
+        -------
+        list of lists of n arrays, shapes (passages, terms of the query)
+        """
+        ...
+
+    def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
         """Ids of about `count` candidates for each query, probably of the highest mu_s."""
         ...
 

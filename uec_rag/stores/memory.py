@@ -10,16 +10,25 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.files import read_json, write_json
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.postings import Postings
+from uec_rag.base.terms import Terms
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.means import Means, longest, with_room
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Dtype, Scan, make_scan
-from uec_rag.stores.search import approximate_search, exact_search, nearest, similarities
+from uec_rag.stores.search import (
+    approximate_search,
+    contributions,
+    exact_search,
+    nearest,
+    similarities,
+)
 from uec_rag.stores.state import State, check_fits, compacted, filtered, without_leftovers
 
 _MEAN = "mean.{}.npy"
@@ -130,6 +139,14 @@ class MemoryStore:
             start, stop = old.rows, old.rows + len(passages)
             means = old.means.written(start, gaussians.mean, gaussians.widths)
             scan = None if old.scan is None else old.scan.written(start, stop, means)
+            postings = tuple(
+                held.written(start, block)
+                for held, block in zip(
+                    old.postings or (Postings.none() for _ in gaussians.terms),
+                    gaussians.terms,
+                    strict=True,
+                )
+            )
             scales = with_room(old.scales if start else gaussians.scales[:0], start, stop)
             alive = with_room(old.alive, start, stop)
             scales[start:stop] = gaussians.scales
@@ -164,6 +181,7 @@ class MemoryStore:
                     alive=alive,
                     live=live,
                     scan=scan,
+                    postings=postings,
                 )
             )
 
@@ -194,18 +212,17 @@ class MemoryStore:
             If an id is not there.
         """
         state = self._state
-        rows = [state.row(id_) for id_ in ids]
-        if None in rows:
-            raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
-        return state.gaussians(np.array(rows, dtype=np.int64))
+        return state.gaussians(_rows(state, ids))
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those a filter lets through, in the order they came."""
         state = filtered(self._state, filter)
         return (state.passages[row] for row in state.live_rows().tolist())
 
-    def similarities(self, blocks: Sequence[FloatArray]) -> list[FloatArray]:
+    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of the stored means, (n, N) each.
+
+        Terms are compared with the stored sparse blocks, in their order.
 
         Those of a store with a compressed `dtype` are off by its rounding: around 1e-4 for unit
         vectors in float16, 1e-3 in bfloat16 and int8.
@@ -217,14 +234,28 @@ class MemoryStore:
         """Whether a search looks at candidates only."""
         return self._state.graph is not None
 
-    def nearest(self, mean: FloatArray, count: int) -> list[list[str]]:
+    def contributions(
+        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
+    ) -> list[list[FloatArray]]:
+        """What each of the queries' terms adds to the similarity with some passages.
+
+        Raises
+        ------
+        KeyError
+            If an id is not there.
+        """
+        state = self._state
+        rows = _rows(state, [id_ for of_one in ids for id_ in of_one])
+        return contributions(state, terms, rows.reshape(len(ids), -1))
+
+    def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
         """Ids of about `count` candidates for each query, probably of the highest mu_s."""
         state = self._state
         if not state.count:
             return [[] for _ in mean]
         return [
             [state.passages[row].id for row in rows.tolist()]
-            for rows in nearest(state, mean, count)
+            for rows in nearest(state, mean, count, terms)
         ]
 
     def sample(self, count: int) -> Gaussian:
@@ -301,6 +332,10 @@ class MemoryStore:
             "blocks": len(means.blocks),
             "longest": state.longest if state.longest < math.inf else longest(means.rows(rows)),
         }
+        if state.postings:
+            settings["terms"] = [
+                held.save(folder, f"terms.{n}", live) for n, held in enumerate(state.postings)
+            ]
         if state.scan is not None:
             settings["scan"] = state.scan.save(folder, rows)
         if state.graph is not None:
@@ -357,8 +392,16 @@ class MemoryStore:
             row_of={id_: row for row, id_ in enumerate(ids)},
             scan=Scan.load(folder, means, settings.get("scan", {}), device),
             graph=graph,
+            postings=tuple(Postings.load(folder, saved) for saved in settings.get("terms", ())),
         )
         return store
+
+
+def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:
+    rows = [state.row(id_) for id_ in ids]
+    if None in rows:
+        raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
+    return np.array(rows, dtype=np.int64)
 
 
 def _mapped(file: Path) -> FloatArray:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.postings import Postings
 from uec_rag.base.similarity import probit
+from uec_rag.base.terms import Terms
 from uec_rag.base.tiles import largest
 from uec_rag.stores.base import Found, Passage
 from uec_rag.stores.state import State
@@ -20,10 +22,49 @@ _GRAPH_FROM = 0.1  # share of rows from which a graph of all of them finds enoug
 _BLOCK = 2**26  # similarities held at a time
 
 
-def similarities(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
-    """Inner products of queries with blocks of the means of the live rows, (n, count) each."""
+def similarities(state: State, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
+    """Inner products of queries with what is stored of the live rows, (n, count) each.
+
+    Arrays are multiplied with consecutive blocks of the means, terms with the sparse blocks.
+    """
     if not state.count:  # perhaps of no dimension yet
         return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
+    dense = iter(_products(state, [b for b in blocks if not isinstance(b, Terms)]))
+    postings = iter(state.postings)
+    return [
+        _of_terms(state, next(postings), block) if isinstance(block, Terms) else next(dense)
+        for block in blocks
+    ]
+
+
+def of_query(state: State, query: Gaussian) -> FloatArray:
+    """mu_s of queries and the live rows, shape (n, count)."""
+    first, *others = similarities(state, [query.mean, *query.terms])
+    for other in others:
+        first += other
+    return first
+
+
+def contributions(
+    state: State, terms: Sequence[Terms], rows: NDArray[np.int64]
+) -> list[list[FloatArray]]:
+    """What each of the queries' terms adds, see `Postings.contributions`, for each sparse block."""
+    return [
+        held.contributions(block, rows, state.corpus)
+        for held, block in zip(state.postings, terms, strict=True)
+    ]
+
+
+def _of_terms(state: State, postings: Postings, terms: Terms) -> FloatArray:
+    found = postings.similarities(terms, state.corpus)
+    return found if state.live is None else found[:, state.live]
+
+
+def _products(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
+    if not state.means.dimension:  # words alone
+        return [np.zeros((len(block), state.count), dtype=np.float32) for block in blocks]
+    if not blocks:
+        return []
     source, live = state.scan or state.means, state.live
     if live is not None and len(live) < state.rows * _COPY_BELOW:
         return source.products(live, blocks)
@@ -41,7 +82,7 @@ def exact_search(
     step = max(1, _BLOCK // state.count)
     for start in range(0, len(query), step):
         block = slice(start, start + step)
-        known = similarities(state, [query.mean[block]])[0] if mu is None else mu[block]
+        known = of_query(state, query[block]) if mu is None else mu[block]
         for i, row in enumerate(known, start):
 
             def moments(
@@ -55,12 +96,27 @@ def exact_search(
     return hits.found(exact=True)
 
 
-def nearest(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64]]:
+def nearest(
+    state: State, mean: FloatArray, count: int, terms: Sequence[Terms] = ()
+) -> list[NDArray[np.int64]]:
     """Live rows of probably the highest mu_s, best first, about `count` of them for each query.
 
     Where the graph is of little help, because few of its rows are live or all are wanted, the
-    rows are those of an exact search.
+    rows are those of an exact search. Beside the rows of the highest products of means are as many
+    of the highest products of terms.
     """
+    found = _nearest_means(state, mean, count)
+    for held, block in zip(state.postings, terms, strict=False):
+        by_terms = _of_terms(state, held, block)
+        live = state.live_rows()
+        for i, row in enumerate(by_terms):
+            best = largest(row, min(count, len(row)))
+            more = live[best[row[best] > 0]]
+            found[i] = np.concatenate([found[i], np.setdiff1d(more, found[i])])
+    return found
+
+
+def _nearest_means(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64]]:
     share = state.count / max(1, state.rows)
     graph = state.graph
     if graph is not None and share >= _GRAPH_FROM and count < state.count:
@@ -71,7 +127,7 @@ def nearest(state: State, mean: FloatArray, count: int) -> list[NDArray[np.int64
     count = min(count, state.count)
     everything = state.live_rows()
     out = []
-    for row in similarities(state, [mean])[0]:
+    for row in _products(state, [mean])[0]:
         best = largest(row, count)
         out.append(everything[best[np.argsort(-row[best])]])
     return out
@@ -88,8 +144,10 @@ def approximate_search(
     """
     hits = _Hits(state, query, k)
     bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.longest)
+    for held, block in zip(state.postings, query.terms, strict=True):
+        bounds = bounds + block.scale * np.float32(held.scale)  # similarities of terms reach 1
     proven = True
-    for i, rows in enumerate(nearest(state, query.mean, candidates)):
+    for i, rows in enumerate(nearest(state, query.mean, candidates, query.terms)):
         mu, sigma2 = hits.moments(i, rows)
         scores = probit(mu, sigma2, beta)
         best = np.lexsort((rows, -scores))[:k]
@@ -115,6 +173,7 @@ class _Hits:
         self._mean, self._variance = query.mean, query.variance
         second = query.mean**2 + self._variance
         self._weights = second if state.profile is None else second @ state.profile.T
+        self._query_terms = query.terms
         self._passages: list[list[Passage]] = [[] for _ in range(len(query))]
         self._scores, self._mu, self._sigma2 = np.empty((3, len(query), k), dtype=np.float32)
 
@@ -128,6 +187,8 @@ class _Hits:
         means = self._state.means.rows(rows)
         if mu is None:
             mu = means @ self._mean[i]
+            for block in contributions(self._state, self._terms(i), rows[None]):
+                mu += block[0].sum(axis=1)
         sigma2: FloatArray = self._state.scales[rows] @ self._weights[i]
         sigma2 += means**2 @ self._variance[i]
         return mu, sigma2
@@ -135,9 +196,12 @@ class _Hits:
     def most(self, i: int) -> float:
         """What sigma_s^2 of query i exceeds with no row, up to rounding."""
         state = self._state
-        passages = (state.scales[: state.rows] @ self._weights[i]).max()
-        own = self._variance[i].max() * np.float64(state.longest) ** 2
+        passages = (state.scales[: state.rows] @ self._weights[i]).max(initial=0.0)
+        own = self._variance[i].max(initial=0.0) * np.float64(state.longest) ** 2
         return float(passages + own) * (1 + 1e-4)
+
+    def _terms(self, i: int) -> list[Terms]:
+        return [block[i : i + 1] for block in self._query_terms]
 
     def put(self, i: int, top: Top) -> None:
         """Note down the hits of query i; `top` counts rows of the state."""

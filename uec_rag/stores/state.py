@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.postings import Corpus, Postings
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import parse
 from uec_rag.stores.graph import Graph
@@ -44,6 +45,13 @@ class State:
     index: MetadataIndex = field(default_factory=MetadataIndex)
     scan: Scan | None = None  # what to multiply with instead of the means
     graph: Graph | None = None  # over the means of all rows, for approximate search
+    postings: tuple[Postings, ...] = ()  # of the sparse blocks
+
+    @property
+    def corpus(self) -> Corpus:
+        """The rows over which a term's rarity is counted: all that live, let through or not."""
+        alive = self.alive[: self.rows]
+        return Corpus(self.rows, None if alive.all() else alive)
 
     @property
     def count(self) -> int:
@@ -94,6 +102,13 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
             f"gaussians: expected dimension {state.means.dimension}, as stored, "
             f"got {gaussians.dimension}."
         )
+    if len(gaussians.terms) != len(state.postings):
+        raise ValueError(
+            f"gaussians: expected {len(state.postings)} blocks of terms, as stored, got "
+            f"{len(gaussians.terms)}."
+        )
+    for held, block in zip(state.postings, gaussians.terms, strict=True):
+        held.check_fits(block)
     same = (
         gaussians.profile is None
         if state.profile is None
@@ -130,4 +145,5 @@ def compacted(state: State) -> State:
         alive=np.ones(len(live), dtype=bool),
         row_of={passages[row].id: row for row in range(len(live))},
         graph=graph,
+        postings=tuple(held.chosen(live) for held in state.postings),
     )

@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.postings import Corpus, Postings
+from uec_rag.base.similarity import moments
+from uec_rag.base.terms import Saturation, Terms, together
+
+K1, B = 1.5, 0.75
+TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=15), min_size=1, max_size=20)
+
+
+def bm25(query, passages):
+    """As books have it, over the most that a passage could get."""
+    count = len(passages)
+    mean = np.mean([len(passage) for passage in passages])
+    scores, most = np.zeros(count), 0.0
+    for term in query:
+        held = np.array([passage.count(term) for passage in passages])
+        rarity = np.log(1 + (count - np.sum(held > 0) + 0.5) / (np.sum(held > 0) + 0.5))
+        lengths = np.array([len(passage) for passage in passages]) / max(mean, 1e-30)
+        scores += rarity * held * (K1 + 1) / (held + K1 * (1 - B + B * lengths))
+        most += rarity * (K1 + 1)
+    return scores / max(most, 1e-30)
+
+
+def terms(texts):
+    return Terms.of(texts, Saturation(K1, B))
+
+
+@given(TEXTS, TEXTS, st.data())
+@settings(max_examples=60, deadline=None)
+def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries, data):
+    postings, start = Postings.none(), 0
+    while start < len(passages):  # batches of any size
+        stop = data.draw(st.integers(start + 1, len(passages)))
+        postings, start = postings.written(start, terms(passages[start:stop])), stop
+    alive = np.array(data.draw(st.lists(st.booleans(), min_size=start, max_size=start)))
+    left = np.flatnonzero(alive)
+    if not len(left):
+        return
+    expected = np.array([bm25(query, [passages[row] for row in left]) for query in queries])
+    found = postings.similarities(terms(queries), Corpus(start, alive))
+    np.testing.assert_allclose(found[:, left], expected, atol=1e-5)
+    fewer = postings.chosen(left).similarities(terms(queries), Corpus(len(left)))
+    np.testing.assert_allclose(fewer, expected, atol=1e-5)
+
+
+@given(TEXTS, TEXTS)
+@settings(max_examples=30, deadline=None)
+def test_contributions_add_up_to_the_similarities(passages, queries):
+    postings, corpus = Postings.of(terms(passages)), Corpus(len(passages))
+    rows = np.tile(np.arange(len(passages)), (len(queries), 1))
+    parts = postings.contributions(terms(queries), rows, corpus)
+    found = postings.similarities(terms(queries), corpus)
+    np.testing.assert_allclose([part.sum(axis=1) for part in parts], found, atol=1e-6)
+
+
+def test_a_word_that_no_passage_holds_counts_against_all():
+    postings, corpus = Postings.of(terms([[1, 2], [3]])), Corpus(2)
+    known, half = postings.similarities(terms([[1], [1, 9]]), corpus)
+    assert 0 < half[0] < known[0] < 1
+
+
+def test_without_saturation_similarities_are_inner_products():
+    held = Terms.of([[1, 2, 2], [3]], None)
+    found = Postings.of(held).similarities(Terms.of([[2, 3]], None), Corpus(2))
+    np.testing.assert_allclose(found, [[2, 1]])
+
+
+def test_an_earlier_version_knows_nothing_of_later_rows():
+    first = Postings.of(terms([[1], [2]]))
+    before = first.similarities(terms([[1]]), Corpus(2))
+    first.written(2, terms([[1], [1]]))
+    np.testing.assert_array_equal(first.similarities(terms([[1]]), Corpus(2)), before)
+
+
+def test_many_small_batches_leave_few_segments():
+    postings = Postings.none()
+    for row in range(300):
+        postings = postings.written(row, terms([[row % 7, row]]))
+    assert len(postings.segments) <= 16
+    whole = Postings.of(terms([[row % 7, row] for row in range(300)]))
+    asked = terms([[3, 20]])
+    np.testing.assert_allclose(
+        postings.similarities(asked, Corpus(300)), whole.similarities(asked, Corpus(300)), atol=1e-6
+    )
+
+
+def test_saved_postings_come_back(tmp_path):
+    postings = Postings.none()
+    for start in (0, 3):
+        postings = postings.written(start, terms([[1, 1, 2], [300 * [5][0]], [2]]))
+    state = postings.save(tmp_path, "words", np.array([0, 2, 4, 5]))
+    loaded, corpus = Postings.load(tmp_path, state), Corpus(4)
+    kept = postings.chosen(np.array([0, 2, 4, 5]))
+    asked = terms([[1, 2, 9]])
+    np.testing.assert_array_equal(
+        loaded.similarities(asked, corpus), kept.similarities(asked, corpus)
+    )
+    # A loaded one is read only, and grows all the same.
+    assert loaded.written(4, terms([[1]])).similarities(asked, Corpus(5)).shape == (1, 5)
+
+
+def test_terms_of_another_fit_are_refused():
+    postings = Postings.of(terms([[1]]))
+    for other in (Terms.of([[1]], Saturation(2.0, B)), terms([[1]]).scaled(np.float32(0.5))):
+        with pytest.raises(ValueError, match="another fit"):
+            postings.written(1, other)
+
+
+def test_moments_take_the_candidates_for_the_corpus():
+    query = Gaussian.certain([[1.0, 0.0]], [terms([[1]])])
+    held = Gaussian.certain([[0.6, 0.8], [0.0, 1.0]], [terms([[1, 1], [2]])])
+    mu, sigma2 = moments(query, held)
+    expected = np.array([0.6, 0.0]) + bm25([1], [[1, 1], [2]])
+    np.testing.assert_allclose(mu, [expected], atol=1e-6)
+    assert not sigma2.any()
+    with pytest.raises(ValueError, match="blocks of terms"):
+        moments(query, Gaussian.certain([[0.6, 0.8]]))
+
+
+def test_rows_of_terms_can_be_chosen_and_joined():
+    held = terms([[1, 1, 2], [], [7]])
+    some = held[[2, 0]]
+    assert (some.keys.tolist(), some.weights.tolist()) == ([7, 1, 2], [1, 2, 1])
+    assert held[np.array([False, True, True])].lengths.tolist() == [0, 1]
+    both = together([some, held[1:2]])
+    assert both.starts.tolist() == [0, 1, 3, 3]
+    assert both.rows.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0, 0.5), (float("nan"), 0.5), (1.5, -0.1), (1.5, 1.1)])
+def test_a_saturation_out_of_range_is_refused(k1, b):
+    with pytest.raises(ValueError, match=r"expected a number"):
+        Saturation(k1, b)

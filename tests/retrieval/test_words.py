@@ -1,0 +1,216 @@
+"""Words as a member of an ensemble, from indexing to the hits' metadata."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import WORDS, bag_of_words, noise, pairs, passages
+from uec_rag import UEC, Retriever
+from uec_rag.encoders import CachedEncoder, Lexical
+from uec_rag.stores import MemoryStore
+
+QUERIES = [query for query, _ in pairs(40, seed=3)]
+TEXTS = [*(passage for _, passage in pairs(40, seed=3)), *passages(120, seed=4)]
+IDS = [str(number) for number in range(len(TEXTS))]
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
+
+
+def indexed(uec, texts=TEXTS, ids=IDS, **options):
+    retriever = Retriever(uec, MemoryStore(**options))
+    retriever.add(texts, ids=ids, metadatas=[{"even": int(id_) % 2 == 0} for id_ in ids])
+    return retriever
+
+
+def same(one, other):
+    assert one.ids == other.ids
+    for name in ("scores", "mu", "sigma2", "relevance", "confidence", "coefficients"):
+        np.testing.assert_allclose(
+            getattr(one, name), getattr(other, name), rtol=1e-4, atol=1e-5, err_msg=name
+        )
+
+
+def test_the_member_is_fitted_and_reported(uec):
+    assert uec.names == ["bag", "bm25"]
+    assert uec.slopes[1] > 1
+    assert uec.dimension == 24
+    assert "bm25" in str(uec.report)
+
+
+def test_similarity_is_the_weighted_sum_of_the_members(uec):
+    found = indexed(uec).search(QUERIES, k=5)
+    members = found.members
+    np.testing.assert_allclose(members.counted.sum(axis=1), found.mu, atol=1e-5)
+    expected = (found.coefficients * uec.weights)[:, :, None] * members.similarities
+    np.testing.assert_allclose(members.counted, expected, atol=1e-6)
+
+
+def test_an_index_that_changed_is_as_one_made_anew(uec):
+    retriever = indexed(uec, TEXTS[:100], IDS[:100])
+    retriever.add(TEXTS[100:], ids=IDS[100:], metadatas=[{"even": False}] * (len(IDS) - 100))
+    retriever.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
+    retriever.delete(IDS[20:60])
+    left = [i for i in IDS if not 20 <= int(i) < 60 and i != "7"]
+    anew = indexed(uec, [TEXTS[int(i)] for i in left], left)
+    anew.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
+    same(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
+    retriever.delete(IDS[60:150])  # most are gone: what is left is copied together
+    anew.delete(IDS[60:150])
+    same(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
+
+
+def test_saved_and_loaded_it_finds_the_same_and_grows(uec, tmp_path):
+    retriever = indexed(uec)
+    retriever.delete(IDS[:3])
+    retriever.save(tmp_path / "index")
+    loaded = Retriever.load(tmp_path / "index", uec)
+    same(loaded.search(QUERIES), retriever.search(QUERIES))
+    for index in (loaded, retriever):
+        index.add(["badefi badego"], ids=["new"], metadatas=[{"even": True}])
+    same(loaded.search(QUERIES), retriever.search(QUERIES))
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_a_saved_index_of_other_words_is_refused(uec, tmp_path):
+    retriever = indexed(UEC([bag_of_words(24, "bag"), Lexical(tokenizer=str.split)]))
+    retriever.save(tmp_path / "index")
+    members = {"bag": bag_of_words(24, "bag"), "bm25": Lexical(tokenizer=list)}
+    with pytest.raises(ValueError, match="'bm25' is not the model that was saved"):
+        Retriever.load(tmp_path / "index", encoders=members)
+
+
+def test_a_filter_hides_passages_and_changes_no_statistics(uec):
+    retriever = indexed(uec)
+    every = retriever.search(QUERIES, k=len(TEXTS))
+    some = retriever.search(QUERIES, k=5, filter={"even": True})
+    for i, ids in enumerate(some.ids):
+        assert all(int(id_) % 2 == 0 for id_ in ids)
+        place = [every.ids[i].index(id_) for id_ in ids]
+        np.testing.assert_allclose(
+            some.members.similarities[i, 1], every.members.similarities[i, 1, place], atol=1e-6
+        )
+
+
+def test_a_snapshot_stays_as_it_is(uec):
+    retriever = indexed(uec)
+    view, before = retriever.snapshot(), retriever.search(QUERIES)
+    retriever.add(TEXTS[:50], metadatas=[{"even": True}] * 50)
+    retriever.delete(IDS[:80])
+    same(view.search(QUERIES), before)
+
+
+@pytest.mark.parametrize("options", [{"dtype": "int8"}, {"dtype": "float16"}, {"device": "cpu"}])
+def test_every_kind_of_store_finds_the_same(uec, options):
+    expected, found = indexed(uec).search(QUERIES), indexed(uec, **options).search(QUERIES)
+    assert found.exact
+    np.testing.assert_allclose(found.scores, expected.scores, atol=2e-2)
+    agree = [len({*a} & {*b}) / 10 for a, b in zip(found.ids, expected.ids, strict=True)]
+    assert np.mean(agree) > 0.95
+
+
+def test_an_approximate_store_finds_nearly_the_same(uec):
+    expected = indexed(uec).search(QUERIES)
+    found = indexed(uec, index="hnsw").search(QUERIES)
+    agree = [len({*a} & {*b}) / 10 for a, b in zip(found.ids, expected.ids, strict=True)]
+    assert np.mean(agree) > 0.9
+    assert found.members.words is not None
+
+
+@pytest.mark.parametrize("coefficients", ["evidence", "uniform", [0.3, 0.7]])
+def test_words_that_no_passage_holds_leave_the_member_out(coefficients):
+    uec = UEC([bag_of_words(24, "bag"), "bm25"], coefficients=coefficients).fit(pairs(60))
+    found = indexed(uec).search(["xylophone quartz", QUERIES[0]], k=3)
+    np.testing.assert_allclose(found.coefficients[0], [1, 0], atol=1e-6)
+    assert found.coefficients[1, 1] > 0
+    assert found.members.words[0] == [[], [], []]
+
+
+def test_hits_say_who_found_them_and_by_which_words(uec):
+    found = indexed(uec).search(QUERIES[:1], k=3)
+    told = found.metadata(0, 0)
+    assert list(told["uec_members"]) == ["bag", "bm25"]
+    for member in told["uec_members"].values():
+        assert set(member) == {"similarity", "rank", "share"}
+    assert sum(m["share"] for m in told["uec_members"].values()) == pytest.approx(1)
+    ranks = [found.metadata(0, rank)["uec_members"]["bm25"]["rank"] for rank in range(3)]
+    assert 1 in ranks
+    assert {*told["uec_matched_terms"]} == {*QUERIES[0].split()} & {
+        *found.passages[0][0].text.split()
+    }
+
+
+def test_who_found_a_hit_stays_with_it_when_hits_are_chosen(uec):
+    retriever = indexed(uec)
+    wide, chosen = retriever.search(QUERIES, k=20), retriever.search_diverse(QUERIES, 5, fetch_k=20)
+    for i, ids in enumerate(chosen.ids):
+        place = [wide.ids[i].index(id_) for id_ in ids]
+        expected = wide.members.similarities[i][:, place]
+        np.testing.assert_allclose(chosen.members.similarities[i], expected, atol=1e-6)
+        assert chosen.members.words[i] == [wide.members.words[i][p] for p in place]
+
+
+def test_words_lift_a_member_that_knows_nothing():
+    alone = UEC([noise]).fit(pairs(200))
+    both = UEC([noise, "bm25"]).fit(pairs(200))
+    right = [
+        np.mean([ids[0] == id_ for ids, id_ in zip(found.ids, IDS, strict=False)])
+        for found in (indexed(uec).search(QUERIES) for uec in (alone, both))
+    ]
+    assert right[0] < 0.1
+    assert right[1] > 0.6
+
+
+def test_words_alone_are_an_ensemble_too(tmp_path):
+    uec = UEC(["bm25"]).fit(pairs(60))
+    retriever = indexed(uec)
+    found = retriever.search([*QUERIES, "xylophone"])
+    np.testing.assert_allclose(found.mu[:-1], found.members.similarities[:-1, 0], atol=1e-6)
+    assert not found.mu[-1].any()
+    assert found.confidence[-1] < found.confidence[:-1].mean()
+    retriever.save(tmp_path / "index")
+    same(Retriever.load(tmp_path / "index").search(QUERIES), retriever.search(QUERIES))
+    assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_unfitted_words_count_as_much_as_vectors():
+    found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)
+    np.testing.assert_allclose(found.coefficients, 0.5)
+    np.testing.assert_allclose(found.mu, found.members.similarities.mean(axis=1), atol=1e-5)
+
+
+def test_calibration_knows_words(uec):
+    retriever = indexed(uec)
+    retriever.calibrate(QUERIES, [[id_] for id_ in IDS[:40]])
+    assert "labelled" in retriever.report
+    before = retriever.search(QUERIES).confidence
+    assert before.mean() > retriever.search(["xylophone quartz"]).confidence[0]
+
+
+def test_self_calibration_knows_words(uec):
+    words = np.random.default_rng(0)
+    retriever = indexed(uec)
+    retriever.self_calibrate(lambda text: " ".join(words.choice(text.split(), 3)))
+    assert len(retriever.evidence_weights.prior) == 2
+    assert np.isfinite(retriever.search(QUERIES).confidence).all()
+
+
+def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):
+    with pytest.raises(ValueError, match="'shared'"):
+        UEC(["bm25", "bm25"], space="shared").fit(pairs(60))
+    with pytest.raises(ValueError, match="no vectors"):
+        CachedEncoder(Lexical(), tmp_path)
+
+
+def test_passages_without_words_are_found_by_the_others(uec):
+    retriever = indexed(uec)
+    retriever.add(["?!"] * 2, ids=["a", "b"], metadatas=[{"even": True}] * 2)
+    similarities = retriever.search(QUERIES, k=len(TEXTS) + 2).members.similarities
+    assert np.isfinite(similarities).all()
+
+
+def test_every_word_of_the_helpers_is_a_term():
+    terms = Lexical().encode(WORDS, "passage").terms
+    assert (terms.lengths > 0).all()
