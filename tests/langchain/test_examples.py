@@ -4,9 +4,10 @@ import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 
-from examples import langchain_black_box, langchain_rag
+from examples import agentic_rag, langchain_black_box, langchain_rag
 from tests.helpers import bag_of_words
 
 REPLY = "what the model says"
@@ -118,3 +119,17 @@ def test_the_stand_in_for_the_api_tells_spellings_apart():
 
     assert embed.embed_query("open files") == query
     assert product(query, near) > 3 * product(query, far)
+
+
+def test_an_agent_with_a_careless_model_stops_where_the_documents_do_not_tell():
+    words = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
+    retriever = agentic_rag.build_retriever(words, passages=300, pairs=60)
+    known = retriever.invoke(agentic_rag.QUESTIONS[0])[0].page_content
+    agent, decisions = agentic_rag.build_agent(retriever), set()
+    for question in [*agentic_rag.QUESTIONS, known]:
+        thread = {"configurable": {"thread_id": question}}
+        messages = agent.invoke({"messages": [HumanMessage(question)]}, thread)["messages"]
+        [found] = [message.artifact for message in messages if isinstance(message, ToolMessage)]
+        assert messages[-1].text.startswith("Surely") == (found["decision"] == "answer")
+        decisions.add(found["decision"])
+    assert "abstain" in decisions

@@ -1,5 +1,7 @@
 """The ensemble as LangChain's own kinds of object: embeddings, a vector store, a retriever."""
 
+from typing import TYPE_CHECKING
+
 from uec_rag.base.environment import missing_extra
 
 try:
@@ -11,6 +13,35 @@ except ModuleNotFoundError as error:
 
 from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gate import UECGate
+from uec_rag.langchain.gated import Gated
+from uec_rag.langchain.graph import retrieval_node, route_on_decision
+from uec_rag.langchain.tool import retriever_tool
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 
-__all__ = ["UECEmbeddings", "UECGate", "UECRetriever", "UECVectorStore"]
+if TYPE_CHECKING:
+    from uec_rag.langchain.middleware import UECGateMiddleware
+
+__all__ = [
+    "Gated",
+    "UECEmbeddings",
+    "UECGate",
+    "UECGateMiddleware",
+    "UECRetriever",
+    "UECVectorStore",
+    "retrieval_node",
+    "retriever_tool",
+    "route_on_decision",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import the middleware when it is asked for: it alone needs langchain beside its core."""
+    if name != "UECGateMiddleware":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from uec_rag.langchain import middleware
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("langchain", "langgraph"):
+            raise
+        raise ImportError(missing_extra("langchain", "agents")) from error
+    return middleware.UECGateMiddleware

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import textwrap
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, Self, TypeAlias
 
@@ -24,11 +23,10 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import Gate, competing, judge, response_metadata
+from uec_rag.retrieval import reply
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
 """From a question, the decision on it and the nodes found, to what to say instead of an answer."""
-
-_HEADLINE = 100  # characters of a passage in a clarifying question
 
 
 def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) -> str:
@@ -39,13 +37,8 @@ def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) 
     >>> print(plain_reply("How?", Decision("abstain", "no passage stands out"), []))
     I cannot answer this from the documents: no passage stands out.
     """
-    if decision.action == "abstain":
-        return f"I cannot answer this from the documents: {decision.reason}."
-    lines = [
-        f"{place}. {textwrap.shorten(node.get_content(), _HEADLINE, placeholder=' ...')}"
-        for place, node in enumerate(nodes, start=1)
-    ]
-    return "\n".join(["Several passages could answer this. Which one do you mean?", *lines])
+    texts = [node.get_content() for node in nodes]
+    return reply.plain_reply(decision.action, decision.reason, texts)
 
 
 class UECQueryEngine(BaseQueryEngine):

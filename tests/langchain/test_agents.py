@@ -1,0 +1,262 @@
+"""Retrieval as a tool, in a graph and in an agent: real LangGraph, a model with a script."""
+
+import re
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+from tests.helpers import WORDS, bag_of_words, labelled, pairs, passages
+from uec_rag import UEC
+from uec_rag.langchain import (
+    Gated,
+    UECGate,
+    UECGateMiddleware,
+    UECRetriever,
+    retrieval_node,
+    retriever_tool,
+    route_on_decision,
+)
+
+TEXTS = passages(120)
+WAYS = ("answer", "clarify", "abstain")
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
+    ids = [f"p{i}" for i in range(len(TEXTS))]
+    metadatas = [{"source": f"{i}.txt"} for i in range(len(TEXTS))]
+    return UECRetriever.from_texts(TEXTS, uec, metadatas, ids=ids, k=3)
+
+
+@pytest.fixture(scope="module")
+def questions(retriever):
+    """A question that goes each way."""
+    asked = [*TEXTS[:20], *labelled(TEXTS, 60, unanswerable=0.3)[0], "fooba rabaz", *WORDS]
+    found = UECGate(retriever=retriever).batch(asked)
+    return {way: next(f["question"] for f in found if f["decision"] == way) for way in WAYS}
+
+
+def call(tool, question):
+    return tool.invoke(
+        {"name": tool.name, "args": {"query": question}, "id": "1", "type": "tool_call"}
+    )
+
+
+class TestTool:
+    @pytest.mark.parametrize("way", WAYS)
+    async def test_a_model_reads_decision_reason_and_passages_and_a_program_the_artifact(
+        self, retriever, questions, way
+    ):
+        tool = retriever.as_tool()
+        message = call(tool, questions[way])
+        found = message.artifact
+        assert found["decision"] == way
+        assert found["confidence"] == found["documents"][0].metadata["uec_confidence"]
+        assert message.content.startswith(f"Decision: {way} ({found['reason']}).")
+        for place, document in enumerate(found["documents"], start=1):
+            assert f"[{place}] ({document.metadata['source']})" in message.content
+            assert document.page_content in message.content
+        assert message.content.count("(candidate)") == len(found["candidates"])
+        assert (len(found["candidates"]) > 1) == (way == "clarify")
+        later = await tool.ainvoke(
+            {"name": tool.name, "args": {"query": questions[way]}, "id": "1", "type": "tool_call"}
+        )
+        assert later.content == message.content
+
+    def test_a_gates_own_threshold_counts(self, retriever, questions):
+        from uec_rag.confidence.risk import RiskThreshold
+        from uec_rag.retrieval.gate import Gate
+
+        never = Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3)
+        tool = UECGate(retriever=retriever, gate=never).as_tool(name="look_up", description="Looks")
+        assert (tool.name, tool.description) == ("look_up", "Looks")
+        assert list(tool.args) == ["query"]
+        assert call(tool, questions["answer"]).artifact["decision"] != "answer"
+
+    def test_other_retrievers_over_ours_will_do(self, retriever, questions):
+        tool = retriever_tool(retriever | RunnableLambda(lambda found: found[:1]))
+        assert len(call(tool, questions["answer"]).artifact["documents"]) == 1
+
+    def test_documents_of_others_are_refused(self):
+        tool = retriever_tool(RunnableLambda(lambda _: [Document("lumane")]))
+        with pytest.raises(ValueError, match="none has uec_decision"):
+            call(tool, "lumane")
+
+    def test_nothing_found_is_nothing_to_answer_from(self):
+        message = call(retriever_tool(RunnableLambda(lambda _: [])), "lumane")
+        assert message.artifact["decision"] == "abstain"
+        assert "nothing was found" in message.content
+
+    @pytest.mark.filterwarnings("ignore:This API is in beta")
+    def test_a_schema_of_ones_own_makes_langchains_own_tool(self, retriever):
+        tool = UECGate(retriever=retriever).as_tool(arg_types={"question": str})
+        assert list(tool.args) == ["question"]
+
+
+class State(Gated):
+    reply: str
+
+
+@pytest.fixture(scope="module")
+def graph(retriever):
+    built = StateGraph(State)
+    built.add_node("retrieve", retrieval_node(UECGate(retriever=retriever)))
+    for way in WAYS:
+        built.add_node(way, lambda state, way=way: {"reply": f"{way}: {state['reason']}"})
+        built.add_edge(way, END)
+    built.add_edge(START, "retrieve")
+    built.add_conditional_edges("retrieve", route_on_decision)
+    return built.compile(checkpointer=InMemorySaver())
+
+
+class TestGraph:
+    @pytest.mark.parametrize("way", WAYS)
+    async def test_it_goes_where_the_decision_says_and_is_checkpointed(
+        self, graph, questions, way, caplog
+    ):
+        for number, ask in enumerate((graph.invoke, graph.ainvoke)):
+            config = {"configurable": {"thread_id": f"{way}{number}"}}
+            state = ask({"question": questions[way]}, config)
+            state = state if number == 0 else await state
+            assert state["reply"] == f"{way}: {state['reason']}"
+            kept = graph.get_state(config).values
+            assert kept["decision"] == way
+            assert [d.id for d in kept["documents"]] == [d.id for d in state["documents"]]
+            assert kept["documents"][0].metadata["uec_score"] == pytest.approx(
+                state["documents"][0].metadata["uec_score"]
+            )
+        assert "unregistered" not in caplog.text
+
+    def test_the_last_human_message_is_the_question_where_there_is_no_other(
+        self, retriever, questions
+    ):
+        class Chat(MessagesState, Gated):
+            pass
+
+        built = StateGraph(Chat)
+        built.add_node("retrieve", retrieval_node(retriever))
+        built.add_edge(START, "retrieve")
+        given = [HumanMessage("hello"), AIMessage("hi"), HumanMessage(questions["answer"])]
+        state = built.compile().invoke({"messages": given})
+        assert state["question"] == questions["answer"]
+        assert route_on_decision(state) == "answer"
+        assert len(state["messages"]) == 3
+
+    def test_a_state_without_question_or_decision_is_refused(self, retriever):
+        with pytest.raises(ValueError, match='expected a "question"'):
+            retrieval_node(retriever).invoke({"messages": []})
+        with pytest.raises(ValueError, match="nothing was decided"):
+            route_on_decision({"messages": [HumanMessage("hello")]})
+
+
+class Scripted(GenericFakeChatModel):
+    """Says one thing after the other, and keeps what it was told."""
+
+    told: list = []  # noqa: RUF012
+
+    def bind_tools(self, tools, **kwargs):
+        return self
+
+    def _generate(self, messages, *args, **kwargs):
+        self.told.append(messages)
+        return super()._generate(messages, *args, **kwargs)
+
+
+def asks(*questions):
+    calls = [
+        {"name": "search_documents", "args": {"query": q}, "id": f"{i}{q}"}
+        for i, q in enumerate(questions)
+    ]
+    return AIMessage("", tool_calls=calls)
+
+
+def agent_of(retriever, script, **options):
+    model = Scripted(messages=iter(script), told=[])
+    agent = create_agent(
+        model,
+        [retriever.as_tool()],
+        middleware=[UECGateMiddleware(**options)],
+        checkpointer=InMemorySaver(),
+    )
+    return agent, model
+
+
+THREAD = {"configurable": {"thread_id": "1"}}
+
+
+class TestAgent:
+    def test_it_answers_from_what_a_search_found(self, retriever, questions):
+        agent, model = agent_of(retriever, [asks(questions["answer"]), AIMessage("It is so.")])
+        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
+        assert said[-1].content == "It is so."
+        assert model.told[-1][-1].content.startswith("Decision: answer")
+
+    @pytest.mark.parametrize(("way", "words"), [("abstain", "I cannot"), ("clarify", "Which one")])
+    async def test_it_stops_instead_of_inventing(self, retriever, questions, way, words):
+        for asynchronous in (False, True):
+            agent, model = agent_of(retriever, [asks(questions[way]), AIMessage("invented")])
+            given = {"messages": [HumanMessage("?")]}
+            state = (
+                await agent.ainvoke(given, THREAD) if asynchronous else agent.invoke(given, THREAD)
+            )
+            assert words in state["messages"][-1].content
+            assert state["messages"][-1].response_metadata["uec_decision"] == way
+            assert len(model.told) == 1
+
+    def test_it_asks_back_naming_the_candidates(self, retriever, questions):
+        agent, _ = agent_of(retriever, [asks(questions["clarify"])])
+        messages = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
+        found = next(m for m in messages if isinstance(m, ToolMessage)).artifact
+        for document in found["candidates"]:
+            assert document.page_content[:30] in messages[-1].content
+
+    def test_a_later_turn_is_a_new_one(self, retriever, questions):
+        script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
+        agent, _ = agent_of(retriever, script)
+        agent.invoke({"messages": [HumanMessage("?")]}, THREAD)
+        said = agent.invoke({"messages": [HumanMessage("And?")]}, THREAD)["messages"]
+        assert said[-1].content == "It is so."
+
+    def test_of_several_searches_one_that_answers_is_enough(self, retriever, questions):
+        script = [asks(questions["abstain"], questions["answer"]), AIMessage("It is so.")]
+        agent, _ = agent_of(retriever, script)
+        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
+        assert said[-1].content == "It is so."
+
+    def test_it_may_try_in_other_words(self, retriever, questions):
+        script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
+        agent, _ = agent_of(retriever, script, attempts=2)
+        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
+        assert said[-1].content == "It is so."
+
+    def test_what_it_says_can_be_chosen(self, retriever, questions):
+        agent, _ = agent_of(
+            retriever, [asks(questions["abstain"])], reply=lambda found: found["question"].upper()
+        )
+        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
+        assert said[-1].content == questions["abstain"].upper()
+
+    def test_a_turn_without_a_search_is_left_to_the_model(self, retriever):
+        agent, _ = agent_of(retriever, [AIMessage("Hello!")])
+        said = agent.invoke({"messages": [HumanMessage("Hi")]}, THREAD)["messages"]
+        assert said[-1].content == "Hello!"
+
+    def test_no_attempts_are_refused(self):
+        with pytest.raises(ValueError, match=re.escape("attempts: expected an integer >= 1")):
+            UECGateMiddleware(attempts=0)
+
+    def test_a_search_that_a_checkpoint_brought_back_is_read_as_well(self, retriever, questions):
+        tool = retriever.as_tool()
+        message = call(tool, questions["clarify"])
+        back = ToolMessage.model_validate(message.model_dump())
+        state = {"messages": [HumanMessage("?"), back]}
+        assert route_on_decision(state) == "clarify"
+        [said] = UECGateMiddleware().before_model(state, None)["messages"]
+        assert message.artifact["candidates"][0].page_content[:30] in said.content

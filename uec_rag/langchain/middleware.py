@@ -1,0 +1,79 @@
+"""A gate inside an agent: where its searches say so, it refuses or asks back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from uec_rag.langchain.gated import Gated
+from uec_rag.langchain.graph import best, searches
+from uec_rag.retrieval.reply import plain_reply
+
+Reply: TypeAlias = Callable[[Gated], str]
+"""From what was found to what to say instead of an answer."""
+
+
+def reply_in_words(found: Gated) -> str:
+    """Ask which of the candidates is meant, or say why there is no answer; without a model."""
+    return plain_reply(
+        found["decision"], found["reason"], [_text(document) for document in found["candidates"]]
+    )
+
+
+def _text(document: Document | Mapping[str, Any]) -> str:
+    # A checkpoint keeps an artifact's documents as mappings.
+    return document["page_content"] if isinstance(document, Mapping) else document.page_content
+
+
+class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Ends an agent's turn with a refusal or a question where no search of the turn answers it.
+
+    For ``create_agent(model, tools=[retriever.as_tool()], middleware=[UECGateMiddleware()])``. The
+    model is not asked once more, so it cannot invent. A turn begins with the last human message;
+    a turn without a search is left to the model, whose instructions should ask for one.
+
+    Parameters
+    ----------
+    attempts : int
+        So many searches a model may make in a turn before it is stopped: with two it may ask once
+        again in other words.
+    reply : callable, optional
+        What to say instead of an answer.
+
+    Raises
+    ------
+    ValueError
+        If attempts is below 1.
+    """
+
+    def __init__(self, attempts: int = 1, reply: Reply = reply_in_words) -> None:
+        super().__init__()
+        if attempts < 1:
+            raise ValueError(f"attempts: expected an integer >= 1, got {attempts}.")
+        self.attempts = attempts
+        self.reply = reply
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Look at what the turn's searches decided before the model is asked again."""
+        found = searches(state["messages"])
+        if len(found) < self.attempts:
+            return None
+        outcome = best(found)
+        if outcome["decision"] == "answer":
+            return None
+        told = {"uec_decision": outcome["decision"], "uec_reason": outcome["reason"]}
+        said = AIMessage(self.reply(outcome), response_metadata=told)
+        return {"messages": [said], "jump_to": "end"}
+
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(
+        self, state: AgentState[Any], runtime: Runtime[Any]
+    ) -> dict[str, Any] | None:
+        """`before_model`, which waits for nothing."""
+        return self.before_model(state, runtime)
