@@ -212,3 +212,12 @@ for start in range(0, 300, 20):
     workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     errors = [worker.communicate(timeout=120)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0, 0], errors
+
+
+def test_without_a_folder_there_is_a_memory_alone(remote):
+    cached = CachedEncoder(BlackBoxEncoder(remote), None)
+    cached.encode(["a", "b"], "query")
+    assert cached.unknown(["c", "b", "c"], "query") == ["c"]
+    assert cached.unknown(["b"], "passage") == ["b"]
+    cached.encode(["b", "c"], "query")
+    assert remote.calls == [["a", "b"], ["c"]]

@@ -49,7 +49,7 @@ async def test_a_question_is_encoded_once(counting, nodes, question):
         encoder.texts.clear()
     retriever.retrieve(question)
     await retriever.aretrieve(question)
-    assert encoders[0].texts == [question, question]
+    assert encoders[0].texts == [question]
 
 
 def test_the_index_finds_what_the_ensemble_finds_with_its_numbers(index, question):

@@ -112,7 +112,7 @@ class CachedEncoder(EncoderInside):
     encoder
         The encoder to ask for what is not in the cache.
     folder
-        Where the database lies; made if missing.
+        Where the database lies; made if missing. None for a memory alone.
     revision
         Stands for the encoder's revision where it has none: name a black box's model and version
         ("text-embedding-3-small/1"), and change it when the model behind it changes.
@@ -125,7 +125,7 @@ class CachedEncoder(EncoderInside):
     """
 
     def __init__(
-        self, encoder: Encoder, folder: str | Path, *, revision: str | None = None
+        self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None
     ) -> None:
         if isinstance(encoder, WithoutVectors):
             raise ValueError(
@@ -133,17 +133,22 @@ class CachedEncoder(EncoderInside):
                 "is: reading words costs little"
             )
         self.revision = revision or encoder.revision
-        if not self.revision:
+        if folder is not None and not self.revision:
             raise ValueError(
                 f"encoder {encoder.name!r} is a black box without a revision: nothing would tell "
                 "the cache that its model has changed; give revision='model name and version'"
             )
         super().__init__(encoder)
-        hashed = hashlib.sha256(self.revision.encode()).hexdigest()
-        self.path = Path(folder).expanduser().absolute() / f"{hashed[:32]}.sqlite3"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._memory: LatestValues[bytes, _Row] = LatestValues(_ROOM, _size)
         self._widths: tuple[int, int | None] | None = None
+        self.path: Path | None = None
+        if folder is not None:
+            hashed = hashlib.sha256(self.revision.encode()).hexdigest()
+            self.path = Path(folder).expanduser().absolute() / f"{hashed[:32]}.sqlite3"
+            self._open(self.path)
+
+    def _open(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with self._database() as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.executescript(_SCHEMA)
@@ -151,7 +156,8 @@ class CachedEncoder(EncoderInside):
                 "SELECT length(embedding), length(features) FROM embedding LIMIT 1"
             ).fetchone()
         # A black box has no revision of its own, and may have to be asked for its dimension.
-        if encoder.revision and self._widths is not None and not _fit(self._widths, encoder):
+        known = self._encoder.revision and self._widths is not None
+        if known and not _fit(self._widths, self._encoder):
             raise self._mixed()
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
@@ -176,9 +182,14 @@ class CachedEncoder(EncoderInside):
             found |= await asyncio.to_thread(self._store, list(misses), new)
         return await asyncio.to_thread(self._assemble, keys, found)
 
+    def unknown(self, texts: Sequence[str], role: Role) -> list[str]:
+        """Texts that would have to be encoded in a role, each once."""
+        return list(self._lookup(texts, role)[1].values())
+
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for one transaction; a connection must not change threads."""
+        assert self.path is not None
         connection = sqlite3.connect(self.path, timeout=_WAIT)
         try:
             with connection:
@@ -207,7 +218,7 @@ class CachedEncoder(EncoderInside):
         return keys, misses, found
 
     def _read(self, keys: list[bytes]) -> dict[bytes, _Row]:
-        if not keys:
+        if not keys or self.path is None:
             return {}
         found: dict[bytes, _Row] = {}
         damaged = 0
@@ -242,6 +253,12 @@ class CachedEncoder(EncoderInside):
             for i, key in enumerate(keys)
         }
         self._check_widths(*rows[keys[0]])
+        if self.path is not None:
+            self._write(rows)
+        self._memory.put(rows)
+        return rows
+
+    def _write(self, rows: Mapping[bytes, _Row]) -> None:
         with self._database() as database:
             database.executemany(
                 "INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)",
@@ -251,8 +268,6 @@ class CachedEncoder(EncoderInside):
                 "INSERT OR REPLACE INTO checksum VALUES (?, ?)",
                 ((key, _crc32(*row)) for key, row in rows.items()),
             )
-        self._memory.put(rows)
-        return rows
 
     def _check_widths(self, embedding: bytes, features: bytes | None) -> None:
         widths = len(embedding), None if features is None else len(features)
@@ -263,8 +278,8 @@ class CachedEncoder(EncoderInside):
 
     def _mixed(self) -> ValueError:
         return ValueError(
-            f"embedding cache {self.path} holds vectors of different widths: two models were "
-            "cached under one revision; delete the file and give each its own revision"
+            f"embedding cache {self.path or 'in memory'} holds vectors of different widths: two "
+            "models were cached under one revision; delete the file and give each its own revision"
         )
 
     def _assemble(self, keys: list[bytes], found: dict[bytes, _Row]) -> Encoded:

@@ -13,7 +13,7 @@ from uec_rag.base.gaussian import Gaussian, as_lists
 from uec_rag.encoders import Role
 from uec_rag.encoders.black_box import is_llama_index
 from uec_rag.ensemble import UEC, plain
-from uec_rag.llama_index.handover import handover
+from uec_rag.llama_index.encoding import aencode, encode
 from uec_rag.llama_index.serialization import ensemble_from_dict, ensemble_to_dict
 
 
@@ -22,7 +22,7 @@ class UECEmbedding(BaseEmbedding):
 
     A vector has no room for a variance. Where a `UECVectorStore` of the same ensemble stands behind
     the index, it gets the variances nevertheless, without encoding a text again (see
-    `uec_rag.llama_index.handover`); behind another store the index is a plain vector search.
+    `uec_rag.llama_index.encoding`); behind another store the index is a plain vector search.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ class UECEmbedding(BaseEmbedding):
         return ensemble_to_dict(uec)
 
     def _get_query_embedding(self, query: str) -> Embedding:
-        return self._vectors([query], "query", self.uec.encode([query], "query"))[0]
+        return self._vectors([query], "query", encode(self.uec, [query], "query"))[0]
 
     async def _aget_query_embedding(self, query: str) -> Embedding:
-        parts = await self.uec.aencode([query], "query")
+        parts = await aencode(self.uec, [query], "query")
         return (await asyncio.to_thread(self._vectors, [query], "query", parts))[0]
 
     def _get_text_embedding(self, text: str) -> Embedding:
@@ -91,14 +91,13 @@ class UECEmbedding(BaseEmbedding):
         return (await self._aget_text_embeddings([text]))[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        return self._vectors(texts, "passage", self.uec.encode(texts, "passage"))
+        return self._vectors(texts, "passage", encode(self.uec, texts, "passage"))
 
     async def _aget_text_embeddings(self, texts: list[str]) -> list[Embedding]:
-        parts = await self.uec.aencode(texts, "passage")
+        parts = await aencode(self.uec, texts, "passage")
         return await asyncio.to_thread(self._vectors, texts, "passage", parts)
 
     def _vectors(self, texts: list[str], role: Role, parts: list[Gaussian]) -> list[Embedding]:
-        handover(self.uec).leave(self.uec, texts, role, parts)
         combined = self.uec.combine(parts, self.uec.coefficients(parts, role))
         return as_lists(combined.mean)
 

@@ -28,9 +28,9 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
+from uec_rag.llama_index.encoding import aencode, encode
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
-from uec_rag.llama_index.handover import handover
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_query, is_of
 from uec_rag.retrieval import Retriever
@@ -134,7 +134,8 @@ class UECVectorStore(BasePydanticVectorStore):
         if not passages:
             return []
         texts = [passage.text for passage in passages]
-        parts = handover(self.uec).encode(self.uec, texts, "passage")
+        vectors = [node.embedding for node in nodes]
+        parts = encode(self.uec, texts, "passage", vectors)
         return self._retriever.add_encoded(passages, parts)
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
@@ -143,7 +144,8 @@ class UECVectorStore(BasePydanticVectorStore):
         if not passages:
             return []
         texts = [passage.text for passage in passages]
-        parts = await handover(self.uec).aencode(self.uec, texts, "passage")
+        vectors = [node.embedding for node in nodes]
+        parts = await aencode(self.uec, texts, "passage", vectors)
         return await asyncio.to_thread(self._retriever.add_encoded, passages, parts)
 
     def _checked(self, nodes: Sequence[BaseNode]) -> list[Passage]:
@@ -261,14 +263,14 @@ class UECVectorStore(BasePydanticVectorStore):
         """
         _check_mode(query)
         text, vector = check_query(self.uec, query)
-        parts = handover(self.uec).encode(self.uec, [text], "query") if text else None
+        parts = encode(self.uec, [text], "query") if text else None
         return self._search(query, vector, parts, kwargs)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` without blocking the event loop."""
         _check_mode(query)
         text, vector = check_query(self.uec, query)
-        parts = await handover(self.uec).aencode(self.uec, [text], "query") if text else None
+        parts = await aencode(self.uec, [text], "query") if text else None
         return await asyncio.to_thread(self._search, query, vector, parts, kwargs)
 
     def _search(
