@@ -12,13 +12,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.files import read_json, write_json
+from uec_rag.base.errors import IndexCorrupted, as_corrupted
+from uec_rag.base.files import read_array, read_json, write_json
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
+from uec_rag.stores.make_passages import keepable
 from uec_rag.stores.means import Means, longest, with_room
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Dtype, Scan, make_scan
@@ -118,12 +120,15 @@ class MemoryStore:
         ValueError
             If there is not one Gaussian per passage, an id comes twice, or the Gaussians are of
             another dimension or variance profile than the stored ones.
+        TypeError, ValueError
+            If a saved index could not keep a passage, see `uec_rag.stores.metadata.kept`.
         """
         self._check_writable()
         if len(passages) != len(gaussians):
             raise ValueError(
                 f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
             )
+        passages = [keepable(passage) for passage in passages]
         seen: set[str] = set()
         for passage in passages:
             if passage.id in seen:
@@ -358,41 +363,40 @@ class MemoryStore:
             If the files do not belong together, or torch cannot use the device here.
         """
         settings = read_json(folder / "store.json")
-        ids = settings["ids"]
-        # Indexes saved before there were blocks have one matrix.
-        names = (
-            [_MEAN.format(n) for n in range(settings["blocks"])]
-            if "blocks" in settings
-            else ["mean.npy"]
-        )
-        means = Means(tuple(_mapped(folder / name) for name in names))
-        graph = None
-        if "index" in settings:
-            graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
-        scales = _mapped(folder / "scales.npy")
-        file = folder / "profile.npy"
-        profile = np.load(file, allow_pickle=False) if file.exists() else None
-        passages = PassageLog(folder)
-        held = [*(len(block) for block in means.blocks), len(scales), len(passages), len(ids)]
-        if len({*held}) > 1:
-            raise ValueError(
-                f"path: {str(folder)!r} holds {held[:-3]} means, {held[-3]} variances, "
-                f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
-                "Save the index again."
+        with as_corrupted(folder / "store.json"):
+            ids = settings["ids"]
+            bound = float(settings.get("longest", math.inf))  # not known of what was saved earlier
+            # Indexes saved before there were blocks have one matrix.
+            count = settings.get("blocks", 0)
+            names = map(_MEAN.format, range(count)) if count else ["mean.npy"]
+            means = Means(
+                tuple(read_array(folder / name, np.float32, 2, mapped=True) for name in names)
             )
+        scales = read_array(folder / "scales.npy", np.float32, 2, mapped=True)
+        file = folder / "profile.npy"
+        profile = read_array(file, np.float32, 2) if file.exists() else None
+        passages = PassageLog(folder)
+        make_scan("float32", device)  # a device that is not here is no damage
+        with as_corrupted(folder):
+            _check_belong_together(folder, ids, means, scales, profile, len(passages))
+            graph = None
+            if "index" in settings:
+                graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
+            scan = Scan.load(folder, means, settings.get("scan", {}), device)
+            postings = tuple(Postings.load(folder, saved) for saved in settings.get("terms", ()))
         store = cls()
         store._state = State(
             rows=len(ids),
             means=means,
             scales=scales,
             profile=profile,
-            longest=settings.get("longest", math.inf),  # not known of what was saved earlier
+            longest=bound,
             passages=passages,
             alive=np.ones(len(ids), dtype=bool),
             row_of={id_: row for row, id_ in enumerate(ids)},
-            scan=Scan.load(folder, means, settings.get("scan", {}), device),
+            scan=scan,
             graph=graph,
-            postings=tuple(Postings.load(folder, saved) for saved in settings.get("terms", ())),
+            postings=postings,
         )
         return store
 
@@ -404,6 +408,28 @@ def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:
     return np.array(rows, dtype=np.int64)
 
 
-def _mapped(file: Path) -> FloatArray:
-    # Not "r": torch takes no array that it could not write to. Nothing is written, nor copied.
-    return np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))
+def _check_belong_together(
+    folder: Path,
+    ids: list[object],
+    means: Means,
+    scales: FloatArray,
+    profile: FloatArray | None,
+    passages: int,
+) -> None:
+    held = [*(len(block) for block in means.blocks), len(scales), passages, len(ids)]
+    if len({*held}) > 1:
+        raise IndexCorrupted(
+            f"path: {str(folder)!r} holds {held[:-3]} means, {held[-3]} variances, "
+            f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
+            "Save the index again."
+        )
+    if not all(isinstance(id_, str) for id_ in ids) or len({*ids}) < len(ids):
+        raise IndexCorrupted(
+            f"path: {str(folder)!r} has ids that are no strings, or one twice; save it again."
+        )
+    of = (scales.shape[1], means.dimension)  # what the variances are made of, and of what width
+    if ids and of != ((means.dimension,) * 2 if profile is None else profile.shape):
+        raise IndexCorrupted(
+            f"path: {str(folder)!r} holds variances that do not fit its means of dimension "
+            f"{means.dimension}; save the index again."
+        )
