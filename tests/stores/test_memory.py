@@ -429,7 +429,8 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, store):
         (passage("p7", value={1, 2}), TypeError, r"metadata of 'p7'\['value'\]: .* got set"),
         (Passage("\ud800", "text"), ValueError, "is not valid Unicode"),
         (Passage(7, "text"), TypeError, "ids: expected non-empty strings, got 7"),
-        (Passage("p7", b"text"), TypeError, "must be a string, got bytes"),
+        (Passage("p7", b"text"), TypeError, "text of 'p7' must be a string, got b'text'"),
+        (Passage("p7", "\ud800"), ValueError, "text of 'p7': .* is not valid Unicode"),
         (Passage("p7", "text", [1]), TypeError, "metadata of 'p7': expected a mapping, got list"),
     ],
 )

@@ -56,7 +56,9 @@ def keepable(passage: Passage) -> Passage:
         If a saved index could not keep it.
     """
     _check_id(passage.id)
-    check_texts([passage.text], f"text of {passage.id!r}")
+    if not isinstance(passage.text, str):
+        raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")
+    _check_unicode(passage.text, f"text of {passage.id!r}")
     where = f"metadata of {passage.id!r}"
     if not isinstance(passage.metadata, Mapping):
         raise TypeError(f"{where}: expected a mapping, got {type(passage.metadata).__name__}.")
@@ -66,10 +68,14 @@ def keepable(passage: Passage) -> Passage:
 def _check_id(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
+    _check_unicode(name, "ids")
+
+
+def _check_unicode(text: str, where: str) -> None:
     try:
-        name.encode()
+        text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"ids: {name!r} is not valid Unicode ({error.reason}).") from None
+        raise ValueError(f"{where}: {text!r:.60} is not valid Unicode ({error.reason}).") from None
 
 
 def stream_passages(

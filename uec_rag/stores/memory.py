@@ -382,6 +382,10 @@ class MemoryStore:
             graph = None
             if "index" in settings:
                 graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
+                if ids and not len(graph.nearest(means.rows(slice(1)), 1)[0]):
+                    raise IndexCorrupted(
+                        f"path: {str(folder)!r} lacks the graph of its passages; save it again."
+                    )
             scan = Scan.load(folder, means, settings.get("scan", {}), device)
             postings = tuple(Postings.load(folder, saved) for saved in settings.get("terms", ()))
         store = cls()
