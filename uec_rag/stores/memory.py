@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,18 +11,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.errors import IndexCorrupted, as_corrupted
-from uec_rag.base.files import read_array, read_json, write_json
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
-from uec_rag.stores import passages as passage_files
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.make_passages import keepable
-from uec_rag.stores.means import Means, longest, with_room
-from uec_rag.stores.passages import PassageLog
-from uec_rag.stores.scan import Dtype, Scan, make_scan
+from uec_rag.stores.means import longest, with_room
+from uec_rag.stores.saved import read_state, write_state
+from uec_rag.stores.scan import Dtype, make_scan
 from uec_rag.stores.search import (
     approximate_search,
     contributions,
@@ -321,31 +317,7 @@ class MemoryStore:
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""
-        state = self._state
-        live = state.live_rows()
-        rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
-        means = state.means
-        for number, block in enumerate(means.blocks):
-            np.save(folder / _MEAN.format(number), block[rows], allow_pickle=False)
-        np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
-        if state.profile is not None:
-            np.save(folder / "profile.npy", state.profile, allow_pickle=False)
-        ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
-        settings: dict[str, object] = {
-            "store": "memory",
-            "ids": ids,
-            "blocks": len(means.blocks),
-            "longest": state.longest if state.longest < math.inf else longest(means.rows(rows)),
-        }
-        if state.postings:
-            settings["terms"] = [
-                held.save(folder, f"terms.{n}", live) for n, held in enumerate(state.postings)
-            ]
-        if state.scan is not None:
-            settings["scan"] = state.scan.save(folder, rows)
-        if state.graph is not None:
-            settings |= {"index": "hnsw", "graph": state.graph.save(folder, live)}
-        write_json(folder / "store.json", settings)
+        write_state(self._state, folder)
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:
@@ -362,46 +334,8 @@ class MemoryStore:
         ValueError
             If the files do not belong together, or torch cannot use the device here.
         """
-        settings = read_json(folder / "store.json")
-        with as_corrupted(folder / "store.json"):
-            ids = settings["ids"]
-            bound = float(settings.get("longest", math.inf))  # not known of what was saved earlier
-            # Indexes saved before there were blocks have one matrix.
-            count = settings.get("blocks", 0)
-            names = map(_MEAN.format, range(count)) if count else ["mean.npy"]
-            means = Means(
-                tuple(read_array(folder / name, np.float32, 2, mapped=True) for name in names)
-            )
-        scales = read_array(folder / "scales.npy", np.float32, 2, mapped=True)
-        file = folder / "profile.npy"
-        profile = read_array(file, np.float32, 2) if file.exists() else None
-        passages = PassageLog(folder)
-        make_scan("float32", device)  # a device that is not here is no damage
-        with as_corrupted(folder):
-            _check_belong_together(folder, ids, means, scales, profile, len(passages))
-            graph = None
-            if "index" in settings:
-                graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
-                if ids and not len(graph.nearest(means.rows(slice(1)), 1)[0]):
-                    raise IndexCorrupted(
-                        f"path: {str(folder)!r} lacks the graph of its passages; save it again."
-                    )
-            scan = Scan.load(folder, means, settings.get("scan", {}), device)
-            postings = tuple(Postings.load(folder, saved) for saved in settings.get("terms", ()))
         store = cls()
-        store._state = State(
-            rows=len(ids),
-            means=means,
-            scales=scales,
-            profile=profile,
-            longest=bound,
-            passages=passages,
-            alive=np.ones(len(ids), dtype=bool),
-            row_of={id_: row for row, id_ in enumerate(ids)},
-            scan=scan,
-            graph=graph,
-            postings=postings,
-        )
+        store._state = read_state(folder, device)
         return store
 
 
@@ -410,30 +344,3 @@ def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:
     if None in rows:
         raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
     return np.array(rows, dtype=np.int64)
-
-
-def _check_belong_together(
-    folder: Path,
-    ids: list[object],
-    means: Means,
-    scales: FloatArray,
-    profile: FloatArray | None,
-    passages: int,
-) -> None:
-    held = [*(len(block) for block in means.blocks), len(scales), passages, len(ids)]
-    if len({*held}) > 1:
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} holds {held[:-3]} means, {held[-3]} variances, "
-            f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
-            "Save the index again."
-        )
-    if not all(isinstance(id_, str) for id_ in ids) or len({*ids}) < len(ids):
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} has ids that are no strings, or one twice; save it again."
-        )
-    of = (scales.shape[1], means.dimension)  # what the variances are made of, and of what width
-    if ids and of != ((means.dimension,) * 2 if profile is None else profile.shape):
-        raise IndexCorrupted(
-            f"path: {str(folder)!r} holds variances that do not fit its means of dimension "
-            f"{means.dimension}; save the index again."
-        )
