@@ -9,8 +9,13 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+from hypothesis import settings
 
 from tests.helpers import LinearHead, bag_of_words, pairs
+
+# How long an example takes is the machine's business; what is too slow is found by benchmarks.
+settings.register_profile("steady", deadline=None)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

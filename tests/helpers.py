@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.manifest import read_manifest
 from uec_rag.encoders import Encoded, check_vectors
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
@@ -101,6 +102,12 @@ METADATA_KEYS = {
     "uec_members",
 }
 """What a search adds to a document's or a node's metadata."""
+
+
+def files_of(path):
+    """Where the files of a saved folder lie: its generation."""
+    return path / read_manifest(path).generation
+
 
 NUMERIC = ("scores", "mu", "sigma2", "relevance", "coefficients", "confidence")
 """The arrays of a search result."""

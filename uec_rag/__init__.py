@@ -7,18 +7,29 @@ from uec_rag.base import old_paths
 from uec_rag.base.version import __version__
 
 if TYPE_CHECKING:
+    from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
     from uec_rag.base.gaussian import Gaussian
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever, SearchResult
 
 old_paths.serve()
 
-__all__ = ["UEC", "Gaussian", "Retriever", "SearchResult", "__version__"]
+__all__ = [
+    "UEC",
+    "FingerprintMismatch",
+    "Gaussian",
+    "IndexCorrupted",
+    "Retriever",
+    "SearchResult",
+    "__version__",
+]
 
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
 _HOME = {
     "UEC": "uec_rag.ensemble",
+    "FingerprintMismatch": "uec_rag.base.errors",
     "Gaussian": "uec_rag.base.gaussian",
+    "IndexCorrupted": "uec_rag.base.errors",
     "Retriever": "uec_rag.retrieval",
     "SearchResult": "uec_rag.retrieval",
 }

@@ -1,141 +1,12 @@
 import json
+import os
 import re
 
+import numpy as np
 import pytest
 
-from uec_rag.base.files import MANIFEST, read_json, reading, write_json, writing
-
-KIND = "test thing"
-
-
-def save(path, text, kind=KIND):
-    with writing(path, kind) as folder:
-        (folder / "inner").mkdir()
-        (folder / "inner" / "text.txt").write_text(text)
-
-
-def contents(path):
-    return {
-        str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()
-    }
-
-
-def test_a_folder_is_written_with_a_manifest_and_read_back(tmp_path):
-    save(tmp_path / "deep" / "saved", "hello")
-    folder = reading(tmp_path / "deep" / "saved", KIND)
-    assert (folder / "inner" / "text.txt").read_text() == "hello"
-    assert read_json(folder / MANIFEST) == {"kind": KIND, "files": {"inner/text.txt": 5}}
-
-
-def test_saving_again_replaces_the_folder_whole(tmp_path):
-    with writing(tmp_path / "saved", KIND) as folder:
-        (folder / "old only").write_text("x")
-    save(tmp_path / "saved", "new")
-    assert set(contents(tmp_path / "saved")) == {"inner/text.txt", MANIFEST}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["saved"]
-
-
-@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_a_save_that_fails_leaves_the_old_folder_and_nothing_else(tmp_path, error):
-    path = tmp_path / "saved"
-    save(path, "old")
-    before = contents(path)
-
-    def fail():
-        with writing(path, KIND) as folder:
-            (folder / "half.txt").write_text("half")
-            raise error
-
-    with pytest.raises(type(error)):
-        fail()
-    assert contents(reading(path, KIND)) == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["saved"]
-
-
-def test_a_replacement_that_fails_at_the_last_step_puts_the_old_folder_back(tmp_path, monkeypatch):
-    path = tmp_path / "saved"
-    save(path, "old")
-    before = contents(path)
-    rename = type(path).rename
-
-    def failing(self, target):
-        if target == path and (self / "inner" / "text.txt").read_text() == "new":
-            raise OSError("no")
-        return rename(self, target)
-
-    monkeypatch.setattr(type(path), "rename", failing)
-    with pytest.raises(OSError, match="no"):
-        save(path, "new")
-    assert contents(reading(path, KIND)) == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["saved"]
-
-
-@pytest.mark.parametrize("taken_by", ["file", "other files", "another kind", "another manifest"])
-def test_what_is_not_a_saved_thing_of_this_kind_is_never_replaced(tmp_path, taken_by):
-    path = tmp_path / "precious"
-    if taken_by == "file":
-        path.write_text("mine")
-    elif taken_by == "another kind":
-        save(path, "mine", kind="another thing")
-    else:
-        path.mkdir()
-        (path / "mine.txt").write_text("mine")
-        if taken_by == "another manifest":
-            (path / MANIFEST).write_text('{"name": "an app"}')
-    before = path.read_text() if path.is_file() else contents(path)
-    with pytest.raises(FileExistsError, match=r"path: .*precious' exists and is not a saved test"):
-        save(path, "new")
-    assert (path.read_text() if path.is_file() else contents(path)) == before
-
-
-def test_an_empty_folder_may_be_saved_into(tmp_path):
-    save(tmp_path, "hello")
-    assert contents(tmp_path)["inner/text.txt"] == "hello"
-
-
-def damage(path, how):
-    if how == "truncated":
-        (path / "inner" / "text.txt").write_text("hel")
-    elif how == "grown":
-        (path / "inner" / "text.txt").write_text("hello hello")
-    elif how == "missing":
-        (path / "inner" / "text.txt").unlink()
-    elif how == "no manifest":
-        (path / MANIFEST).unlink()
-    elif how == "manifest not JSON":
-        (path / MANIFEST).write_text('{"kind": "test th')
-    elif how == "manifest not whole":
-        write_json(path / MANIFEST, {"kind": KIND})
-    elif how == "another kind":
-        write_json(path / MANIFEST, {"kind": "cake", "files": {}})
-
-
-@pytest.mark.parametrize(
-    ("how", "error", "message"),
-    [
-        (
-            "truncated",
-            ValueError,
-            "text.txt' has 3 bytes, expected 5: it is truncated or was changed",
-        ),
-        ("grown", ValueError, "text.txt' has 11 bytes, expected 5"),
-        ("missing", FileNotFoundError, "text.txt' is missing; save the test thing again"),
-        ("no manifest", FileNotFoundError, "path: no saved test thing at"),
-        ("manifest not JSON", ValueError, "manifest.json' is not JSON"),
-        ("manifest not whole", ValueError, "manifest.json' is damaged; save the test thing again"),
-        ("another kind", ValueError, "holds a saved cake, expected a saved test thing"),
-    ],
-)
-def test_a_folder_that_is_not_whole_is_not_read(tmp_path, how, error, message):
-    save(tmp_path / "saved", "hello")
-    damage(tmp_path / "saved", how)
-    with pytest.raises(error, match=re.escape(message)):
-        reading(tmp_path / "saved", KIND)
-
-
-def test_what_is_not_there_is_not_read(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"path: no saved test thing at .*nowhere"):
-        reading(tmp_path / "nowhere", KIND)
+from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.files import open_regular, read_array, read_json, to_disk, write_json
 
 
 def test_json_is_written_as_utf8_and_must_be_an_object(tmp_path):
@@ -145,6 +16,84 @@ def test_json_is_written_as_utf8_and_must_be_an_object(tmp_path):
     (tmp_path / "list.json").write_text(json.dumps([1]))
     with pytest.raises(ValueError, match="holds list, expected an object"):
         read_json(tmp_path / "list.json")
-    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe{}")
-    with pytest.raises(ValueError, match="is not JSON"):
-        read_json(tmp_path / "bytes.json")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe{}", b"{", b"[" * 200_000, b'{"a": ' + b"9" * 5000 + b"}"],
+    ids=["not UTF-8", "cut off", "nested without end", "an endless number"],
+)
+def test_what_is_no_json_is_said_to_be_corrupted(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(IndexCorrupted, match=r"a\.json' is not JSON"):
+        read_json(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda file: os.mkfifo(file), "a pipe"),
+        (lambda file: file.symlink_to("/dev/zero"), "a link"),
+        (lambda file: file.symlink_to(__file__), "a link"),
+        (lambda file: file.mkdir(), "a folder"),
+    ],
+    ids=["pipe", "link to a device", "link to a file", "folder"],
+)
+def test_only_regular_files_are_opened(tmp_path, make, kind):
+    make(tmp_path / "a")
+    with pytest.raises(IndexCorrupted, match=rf"a' is no regular file but {kind}"):
+        open_regular(tmp_path / "a")
+
+
+@pytest.mark.parametrize("name", ["a", "a/b"])
+def test_a_missing_file_is_named(tmp_path, name):
+    (tmp_path / "a").write_text("x") if "/" in name else None
+    with pytest.raises(IndexCorrupted, match=re.escape(f"{name}' is missing")):
+        open_regular(tmp_path / name)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("shape", [(3, 2), (0, 2), (0, 0)])
+def test_an_array_comes_back(tmp_path, mapped, shape):
+    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    np.save(tmp_path / "a.npy", array)
+    read = read_array(tmp_path / "a.npy", np.float32, 2, mapped=mapped)
+    np.testing.assert_array_equal(read, array)
+    read += 1  # torch takes no array that it could not write to
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), array)
+
+
+def header(shape, descr="'<f4'"):
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (header((10**12, 10**9)), "expected 4000000000000000000[0-9]{3} for"),
+        (header((2, 2)) + bytes(15), "has 84 bytes, expected 85"),
+        (header((2, 2)) + bytes(17), "expected 85 for an array of shape"),
+        (header((2, 2), "'<f8'") + bytes(32), "holds float64 of shape"),
+        (header((4,)) + bytes(16), "expected float32 in 2 dimensions"),
+        (header((-2, -2)) + bytes(16), "holds float32 of shape"),
+        (header((2, 2), "'|O'") + bytes(32), "holds object of shape"),
+        (header("(2, "), "is no array"),
+        (b"\x93NUMPY\x01\x00\xff\xff{" + b"(" * 65_000, "is no array"),
+        (b"", "is no array"),
+    ],
+    ids=["huge", "short", "long", "float64", "flat", "negative", "objects", "text", "(((", "empty"],
+)
+def test_an_array_is_not_read_unless_its_header_and_size_agree(tmp_path, content, message):
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(IndexCorrupted, match=message):
+        read_array(tmp_path / "a.npy", np.float32, 2)
+
+
+def test_files_and_folders_are_brought_to_the_disk(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda handle: seen.append(os.fstat(handle).st_ino))
+    (tmp_path / "a").write_text("x")
+    to_disk(tmp_path / "a")
+    to_disk(tmp_path)
+    assert seen == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]

@@ -6,9 +6,12 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, bag_of_words
-from uec_rag import UEC, Retriever
+from tests.helpers import LinearHead, bag_of_words, files_of
+from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag.base.files import read_json, write_json
+from uec_rag.base.generations import writing
 from uec_rag.ensemble.coefficients import Uniform
+from uec_rag.ensemble.save import KIND
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
 
@@ -59,15 +62,14 @@ def test_a_fitted_ensemble_comes_back_bit_for_bit(tmp_path, fit_pairs, structure
 
 def test_saving_what_was_loaded_gives_the_same_files(fitted, saved, tmp_path):
     UEC.load(saved, encoders=by_name(fitted)).save(tmp_path / "again")
-    for file in saved.iterdir():
-        assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
+    for name in ("posteriors.safetensors", "uec.json"):
+        again = files_of(tmp_path / "again") / name
+        assert again.read_bytes() == (files_of(saved) / name).read_bytes()
 
 
 def test_only_json_and_tensors_are_written(saved):
-    assert {file.suffix for file in saved.rglob("*") if file.is_file()} == {
-        ".json",
-        ".safetensors",
-    }
+    files = {file.name for file in saved.rglob("*") if file.is_file()}
+    assert files == {"manifest.json", "uec.json", "posteriors.safetensors", ".held", ".lock"}
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -109,7 +111,9 @@ def test_weights_that_changed_on_disk_are_refused(model_folder, tmp_path, fit_pa
     UEC([str(model_folder)], device="cpu").fit(fit_pairs).save(tmp_path / "saved")
     weights = next(model_folder.rglob("*.safetensors"))
     save_file({name: 2 * array for name, array in load_file(weights).items()}, weights)
-    with pytest.raises(ValueError, match="encoders: 'model' is not the model that was saved"):
+    with pytest.raises(
+        FingerprintMismatch, match="encoders: 'model' is not the model that was saved"
+    ):
         UEC.load(tmp_path / "saved", device="cpu")
 
 
@@ -142,12 +146,16 @@ def test_encoders_nobody_asked_for_are_refused(fitted, saved):
 
 
 def test_another_model_under_the_same_name_is_refused(fitted, saved):
-    with pytest.raises(ValueError, match="encoders: 'head' is not the model that was saved"):
+    with pytest.raises(
+        FingerprintMismatch, match="encoders: 'head' is not the model that was saved"
+    ):
         UEC.load(saved, encoders=by_name(fitted) | {"head": LinearHead(seed=1)})
 
 
 def test_a_black_box_of_another_width_is_refused(fitted, saved):
-    with pytest.raises(ValueError, match="encoders: 'fine' gives vectors of width 8, expected 64"):
+    with pytest.raises(
+        FingerprintMismatch, match="encoders: 'fine' gives vectors of width 8, expected 64"
+    ):
         UEC.load(saved, encoders=by_name(fitted) | {"fine": bag_of_words(8, "fine")})
 
 
@@ -161,33 +169,62 @@ def test_what_is_not_a_saved_ensemble_is_not_loaded(tmp_path, fitted):
 
 @pytest.mark.parametrize("file", ["posteriors.safetensors", "uec.json"])
 def test_a_truncated_file_is_not_loaded(fitted, saved, file):
-    content = (saved / file).read_bytes()
-    (saved / file).write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match=rf"{file}' has \d+ bytes, expected {len(content)}"):
+    path = files_of(saved) / file
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(IndexCorrupted, match=rf"{file}' has \d+ bytes, expected {len(content)}"):
         UEC.load(saved, encoders=by_name(fitted))
 
 
 def test_a_lost_file_is_named(fitted, saved):
-    (saved / "posteriors.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match=r"posteriors.safetensors' is missing"):
+    (files_of(saved) / "posteriors.safetensors").unlink()
+    with pytest.raises(IndexCorrupted, match=r"posteriors.safetensors' is missing"):
         UEC.load(saved, encoders=by_name(fitted))
 
 
 def test_files_of_two_ensembles_cannot_be_mixed(fitted, saved, fit_pairs, encoders, tmp_path):
-    """Of the same sizes, so that only the fingerprint tells."""
+    """Of the same sizes, so that only hashes and the fingerprint tell."""
     UEC(encoders, seed=1).fit(fit_pairs).save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "posteriors.safetensors", saved)
-    with pytest.raises(ValueError, match="does not give the fingerprint it was saved with"):
+    shutil.copy(files_of(tmp_path / "other") / "posteriors.safetensors", files_of(saved))
+    with pytest.raises(IndexCorrupted, match=r"posteriors\.safetensors' does not hold what was"):
         UEC.load(saved, encoders=by_name(fitted))
+    with pytest.raises(IndexCorrupted, match="does not give the fingerprint it was saved with"):
+        UEC.load(saved, encoders=by_name(fitted), verify=False)
 
 
-def test_a_changed_number_is_noticed(fitted, saved):
-    text = (saved / "uec.json").read_text()
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_changed_number_is_noticed(fitted, saved, verify):
+    file = files_of(saved) / "uec.json"
     slope = json.dumps(fitted.report.encoders["fine"].slope)
-    assert slope in text
-    (saved / "uec.json").write_text(text.replace(slope, str(int(slope[0]) ^ 1) + slope[1:], 1))
-    with pytest.raises(ValueError, match="does not give the fingerprint it was saved with"):
-        UEC.load(saved, encoders=by_name(fitted))
+    assert slope in file.read_text()
+    changed = str(int(slope[0]) ^ 1) + slope[1:]
+    file.write_text(file.read_text().replace(slope, changed, 1))
+    with pytest.raises(IndexCorrupted, match=r"uec\.json' does not hold what was saved"):
+        UEC.load(saved, encoders=by_name(fitted), verify=verify)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"encoders": 3},
+        {"encoders": [{"name": "fine"}]},
+        {"encoders": [{"name": 1, "spec": None, "revision": "", "dimension": 8}]},
+        {"coefficients": {"name": "mine"}},
+        {"beta": "high"},
+        {"posteriors": [1, 2, 3]},
+        {"seconds": [1]},
+        {"confidence": []},
+        {"fingerprint": None},
+    ],
+    ids=str,
+)
+def test_files_that_were_made_up_are_said_to_be_corrupted(fitted, saved, tmp_path, change):
+    state = read_json(files_of(saved) / "uec.json")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copy(files_of(saved) / "posteriors.safetensors", folder)
+        write_json(folder / "uec.json", state | change)
+    with pytest.raises(IndexCorrupted):
+        UEC.load(tmp_path / "made up", encoders=by_name(fitted))
 
 
 class OfTheUser(Uniform):
@@ -198,14 +235,14 @@ class OfTheUser(Uniform):
 
 
 def test_a_save_that_fails_leaves_the_old_one(fitted, saved, encoders):
-    before = {file.name: file.read_bytes() for file in saved.iterdir()}
+    before = {file: file.read_bytes() for file in saved.rglob("*") if file.is_file()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mine = UEC(encoders, coefficients=OfTheUser())
         assert mine.embed(QUERIES, "query").coefficients[0].tolist() == pytest.approx([1 / 3] * 3)
     with pytest.raises(ValueError, match="coefficients: no saved rule looks like"):
         mine.save(saved)
-    assert {file.name: file.read_bytes() for file in saved.iterdir()} == before
+    assert {file: file.read_bytes() for file in saved.rglob("*") if file.is_file()} == before
     assert_same(UEC.load(saved, encoders=by_name(fitted)), fitted)
 
 

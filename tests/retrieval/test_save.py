@@ -1,12 +1,16 @@
 """Saving and loading an index."""
 
+import shutil
 import threading
 
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, assert_same_result, passages
-from uec_rag import UEC, Retriever
+from tests.helpers import LinearHead, assert_same_result, files_of, passages
+from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag.base.files import read_json, write_json
+from uec_rag.base.generations import writing
+from uec_rag.retrieval.save import KIND
 
 
 def load(path, uec, **options):
@@ -69,7 +73,9 @@ def test_an_empty_index_is_saved_too(fitted, tmp_path):
 def test_another_ensemble_is_refused(full, encoders, fit_pairs, tmp_path):
     full.save(tmp_path / "index")
     for other in (UEC(encoders), UEC(encoders, seed=1).fit(fit_pairs), UEC(encoders[:2])):
-        with pytest.raises(ValueError, match=r"uec: its fingerprint .* is not that of the index"):
+        with pytest.raises(
+            FingerprintMismatch, match=r"uec: its fingerprint .* is not that of the index"
+        ):
             Retriever.load(tmp_path / "index", other)
 
 
@@ -91,9 +97,9 @@ def test_an_index_of_black_boxes_asks_for_them(small, tmp_path):
 )
 def test_a_truncated_file_is_not_loaded(small, tmp_path, file):
     small.save(tmp_path / "index")
-    content = (tmp_path / "index" / file).read_bytes()
-    (tmp_path / "index" / file).write_bytes(content[:-7])
-    with pytest.raises(ValueError, match="truncated or was changed"):
+    path = files_of(tmp_path / "index") / file
+    path.write_bytes(path.read_bytes()[:-7])
+    with pytest.raises(IndexCorrupted, match="truncated or was changed"):
         load(tmp_path / "index", small.uec)
 
 
@@ -105,19 +111,91 @@ def test_an_ensemble_is_no_index(fitted, tmp_path):
         Retriever(fitted).save(tmp_path / "uec")
 
 
-def test_a_save_that_fails_leaves_the_old_index(small, tmp_path):
+def test_a_save_that_fails_leaves_the_old_index(small, tmp_path, monkeypatch):
     small.save(tmp_path / "index")
-    small.add(["badero"], ids=["odd"], metadatas=[{"value": {1, 2}}])
-    with pytest.raises(TypeError, match="metadata: passage 'odd' cannot be saved as JSON"):
+    small.add(["badero"], ids=["odd"])
+    before = sorted(tmp_path.rglob("*"))
+
+    def full(folder, state):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("uec_rag.retrieval.save.write_json", full)
+    with pytest.raises(OSError, match="No space left"):
         small.save(tmp_path / "index")
     assert len(load(tmp_path / "index", small.uec)) == 10
-    assert [entry.name for entry in tmp_path.iterdir()] == ["index"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_index_whose_files_were_exchanged_is_not_loaded(small, texts, tmp_path):
+    """Of another index of the same ensemble, with vectors and ids of the same sizes."""
+    small.save(tmp_path / "index")
+    other = Retriever(small.uec)
+    other.add(texts[10:20], ids=[f"q{i}" for i in range(10)])
+    other.save(tmp_path / "other")
+    for name in ("store/mean.0.npy", "store/store.json"):
+        shutil.copy(files_of(tmp_path / "other") / name, files_of(tmp_path / "index") / name)
+        with pytest.raises(IndexCorrupted, match="does not hold what was saved"):
+            load(tmp_path / "index", small.uec)
+        small.save(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("index.json", {"fingerprint": None}),
+        ("index.json", {"calibration": {"model": 1}}),
+        ("index.json", {"calibration": []}),
+        ("store/store.json", {"blocks": 1e9}),
+        ("store/store.json", {"blocks": 10**9}),
+        ("store/store.json", {"blocks": -1}),
+        ("store/store.json", {"ids": None}),
+        ("store/store.json", {"ids": ["p0"] * 10}),
+        ("store/store.json", {"ids": [[]] * 10}),
+        ("store/store.json", {"ids": list(range(10))}),
+        ("store/store.json", {"ids": []}),
+        ("store/store.json", {"index": "hnsw"}),
+        ("store/store.json", {"scan": {"dtype": "int8"}}),
+        ("store/store.json", {"scan": {"dtype": "int8", "errors": [0], "lengths": []}}),
+        ("store/store.json", {"scan": 3}),
+        ("store/scales.npy", np.zeros((10, 7), np.float32)),
+        ("store/scales.npy", np.zeros((10, 3), np.float64)),
+        ("store/profile.npy", np.zeros((3, 8), np.float32)),
+        ("store/mean.0.npy", np.zeros((10, 3), np.float32)),
+        ("store/mean.0.npy", np.zeros((9, 64), np.float32)),
+        ("store/offsets.npy", np.zeros(11, np.int64)),
+        ("store/offsets.npy", np.arange(11, dtype=np.int64)),
+    ],
+    ids=lambda value: (
+        str(value)[:40] if isinstance(value, dict) else str(getattr(value, "shape", value))
+    ),
+)
+def test_files_that_were_made_up_are_said_to_be_corrupted(small, tmp_path, file, change):
+    small.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        if isinstance(change, dict):
+            write_json(folder / file, read_json(folder / file) | change)
+        else:
+            np.save(folder / file, change)
+    with pytest.raises(IndexCorrupted):
+        load(tmp_path / "made up", small.uec)
+
+
+def test_a_line_that_is_no_passage_is_said_to_be_corrupted(small, tmp_path):
+    small.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        lines = folder / "store" / "passages.jsonl"
+        lines.write_bytes(lines.read_bytes().replace(b'{"id"', b'["id"'))
+    loaded = load(tmp_path / "made up", small.uec)
+    with pytest.raises(IndexCorrupted, match=r"passages\.jsonl .* line 1 "):
+        loaded.get(["p0"])
 
 
 def test_nothing_is_pickled(full, tmp_path):
     full.save(tmp_path / "index")
     for file in (f for f in tmp_path.rglob("*") if f.is_file()):
-        assert file.suffix in (".json", ".jsonl", ".npy", ".safetensors")
+        assert file.suffix in (".json", ".jsonl", ".npy", ".safetensors") or not file.stat().st_size
         if file.suffix == ".npy":
             assert np.load(file, allow_pickle=False).dtype != object
 

@@ -1,111 +1,58 @@
-"""Saved folders: JSON and plain arrays, written atomically, checked when read. Never pickle."""
+"""Files of saved folders: JSON and plain arrays, brought to the disk, checked when read.
+
+Never pickle, and only regular files: no links, pipes or devices, which could lead elsewhere, never
+end or never answer.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-MANIFEST = "manifest.json"
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from uec_rag.base.errors import IndexCorrupted
 
 
-@contextmanager
-def writing(path: str | os.PathLike[str], kind: str) -> Iterator[Path]:
-    """Write a folder so that others see the old one or the new one, never a part.
-
-    What the block writes into the yielded folder replaces `path` in one rename at the end; if the
-    block fails, `path` is as it was. A manifest with every file's size is added.
-
-    Raises
-    ------
-    FileExistsError
-        If `path` is there and holds something else than a saved `kind`.
-    """
-    target = Path(path)
-    taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if taken and not _is_saved(target, kind):
-        raise FileExistsError(
-            f"path: {str(target)!r} exists and is not a saved {kind}; "
-            "choose another path or remove it."
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        yield temporary
-        sizes = {
-            str(file.relative_to(temporary)): file.stat().st_size
-            for file in sorted(temporary.rglob("*"))
-            if file.is_file()
-        }
-        (temporary / MANIFEST).write_text(json.dumps({"kind": kind, "files": sizes}, indent=1))
-        temporary.chmod(0o755)
-        _replace(temporary, target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _is_saved(folder: Path, kind: str) -> bool:
-    try:
-        return read_json(folder / MANIFEST).get("kind") == kind
-    except (OSError, ValueError):
-        return False
-
-
-def _replace(temporary: Path, target: Path) -> None:
-    if not target.exists():
-        temporary.rename(target)
-        return
-    # A folder cannot be renamed onto a full one: the old one steps aside for an instant.
-    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-    target.rename(old / "old")
-    try:
-        temporary.rename(target)
-    except BaseException:
-        (old / "old").rename(target)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def reading(path: str | os.PathLike[str], kind: str) -> Path:
-    """Check that a folder is a whole saved `kind`, and return it.
+def open_regular(file: Path) -> BufferedReader:
+    """Open a regular file to read its bytes; never waits, and follows no link.
 
     Raises
     ------
-    FileNotFoundError
-        If the folder or one of its files is not there.
-    ValueError
-        If it is of another kind, or a file is truncated or has grown.
+    IndexCorrupted
+        If the file is missing, or something else than a regular file.
+    OSError
+        If it cannot be read.
     """
-    folder = Path(path)
-    if not (folder / MANIFEST).is_file():
-        raise FileNotFoundError(
-            f"path: no saved {kind} at {str(folder)!r}; expected {MANIFEST} there."
-        )
-    manifest = read_json(folder / MANIFEST)
-    if manifest.get("kind") != kind:
-        raise ValueError(
-            f"path: {str(folder)!r} holds a saved {manifest.get('kind')}, expected a saved {kind}."
-        )
-    files = manifest.get("files")
-    if not isinstance(files, dict):
-        raise ValueError(f"path: {str(folder / MANIFEST)!r} is damaged; save the {kind} again.")
-    for name, size in files.items():
-        file = folder / name
-        if not file.is_file():
-            raise FileNotFoundError(f"path: {str(file)!r} is missing; save the {kind} again.")
-        if file.stat().st_size != size:
-            raise ValueError(
-                f"path: {str(file)!r} has {file.stat().st_size} bytes, expected {size}: "
-                f"it is truncated or was changed; save the {kind} again."
+    # Opening a pipe waits for its other end, opening a link opens what it names.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= getattr(os, "O_BINARY", 0)
+    try:
+        kind = os.lstat(file).st_mode
+        if not stat.S_ISREG(kind):
+            raise IndexCorrupted(
+                f"path: {str(file)!r} is no regular file but {_KINDS.get(stat.S_IFMT(kind), '?')}; "
+                "replace it by the file itself, or save again."
             )
-    return folder
+        return os.fdopen(os.open(file, flags), "rb")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise IndexCorrupted(f"path: {str(file)!r} is missing; save again.") from error
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def write_json(file: Path, value: object) -> None:
@@ -114,17 +61,82 @@ def write_json(file: Path, value: object) -> None:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON object.
+    """Read a JSON object from a regular file.
 
     Raises
     ------
-    ValueError
-        If it is not one.
+    IndexCorrupted
+        If the file is missing or no regular one, or does not hold a JSON object.
     """
+    with open_regular(file) as stream:
+        content = stream.read()
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"path: {str(file)!r} is not JSON ({error}).") from error
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or endlessly nested
+        raise IndexCorrupted(f"path: {str(file)!r} is not JSON ({error}).") from error
     if not isinstance(value, dict):
-        raise ValueError(f"path: {str(file)!r} holds {type(value).__name__}, expected an object.")
+        raise IndexCorrupted(
+            f"path: {str(file)!r} holds {type(value).__name__}, expected an object."
+        )
     return value
+
+
+def read_array(
+    file: Path, dtype: DTypeLike, dimensions: int, *, mapped: bool = False
+) -> NDArray[Any]:
+    """Read an array that `numpy.save` wrote, once its header agrees with the file's size.
+
+    Parameters
+    ----------
+    file : path
+    dtype : dtype
+        What its numbers must be.
+    dimensions : int
+        How many it must have.
+    mapped : bool
+        Map the file instead of reading it; what is written to the array stays in memory.
+
+    Raises
+    ------
+    IndexCorrupted
+        If the file is missing or no regular one, or another array than this.
+    """
+    with open_regular(file) as stream:
+        try:
+            version = np.lib.format.read_magic(stream)
+            header = (
+                np.lib.format.read_array_header_1_0(stream)
+                if version[0] == 1
+                else np.lib.format.read_array_header_2_0(stream)
+            )
+        except Exception as error:  # a header is Python text: it may be broken in any way
+            raise IndexCorrupted(f"path: {str(file)!r} is no array ({error}).") from error
+        shape, _, found = header
+        # As Python's integers, which do not overflow.
+        size = stream.tell() + found.itemsize * math.prod(int(length) for length in shape)
+        held = os.fstat(stream.fileno()).st_size
+    if found != np.dtype(dtype) or len(shape) != dimensions or min(shape, default=0) < 0:
+        raise IndexCorrupted(
+            f"path: {str(file)!r} holds {found} of shape {shape}, expected {np.dtype(dtype)} in "
+            f"{dimensions} dimensions; save again."
+        )
+    if size != held:
+        raise IndexCorrupted(
+            f"path: {str(file)!r} has {held} bytes, expected {size} for an array of shape {shape}; "
+            "save again."
+        )
+    # Not "r": torch takes no array that it could not write to. Nothing is written, nor copied.
+    array = np.load(file, mmap_mode="c" if mapped else None, allow_pickle=False)
+    return np.asarray(array)
+
+
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the list of what is in a folder, would survive a power cut."""
+    folder = path.is_dir()
+    if folder and os.name == "nt":  # there a folder cannot be opened
+        return
+    handle = os.open(path, os.O_RDONLY if folder or os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.base.files import MANIFEST
+from uec_rag.base.manifest import MANIFEST
 from uec_rag.cli.answers import LEGEND, answer_record, print_answer
 from uec_rag.cli.console import print_json, say
 from uec_rag.cli.options import Json

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uec_rag.base.files import MANIFEST
+from uec_rag.base.manifest import MANIFEST
 from uec_rag.cli.console import progress, say
 
 if TYPE_CHECKING:

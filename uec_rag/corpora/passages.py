@@ -1,21 +1,18 @@
 """Documents cut into passages to search, and into pairs to fit an ensemble on."""
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
-from uec_rag.corpora.sentences import split_first_sentence
+from uec_rag.corpora.questions import question_of
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
 """Characters in a passage, at most: about what small embedding models read of one text."""
 
-_SHORTEST_QUERY = 12  # characters; what is shorter asks for nothing in particular
-_LONGEST_QUERY = 250
-_SHORTEST_BODY = 150
+_SHORTEST_BODY = 150  # characters of a passage that is fitted on
 
 
 def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
@@ -116,36 +113,15 @@ def fitting_pairs(
     passage_of: dict[str, str] = {}
     for section in sections:
         # "Example" under every function stands for none of them.
-        telling = " " in section.heading and headings[section.heading] == 1
+        telling = headings[section.heading] == 1
         chunks = split(section.text)
         for chunk in chunks[:1] if section.heading else chunks:
-            pair = _pair(section.heading if telling else "", chunk)
+            pair = question_of([section.heading] if telling else [], chunk, _SHORTEST_BODY)
             if pair is not None:
                 passage_of.setdefault(*pair)
     query_of = {passage: query for query, passage in passage_of.items()}
     pairs = [(query, passage) for passage, query in query_of.items()]
     return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
-
-
-def _pair(heading: str, chunk: str) -> tuple[str, str] | None:
-    for query, passage in ((heading, chunk), split_first_sentence(chunk)):
-        if _asks_for(query, passage):
-            return query, passage
-    return None
-
-
-def _asks_for(query: str, passage: str) -> bool:
-    return (
-        _SHORTEST_QUERY <= len(query) <= _LONGEST_QUERY
-        and len(passage) >= _SHORTEST_BODY
-        and has_words(query)
-        and not query[0].islower()  # the rest of a sentence that began on the page before
-        and _words(query) not in _words(passage)
-    )
-
-
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _splitter(size: int) -> Callable[[str], list[str]]:

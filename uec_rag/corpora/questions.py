@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from uec_rag.base.checks import check_texts
+from uec_rag.corpora.document import has_words
 from uec_rag.corpora.sentences import split_first_sentence
 from uec_rag.stores.base import Passage
 
 QuestionGenerator = Callable[[str], str]
 """From a passage's text to a question that it answers."""
 
-_SHORTEST_QUESTION, _LONGEST_QUESTION, _SHORTEST_REST = 12, 300, 40
+_SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; less asks for nothing much
+_SHORTEST_ANSWER = 40
 _MOST_ANSWERS = 5  # what more passages than these share, asks for none of them
 _TITLES = ("title", "heading", "header")
 
@@ -67,7 +70,8 @@ def make_questions(
     answers: dict[int, str] = {}
     for place, passage in enumerate(passages):
         if generate is None:
-            made = _question(passage, telling)
+            own = (title for title in _titles(passage) if title in telling)
+            made = question_of(own, passage.text, _SHORTEST_ANSWER)
         else:
             made = check_texts([generate(passage.text)], "generate(text)")[0], passage.text
         if made is not None:
@@ -79,20 +83,48 @@ def make_questions(
     return OwnQuestions(questions, relevant, {p: answers[p] for found in relevant for p in found})
 
 
-def _question(passage: Passage, telling: set[str]) -> tuple[str, str] | None:
-    """A question and the text that answers it, or None where the passage gives none."""
-    for title in _titles(passage):
-        if title in telling:
-            return title, passage.text
-    first, rest = split_first_sentence(passage.text)
-    return (first, rest) if _is_question(first) and len(rest) >= _SHORTEST_REST else None
+def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
+    """A question that a text answers, and the answer; None where the text gives none.
+
+    The first of the titles that asks for the text; else its first sentence, which asks for the
+    rest. What stands word for word in its answer asks for nothing: finding it there is too easy.
+
+    Parameters
+    ----------
+    titles : iterable of str
+        What the text is about, as far as it stands for this text and few others.
+    text : str
+    shortest : int
+        Characters of an answer at least.
+
+    Examples
+    --------
+    >>> question_of(["Baking a loaf at home"], "Bread wants time. Let it rise.", shortest=10)
+    ('Baking a loaf at home', 'Bread wants time. Let it rise.')
+    >>> question_of([], "Bread wants time. Let it rise.", shortest=10)
+    ('Bread wants time.', 'Let it rise.')
+    """
+    for title in titles:
+        if " " in title and _asks_for(title, text, shortest):
+            return title, text
+    first, rest = split_first_sentence(text)
+    begun_before = first[:1].islower()  # the rest of a sentence of the page before
+    return (first, rest) if not begun_before and _asks_for(first, rest, shortest) else None
+
+
+def _asks_for(question: str, answer: str, shortest: int) -> bool:
+    return (
+        _SHORTEST_QUESTION <= len(question) <= _LONGEST_QUESTION
+        and len(answer) >= shortest
+        and has_words(question)
+        and _words(question) not in _words(answer)
+    )
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _titles(passage: Passage) -> list[str]:
     given = [passage.metadata[key] for key in _TITLES if key in passage.metadata]
-    titles = [title.strip() for title in given if isinstance(title, str)]
-    return [t for t in titles if " " in t and _is_question(t) and t not in passage.text]
-
-
-def _is_question(text: str) -> bool:
-    return _SHORTEST_QUESTION <= len(text) <= _LONGEST_QUESTION
+    return [title.strip() for title in given if isinstance(title, str)]

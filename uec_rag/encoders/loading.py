@@ -91,6 +91,7 @@ def load_encoder(
     dtype: Precision | None = None,
     batch_size: int = 32,
     backend: Backend = "torch",
+    fetch: bool = True,
 ) -> Encoder:
     """Make an encoder of whatever stands for one.
 
@@ -109,6 +110,8 @@ def load_encoder(
     backend
         What runs a model loaded by name, see `ExportedEncoder`. Also written before the name, for
         one model of several, as in "onnx-int8:intfloat/e5-small-v2"; a saved ensemble remembers it.
+    fetch
+        Whether to ask the hub for a model; otherwise only what was downloaded earlier is found.
 
     Raises
     ------
@@ -138,8 +141,8 @@ def load_encoder(
     )
     if isinstance(spec, (str, Path)):
         if isinstance(device, str | None):
-            return _load_by_name(spec, settings, backend)
-        return _load_parallel(spec, settings, backend, device)
+            return _load_by_name(spec, settings, backend, fetch)
+        return _load_parallel(spec, settings, backend, device, fetch)
     if _is_sentence_transformer(spec):
         return SentenceTransformerEncoder(spec, **settings)
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
@@ -155,37 +158,39 @@ def load_encoder(
     return encoder
 
 
-def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
+def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend, fetch: bool) -> Encoder:
     name = str(spec)
     for known in BACKENDS:
         if name.startswith(f"{known}:"):
             backend, spec = known, name.removeprefix(f"{known}:")
-            return _load_by_name(spec, settings, backend)
+            return _load_by_name(spec, settings, backend, fetch)
     if backend != "torch":
-        return _load_exported(spec, settings, backend)
+        return _load_exported(spec, settings, backend, fetch)
     if name.startswith("pypi:"):
         return load_pypi(name.removeprefix("pypi:"), **settings)
     if isinstance(spec, str):
         spec = spec.removeprefix("hf:")
-    return SentenceTransformerEncoder(spec, **settings)
+    return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
 
 
 def _load_parallel(
-    spec: str | Path, settings: _Settings, backend: Backend, devices: Sequence[str]
+    spec: str | Path, settings: _Settings, backend: Backend, devices: Sequence[str], fetch: bool
 ) -> Encoder:
     if not devices or not all(isinstance(device, str) for device in devices):
         raise ValueError(f"device: expected a name or a list of names, got {devices!r}")
-    here = _load_by_name(spec, {**settings, "device": devices[0]}, backend)
+    here = _load_by_name(spec, {**settings, "device": devices[0]}, backend, fetch)
     if len(devices) == 1 or not isinstance(here, SentenceTransformerEncoder):
         return here  # what is no torch model uses all cores already
-    return ParallelEncoder(here, partial(_load_on, spec, settings, backend), devices)
+    return ParallelEncoder(here, partial(_load_on, spec, settings, backend, fetch), devices)
 
 
-def _load_on(spec: str | Path, settings: _Settings, backend: Backend, device: str) -> Encoder:
-    return _load_by_name(spec, {**settings, "device": device}, backend)
+def _load_on(
+    spec: str | Path, settings: _Settings, backend: Backend, fetch: bool, device: str
+) -> Encoder:
+    return _load_by_name(spec, {**settings, "device": device}, backend, fetch)
 
 
-def _load_exported(spec: str | Path, settings: _Settings, backend: Backend) -> Encoder:
+def _load_exported(spec: str | Path, settings: _Settings, backend: Backend, fetch: bool) -> Encoder:
     if settings["device"] not in (None, "cpu"):
         raise ValueError(
             f"backend={backend!r} runs on the CPU, got device={settings['device']!r}; leave it "
@@ -196,7 +201,7 @@ def _load_exported(spec: str | Path, settings: _Settings, backend: Backend) -> E
             f"backend={backend!r} has a precision of its own, got dtype={settings['dtype']!r}; "
             "leave it out, or use backend='torch'"
         )
-    encoder = _load_by_name(spec, {**settings, "device": "cpu", "dtype": "float32"}, "torch")
+    encoder = _load_by_name(spec, {**settings, "device": "cpu", "dtype": "float32"}, "torch", fetch)
     if not isinstance(encoder, SentenceTransformerEncoder):
         raise ValueError(
             f"backend={backend!r}: encoder {str(spec)!r} is no model of sentence-transformers; "

@@ -59,6 +59,8 @@ class SentenceTransformerEncoder(InThread):
         a known family (e5, bge, arctic-embed), else nothing. "" switches a prompt off.
     spec
         What `load_encoder` rebuilds this encoder from; by default the name or folder.
+    fetch
+        Whether to ask the hub; otherwise only what was downloaded earlier is found.
 
     Raises
     ------
@@ -80,11 +82,12 @@ class SentenceTransformerEncoder(InThread):
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
         spec: str | None = None,
+        fetch: bool = True,
     ) -> None:
         _check_settings(last_layer, dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
         if isinstance(model_or_name, (str, Path)):
-            source, model = _load(model_or_name, device)
+            source, model = _load(model_or_name, device, fetch)
         else:
             source, model = _origin(model_or_name), model_or_name
         own_prompts = query_prompt is None and passage_prompt is None
@@ -174,7 +177,7 @@ def _check_settings(last_layer: str, dtype: str | None, batch_size: int) -> None
         raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
 
 
-def _load(given: str | Path, device: str | None) -> "tuple[str, SentenceTransformer]":
+def _load(given: str | Path, device: str | None, fetch: bool) -> "tuple[str, SentenceTransformer]":
     """Load from a folder or the hub; what is not there is found out within seconds.
 
     Returns the hub name or the folder's absolute path, and the model.
@@ -194,7 +197,7 @@ def _load(given: str | Path, device: str | None) -> "tuple[str, SentenceTransfor
     with _quiet_weight_loading():
         if folder.is_dir():
             return str(folder), _load_folder(SentenceTransformer, folder, device)
-        return name, _load_from_hub(SentenceTransformer, name, device)
+        return name, _load_from_hub(SentenceTransformer, name, device, fetch)
 
 
 def _load_folder(
@@ -210,7 +213,7 @@ def _load_folder(
 
 
 def _load_from_hub(
-    loader: "type[SentenceTransformer]", name: str, device: str | None
+    loader: "type[SentenceTransformer]", name: str, device: str | None, fetch: bool
 ) -> "SentenceTransformer":
     model, _, revision = name.partition("@")
     try:
@@ -219,7 +222,7 @@ def _load_from_hub(
             device=device,
             revision=revision or None,
             trust_remote_code=False,
-            local_files_only=not _hub_is_reachable(),
+            local_files_only=not (fetch and _hub_is_reachable()),
         )
     except ValueError as error:
         if not _needs_code(error):

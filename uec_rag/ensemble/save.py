@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
 from uec_rag.base.files import read_json, write_json
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoder, LastLayer
-from uec_rag.encoders.loading import EncoderLike, load_encoders
+from uec_rag.encoders.loading import EncoderLike, load_encoder
 from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.trusted import load_named
 from uec_rag.laplace.posterior import Posterior
 
 KIND = "UEC ensemble"
@@ -119,76 +121,95 @@ def write_ensemble(
 
 
 def read_ensemble(
-    folder: Path, encoders: Mapping[str, EncoderLike], device: str | None
+    folder: Path, encoders: Mapping[str, EncoderLike], device: str | None, *, trust: bool
 ) -> SavedEnsemble:
     """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
-    state = read_json(folder / "uec.json")
-    saved = state["encoders"]
-    names = tuple(entry["name"] for entry in saved)
-    options = {
-        option: state[option] for option in ("structure", "likelihood", "last_layer", "seed")
-    }
-    loaded = _load_encoders(saved, encoders, options["last_layer"], device)
-    posteriors = report = None
-    if "posteriors" in state:
-        posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
-        report = FitReport(
-            {name: post.summary for name, post in zip(names, posteriors, strict=True)},
-            state["structure"],
-            state["likelihood"],
-            *state["seconds"],
+    file = folder / "uec.json"
+    state = read_json(file)
+    with as_corrupted(file):
+        saved = [_SavedEncoder(**entry) for entry in state["encoders"]]
+        names = tuple(encoder.name for encoder in saved)
+        options = {
+            option: state[option] for option in ("structure", "likelihood", "last_layer", "seed")
+        }
+        posteriors = report = None
+        if "posteriors" in state:
+            posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
+            report = FitReport(
+                {name: post.summary for name, post in zip(names, posteriors, strict=True)},
+                state["structure"],
+                state["likelihood"],
+                *state["seconds"],
+            )
+        fitted = Fitted(
+            names=names,
+            space=state["space"],
+            rule=restore_rule(state["coefficients"]),
+            beta=float(state["beta"]),
+            posteriors=posteriors,
+            confidence_model=(
+                ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
+            ),
+            report=report,
         )
-    fitted = Fitted(
-        names=names,
-        space=state["space"],
-        rule=restore_rule(state["coefficients"]),
-        beta=state["beta"],
-        posteriors=posteriors,
-        confidence_model=(
-            ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
-        ),
-        report=report,
-    )
-    if fingerprint(loaded, fitted, options["last_layer"]) != state["fingerprint"]:
-        raise ValueError(
+        expected = str(state["fingerprint"])
+    loaded = _load_encoders(saved, encoders, options["last_layer"], device, trust=trust)
+    if fingerprint(loaded, fitted, options["last_layer"]) != expected:
+        raise IndexCorrupted(
             f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
             "with; its files were changed or mixed. Save it again."
         )
     return SavedEnsemble(loaded, fitted, options)
 
 
+@dataclass(frozen=True)
+class _SavedEncoder:
+    name: str
+    spec: str | None
+    revision: str
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
+            raise TypeError("an encoder's name, spec and revision are strings")
+
+
 def _load_encoders(
-    saved: Sequence[Mapping[str, Any]],
+    saved: Sequence[_SavedEncoder],
     given: Mapping[str, EncoderLike],
     last_layer: LastLayer,
     device: str | None,
+    *,
+    trust: bool,
 ) -> list[Encoder]:
-    names = [entry["name"] for entry in saved]
+    names = [encoder.name for encoder in saved]
     unknown = sorted(set(given) - set(names))
     if unknown:
         raise ValueError(f"encoders: expected names among {names}, got {unknown}.")
-    missing = [e["name"] for e in saved if e["spec"] is None and e["name"] not in given]
+    missing = [e.name for e in saved if e.spec is None and e.name not in given]
     if missing:
         raise ValueError(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
-    encoders = load_encoders(
-        [given.get(entry["name"], entry["spec"]) for entry in saved],
-        last_layer=last_layer,
-        device=device,
-    )
-    for entry, encoder in zip(saved, encoders, strict=True):
-        if entry["revision"] != encoder.revision:
-            raise ValueError(
-                f"encoders: {entry['name']!r} is not the model that was saved (revision "
-                f"{encoder.revision[:12]!r}, expected {entry['revision'][:12]!r}); give the same "
+    encoders = []
+    for entry in saved:
+        if entry.name in given:
+            encoder = load_encoder(given[entry.name], last_layer=last_layer, device=device)
+        else:
+            assert entry.spec is not None
+            encoder = load_named(entry.spec, last_layer, device, trust=trust)
+        encoders.append(encoder)
+        if entry.revision != encoder.revision:
+            raise FingerprintMismatch(
+                f"encoders: {entry.name!r} is not the model that was saved (revision "
+                f"{encoder.revision[:12]!r}, expected {entry.revision[:12]!r}); give the same "
                 "weights, or fit and save again."
             )
-        if entry["dimension"] != encoder.dimension:
-            raise ValueError(
-                f"encoders: {entry['name']!r} gives vectors of width {encoder.dimension}, expected "
-                f"{entry['dimension']} as when it was saved."
+        if entry.dimension != encoder.dimension:
+            raise FingerprintMismatch(
+                f"encoders: {entry.name!r} gives vectors of width {encoder.dimension}, expected "
+                f"{entry.dimension} as when it was saved."
             )
     return encoders
 
@@ -200,7 +221,9 @@ def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Po
     try:
         tensors = load_file(file)
     except SafetensorError as error:
-        raise ValueError(f"path: {str(file)!r} cannot be read ({error}); save it again.") from error
+        raise IndexCorrupted(
+            f"path: {str(file)!r} cannot be read ({error}); save it again."
+        ) from error
     return tuple(
         Posterior.restore(
             {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.files import reading, writing
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.generations import reading, writing
 from uec_rag.base.terms import Terms
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
@@ -365,6 +365,8 @@ class UEC:
         ------
         FileExistsError
             If `path` is something else than a saved ensemble.
+        BlockingIOError
+            If another process is saving there.
         """
         from uec_rag.ensemble.save import KIND
 
@@ -391,6 +393,8 @@ class UEC:
         *,
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
+        trust: bool = False,
+        verify: bool = True,
     ) -> Self:
         """Load a saved ensemble.
 
@@ -402,16 +406,28 @@ class UEC:
             callable), or to take a model from elsewhere.
         device : str, optional
             For the encoders that are loaded by name.
+        trust : bool
+            Fetch from the hub whatever models the folder names. Otherwise those that are on this
+            machine already serve, embedded ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists.
+        verify : bool
+            Compare every file's sha256 with what was saved, not the small ones' alone. Sizes are
+            compared in any case.
 
         Raises
         ------
-        FileNotFoundError, ValueError
-            If the folder is not a whole saved ensemble, or an encoder is missing or not the one
-            that was saved.
+        FileNotFoundError
+            If there is no saved ensemble.
+        IndexCorrupted
+            If it is not whole: see `uec_rag.IndexCorrupted`.
+        FingerprintMismatch
+            If an encoder is not the one that was saved.
+        ValueError
+            If an encoder has to be given, or is not to be fetched unasked.
         """
         from uec_rag.ensemble.save import KIND
 
-        return cls.read(reading(path, KIND), encoders=encoders, device=device)
+        with reading(path, KIND, verify=verify) as folder:
+            return cls.read(folder, encoders=encoders, device=device, trust=trust)
 
     @classmethod
     def read(
@@ -420,11 +436,12 @@ class UEC:
         *,
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
+        trust: bool = False,
     ) -> Self:
         """Read the files that `write` wrote; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
-        saved = read_ensemble(folder, encoders or {}, device)
+        saved = read_ensemble(folder, encoders or {}, device, trust=trust)
         uec = cls(
             saved.encoders,
             coefficients=saved.fitted.rule,

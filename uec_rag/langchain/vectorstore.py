@@ -126,6 +126,8 @@ class UECVectorStore(RetrieverAdding):
         *,
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
+        trust: bool = False,
+        verify: bool = True,
     ) -> Self:
         """Load what `dump`, or `Retriever.save`, saved.
 
@@ -134,7 +136,7 @@ class UECVectorStore(RetrieverAdding):
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
             What the store was made with; by default the ensemble saved in the folder is loaded.
-        encoders, device
+        encoders, device, trust, verify
             As in `UEC.load`.
 
         Raises
@@ -143,7 +145,9 @@ class UECVectorStore(RetrieverAdding):
             If the folder is not a whole saved index, or `embedding` is not what it was made with.
         """
         uec = None if embedding is None else as_ensemble(embedding)
-        return cls(Retriever.load(path, uec, encoders=encoders, device=device))
+        return cls(
+            Retriever.load(path, uec, encoders=encoders, device=device, trust=trust, verify=verify)
+        )
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents carry their uncertainty.

@@ -33,6 +33,7 @@ from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_query, is_of
+from uec_rag.llama_index.remote_folder import download, upload
 from uec_rag.retrieval import Retriever
 from uec_rag.stores.base import Passage
 
@@ -314,21 +315,21 @@ class UECVectorStore(BasePydanticVectorStore):
         persist_path : str
             A folder is made there, whatever the name ends with.
         fs : fsspec file system, optional
-            The local one by default, on which the folder appears whole or not at all.
+            The local one by default. On any, others see the old index or the new one, whole.
 
         Raises
         ------
         FileExistsError
-            If there is something else than a saved index, on the local file system.
+            If there is something else than a saved index.
+        BlockingIOError
+            If another process is saving there, on the local file system.
         """
         if fs is None or isinstance(fs, LocalFileSystem):
             self._retriever.save(persist_path)
             return
         with tempfile.TemporaryDirectory() as folder:
-            self._retriever.save(Path(folder) / "index")
-            if fs.exists(persist_path):
-                fs.rm(persist_path, recursive=True)
-            fs.put(str(Path(folder) / "index"), persist_path, recursive=True)
+            self._retriever.save(folder)
+            upload(Path(folder), fs, persist_path)
 
     @classmethod
     def from_persist_path(
@@ -338,6 +339,8 @@ class UECVectorStore(BasePydanticVectorStore):
         *,
         uec: UEC | None = None,
         encoders: Mapping[str, EncoderLike] | None = None,
+        trust: bool = False,
+        verify: bool = True,
     ) -> Self:
         """Load what `persist` saved.
 
@@ -345,20 +348,21 @@ class UECVectorStore(BasePydanticVectorStore):
         ----------
         persist_path : str
         fs : fsspec file system, optional
-        uec, encoders
+        uec, encoders, trust, verify
             As in `uec_rag.retrieval.Retriever.load`: the ensemble, or those of its encoders that no
-            name brings back.
+            name brings back; whether to fetch models, and whether to compare hashes.
 
         Raises
         ------
-        FileNotFoundError, ValueError
-            If the folder is not a whole saved index, or `uec` is not the ensemble it was made with.
+        FileNotFoundError, IndexCorrupted, FingerprintMismatch, ValueError
+            As `Retriever.load`.
         """
+        options: dict[str, Any] = {"encoders": encoders, "trust": trust, "verify": verify}
         if fs is None or isinstance(fs, LocalFileSystem):
-            return cls(Retriever.load(persist_path, uec, encoders=encoders))
+            return cls(Retriever.load(persist_path, uec, **options))
         with tempfile.TemporaryDirectory() as folder:
-            fs.get(persist_path, str(Path(folder) / "index"), recursive=True)
-            retriever = Retriever.load(Path(folder) / "index", uec, encoders=encoders)
+            download(fs, persist_path, Path(folder))
+            retriever = Retriever.load(folder, uec, **options)
         return cls(retriever)
 
     @classmethod

@@ -420,8 +420,8 @@ class Retriever(Index):
         ------
         FileExistsError
             If `path` is something else than a saved index.
-        TypeError
-            If metadata cannot be written as JSON.
+        BlockingIOError
+            If another process is saving there.
         """
         save_index(path, self.uec, self.store.snapshot(), self.calibration)
 
@@ -434,6 +434,8 @@ class Retriever(Index):
         encoders: Mapping[str, EncoderLike] | None = None,
         device: str | None = None,
         store_device: str | None = None,
+        trust: bool = False,
+        verify: bool = True,
     ) -> Self:
         """Load a saved index.
 
@@ -448,14 +450,24 @@ class Retriever(Index):
             As in `UEC.load`.
         store_device : str, optional
             Where the passages' means are searched: "cuda", say. As in `MemoryStore`.
+        trust, verify : bool
+            As in `UEC.load`.
 
         Raises
         ------
-        FileNotFoundError, ValueError
-            If the folder is not a whole saved index, `uec` is not the ensemble it was made with, or
-            torch cannot use a device here.
+        FileNotFoundError
+            If there is no saved index.
+        IndexCorrupted
+            If it is not whole: see `uec_rag.IndexCorrupted`.
+        FingerprintMismatch
+            If `uec`, or one of its encoders, is not what the index was made with.
+        ValueError
+            If an encoder has to be given, or is not to be fetched unasked, or torch cannot use a
+            device here.
         """
-        saved = load_index(path, uec, encoders or {}, device, store_device)
+        saved = load_index(
+            path, uec, encoders or {}, device, store_device, trust=trust, verify=verify
+        )
         retriever = cls(saved.uec, saved.store)
         retriever.set_calibration(saved.calibration, current=saved.current)
         return retriever

@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from uec_rag.base.files import read_json, reading, write_json, writing
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
+from uec_rag.base.files import read_json, write_json
+from uec_rag.base.generations import reading, writing
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.stores.base import Store
-from uec_rag.stores.loading import load_store
+from uec_rag.stores.memory import MemoryStore
 
 KIND = "UEC index"
 
@@ -57,20 +59,33 @@ def load_index(
     encoders: Mapping[str, EncoderLike],
     device: str | None,
     store_device: str | None,
+    *,
+    trust: bool,
+    verify: bool,
 ) -> SavedIndex:
     """Read an index from the folder `path`; see `Retriever.load`."""
-    folder = reading(path, KIND)
-    state = read_json(folder / "index.json")
-    if uec is None:
-        uec = UEC.read(folder / "ensemble", encoders=encoders, device=device)
-    if uec.fingerprint != state["fingerprint"]:
-        raise ValueError(
-            f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
-            f"{state['fingerprint'][:12]!r}: other models, revisions or posterior. Load the index "
-            "with its own ensemble (uec=None), or build it again with this one."
-        )
-    store = load_store(folder / "store", store_device)
-    if state["calibration"] is None:
-        return SavedIndex(uec, store, None, current=True)
-    calibration = CorpusCalibration.restore(state["calibration"])
-    return SavedIndex(uec, store, calibration, calibration.corpus == state["corpus"])
+    with reading(path, KIND, verify=verify) as folder:
+        state = read_json(folder / "index.json")
+        with as_corrupted(folder / "index.json"):
+            saved, corpus = state["fingerprint"], state.get("corpus")
+            assert isinstance(saved, str)
+            calibration = None
+            if state["calibration"] is not None:
+                calibration = CorpusCalibration.restore(state["calibration"])
+        if uec is None:
+            uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)
+        if uec.fingerprint != saved:
+            raise FingerprintMismatch(
+                f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
+                f"{saved[:12]!r}: other models, revisions or posterior. Load the index "
+                "with its own ensemble (uec=None), or build it again with this one."
+            )
+        store = MemoryStore.load(folder / "store", device=store_device)
+        if len(store) and store.sample(1).dimension != uec.dimension:
+            raise IndexCorrupted(
+                f"path: {str(folder / 'store')!r} holds vectors of width "
+                f"{store.sample(1).dimension}, expected {uec.dimension} as the ensemble gives: it "
+                "is another index's; save the index again."
+            )
+    current = calibration is None or calibration.corpus == corpus
+    return SavedIndex(uec, store, calibration, current)

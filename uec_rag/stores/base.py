@@ -68,10 +68,6 @@ class Store(Protocol):
         """Return a view, of what a filter lets through, that stays as it is while others write."""
         ...
 
-    def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians are kept; ValueError where another ensemble's are stored."""
-        ...
-
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already."""
         ...

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.metadata import as_kept
 
 Operator = Literal[
     "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
@@ -133,7 +134,7 @@ def _entry(key: str, value: object) -> Condition:
 def _on(key: str, value: object) -> Condition:
     """What is asked of the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
-        return Compare(key, "$eq", value)
+        return Compare(key, "$eq", as_kept(value))
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
@@ -144,11 +145,11 @@ def _on(key: str, value: object) -> Condition:
                 f"filter: {key!r} has the unknown operator {name!r}; expected one of "
                 f"{[*get_args(Operator), '$not']}."
             )
-        if name in ("$in", "$nin"):
-            operand = tuple(_listed(name, operand))
+        many = name in ("$in", "$nin")
+        asked = tuple(map(as_kept, _listed(name, operand))) if many else as_kept(operand)
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
-        conditions.append(Compare(key, name, operand))
+        conditions.append(Compare(key, name, asked))
     return _joined(conditions)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from uec_rag.base.checks import check_texts, listed
 from uec_rag.stores.base import Passage
+from uec_rag.stores.metadata import kept
 
 _T = TypeVar("_T")
 
@@ -20,10 +21,13 @@ def make_passages(
 ) -> list[Passage]:
     """Check texts, ids and metadata before anything is embedded, and join them.
 
+    Metadata is copied, as `uec_rag.stores.metadata.kept` does.
+
     Raises
     ------
     TypeError, ValueError
-        If a text is empty or not a string, an id comes twice, or the lengths differ.
+        If a text is empty or not a string, an id comes twice, the lengths differ, or a saved index
+        could not keep an id or metadata.
     """
     checked = check_texts(texts)
     names = [uuid.uuid4().hex for _ in checked] if ids is None else listed(ids, "ids")
@@ -33,8 +37,7 @@ def make_passages(
             raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(given)}.")
     seen: set[str] = set()
     for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
+        _check_id(name)
         if name in seen:
             raise ValueError(f"ids: {name!r} is given twice; expected distinct ids in one call.")
         seen.add(name)
@@ -42,6 +45,37 @@ def make_passages(
         Passage(name, text, metadata)
         for name, text, metadata in zip(names, checked, extra, strict=True)
     ]
+
+
+def keepable(passage: Passage) -> Passage:
+    """Check one passage, and copy its metadata, as `make_passages` does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a saved index could not keep it.
+    """
+    _check_id(passage.id)
+    if not isinstance(passage.text, str):
+        raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")
+    _check_unicode(passage.text, f"text of {passage.id!r}")
+    where = f"metadata of {passage.id!r}"
+    if not isinstance(passage.metadata, Mapping):
+        raise TypeError(f"{where}: expected a mapping, got {type(passage.metadata).__name__}.")
+    return Passage(passage.id, passage.text, kept(passage.metadata, where))
+
+
+def _check_id(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
+    _check_unicode(name, "ids")
+
+
+def _check_unicode(text: str, where: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{where}: {text!r:.60} is not valid Unicode ({error.reason}).") from None
 
 
 def stream_passages(
@@ -105,4 +139,4 @@ def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             raise TypeError(
                 f"metadatas[{index}]: expected a mapping, got {type(metadata).__name__}."
             )
-    return [dict(metadata or {}) for metadata in given]
+    return [kept(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(given)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,17 +11,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.files import read_json, write_json
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
-from uec_rag.stores import passages as passage_files
-from uec_rag.stores.additions import check_addition
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.graph import Graph
-from uec_rag.stores.means import Means, longest, with_room
-from uec_rag.stores.passages import PassageLog
-from uec_rag.stores.scan import Dtype, Scan, make_scan
+from uec_rag.stores.make_passages import keepable
+from uec_rag.stores.means import longest, with_room
+from uec_rag.stores.saved import read_state, write_state
+from uec_rag.stores.scan import Dtype, make_scan
 from uec_rag.stores.search import (
     approximate_search,
     contributions,
@@ -88,7 +85,6 @@ class MemoryStore:
         self._state = State(scan=make_scan(dtype, device), graph=graph)
         self._writing = threading.RLock()
         self._is_snapshot = False
-        self._fingerprint: str | None = None  # of the ensemble whose Gaussians these are
 
     def __len__(self) -> int:
         return self._state.count
@@ -110,24 +106,7 @@ class MemoryStore:
         """
         view = MemoryStore.__new__(MemoryStore)
         view._state, view._is_snapshot = filtered(self._state, filter), True
-        view._fingerprint = self._fingerprint
         return view
-
-    def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians these are, or refuse another ensemble's.
-
-        Raises
-        ------
-        ValueError
-            If passages of another ensemble are stored.
-        """
-        if len(self) and self._fingerprint not in (None, fingerprint):
-            raise ValueError(
-                f"store: it holds vectors of another ensemble ({str(self._fingerprint)[:12]!r}, "
-                f"this one is {fingerprint[:12]!r}): other models, revisions or posterior. Use "
-                "that ensemble or build the index again."
-            )
-        self._fingerprint = fingerprint
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already.
@@ -137,9 +116,22 @@ class MemoryStore:
         ValueError
             If there is not one Gaussian per passage, an id comes twice, or the Gaussians are of
             another dimension or variance profile than the stored ones.
+        TypeError, ValueError
+            If a saved index could not keep a passage, see `uec_rag.stores.metadata.kept`.
         """
         self._check_writable()
-        check_addition(passages, gaussians)
+        if len(passages) != len(gaussians):
+            raise ValueError(
+                f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
+            )
+        passages = [keepable(passage) for passage in passages]
+        seen: set[str] = set()
+        for passage in passages:
+            if passage.id in seen:
+                raise ValueError(
+                    f"ids: {passage.id!r} is given twice; expected distinct ids in one call."
+                )
+            seen.add(passage.id)
         if not passages:
             return
         with self._writing:
@@ -325,32 +317,7 @@ class MemoryStore:
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""
-        state = self._state
-        live = state.live_rows()
-        rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
-        means = state.means
-        for number, block in enumerate(means.blocks):
-            np.save(folder / _MEAN.format(number), block[rows], allow_pickle=False)
-        np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
-        if state.profile is not None:
-            np.save(folder / "profile.npy", state.profile, allow_pickle=False)
-        ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
-        settings: dict[str, object] = {
-            "store": "memory",
-            "fingerprint": self._fingerprint,
-            "ids": ids,
-            "blocks": len(means.blocks),
-            "longest": state.longest if state.longest < math.inf else longest(means.rows(rows)),
-        }
-        if state.postings:
-            settings["terms"] = [
-                held.save(folder, f"terms.{n}", live) for n, held in enumerate(state.postings)
-            ]
-        if state.scan is not None:
-            settings["scan"] = state.scan.save(folder, rows)
-        if state.graph is not None:
-            settings |= {"index": "hnsw", "graph": state.graph.save(folder, live)}
-        write_json(folder / "store.json", settings)
+        write_state(self._state, folder)
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:
@@ -367,44 +334,8 @@ class MemoryStore:
         ValueError
             If the files do not belong together, or torch cannot use the device here.
         """
-        settings = read_json(folder / "store.json")
-        ids = settings["ids"]
-        # Indexes saved before there were blocks have one matrix.
-        names = (
-            [_MEAN.format(n) for n in range(settings["blocks"])]
-            if "blocks" in settings
-            else ["mean.npy"]
-        )
-        means = Means(tuple(_mapped(folder / name) for name in names))
-        graph = None
-        if "index" in settings:
-            graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
-        scales = _mapped(folder / "scales.npy")
-        file = folder / "profile.npy"
-        profile = np.load(file, allow_pickle=False) if file.exists() else None
-        passages = PassageLog(folder)
-        held = [*(len(block) for block in means.blocks), len(scales), len(passages), len(ids)]
-        if len({*held}) > 1:
-            raise ValueError(
-                f"path: {str(folder)!r} holds {held[:-3]} means, {held[-3]} variances, "
-                f"{held[-2]} passages and {held[-1]} ids; expected as many of each. "
-                "Save the index again."
-            )
         store = cls()
-        store._fingerprint = settings.get("fingerprint")
-        store._state = State(
-            rows=len(ids),
-            means=means,
-            scales=scales,
-            profile=profile,
-            longest=settings.get("longest", math.inf),  # not known of what was saved earlier
-            passages=passages,
-            alive=np.ones(len(ids), dtype=bool),
-            row_of={id_: row for row, id_ in enumerate(ids)},
-            scan=Scan.load(folder, means, settings.get("scan", {}), device),
-            graph=graph,
-            postings=tuple(Postings.load(folder, saved) for saved in settings.get("terms", ())),
-        )
+        store._state = read_state(folder, device)
         return store
 
 
@@ -413,8 +344,3 @@ def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:
     if None in rows:
         raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
     return np.array(rows, dtype=np.int64)
-
-
-def _mapped(file: Path) -> FloatArray:
-    # Not "r": torch takes no array that it could not write to. Nothing is written, nor copied.
-    return np.asarray(np.load(file, mmap_mode="c", allow_pickle=False))

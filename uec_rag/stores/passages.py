@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.files import open_regular, read_array
 from uec_rag.stores.base import Passage
+from uec_rag.stores.metadata import copied
 
 
 class PassageLog:
@@ -21,6 +25,11 @@ class PassageLog:
     ----------
     folder : path, optional
         Where `write` left passages; they are parsed when asked for, so opening costs nothing.
+
+    Raises
+    ------
+    IndexCorrupted
+        If the files are missing or do not belong together.
 
     Examples
     --------
@@ -35,9 +44,15 @@ class PassageLog:
         self._offsets: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._file: mmap.mmap | None = None
         if folder is not None:
-            self._offsets = np.load(folder / "offsets.npy", allow_pickle=False)
-            if len(self._offsets) > 1:
-                with (folder / "passages.jsonl").open("rb") as file:
+            self._offsets = read_array(folder / "offsets.npy", np.int64, 1)
+            with open_regular(folder / "passages.jsonl") as file:
+                size = os.fstat(file.fileno()).st_size
+                if not _divide(self._offsets, size):
+                    raise IndexCorrupted(
+                        f"path: {str(folder / 'offsets.npy')!r} does not say where the lines of "
+                        f"{str(folder / 'passages.jsonl')!r} begin; save the index again."
+                    )
+                if size:
                     self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def __len__(self) -> int:
@@ -46,9 +61,18 @@ class PassageLog:
     def __getitem__(self, row: int) -> Passage:
         on_disk = len(self._offsets) - 1
         if row >= on_disk:
-            return self._added[row - on_disk]
+            held = self._added[row - on_disk]
+            return Passage(held.id, held.text, copied(held.metadata))
         assert self._file is not None
-        return Passage(**json.loads(self._file[self._offsets[row] : self._offsets[row + 1]]))
+        line = self._file[self._offsets[row] : self._offsets[row + 1]]
+        try:
+            passage = Passage(**json.loads(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise IndexCorrupted(
+                f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
+                f"({error}); load the index with verify=True, or save it again."
+            ) from error
+        return passage
 
     def extend(self, passages: Sequence[Passage]) -> None:
         """Add rows."""
@@ -61,6 +85,13 @@ class PassageLog:
         log._file, log._offsets = self._file, self._offsets[: on_disk + 1]
         log._added = self._added[: rows - on_disk]
         return log
+
+
+def _divide(offsets: NDArray[np.int64], size: int) -> bool:
+    """Whether offsets lead from the beginning of a file of this size to its end, line by line."""
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != size:
+        return False
+    return bool((np.diff(offsets) > 0).all())
 
 
 def write(passages: Iterable[Passage], folder: Path) -> list[str]:
@@ -81,7 +112,7 @@ def write(passages: Iterable[Passage], folder: Path) -> list[str]:
         for passage in passages:
             try:
                 line = json.dumps(asdict(passage), ensure_ascii=False).encode() + b"\n"
-            except TypeError as error:
+            except (TypeError, ValueError, RecursionError) as error:
                 raise TypeError(
                     f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
                     "keep strings, numbers, lists and dicts."

@@ -3,8 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from uec_rag.base import retries
-from uec_rag.encoders import BlackBoxEncoder
+from uec_rag.encoders import BlackBoxEncoder, retries
 
 
 @pytest.fixture(autouse=True)
