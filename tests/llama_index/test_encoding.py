@@ -137,6 +137,19 @@ def test_a_last_layer_of_its_own_does_not_show_in_a_vector(texts, caplog):
     assert "are encoded again" in caplog.text
 
 
+def test_words_need_no_vector(texts):
+    uec = UEC([bag_of_words(24, "small"), "bm25"])
+    uec.fit([(" ".join(text.split()[:4]), text) for text in texts])
+    nodes = embedded(uec, texts)
+    store = UECVectorStore(copy.copy(uec))
+    store.add(nodes)
+    expected = UECVectorStore(uec)
+    expected.add([TextNode(id_=node.node_id, text=node.text) for node in nodes])
+    ours, theirs = (s.retriever.search(texts[:3], 5) for s in (store, expected))
+    assert ours.ids == theirs.ids
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-5)
+
+
 @pytest.mark.parametrize("threads", [8])
 def test_threads_get_what_they_asked_for(counting, fitted, texts, threads):
     uec, _ = counting

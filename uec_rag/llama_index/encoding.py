@@ -21,7 +21,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder, Role
-from uec_rag.encoders.base import EncoderInside, InThread
+from uec_rag.encoders.base import EncoderInside, InThread, WithoutVectors
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.convolution import blocks
 
@@ -98,16 +98,11 @@ def _remembering(uec: UEC) -> list[Encoder]:
         if uec not in _MEMBERS:
             _MEMBERS[uec] = [
                 encoder
-                if isinstance(encoder, CachedEncoder) or not _has_vectors(encoder)
+                if isinstance(encoder, (CachedEncoder, WithoutVectors))
                 else CachedEncoder(encoder, None)
                 for encoder in uec.encoders
             ]
         return _MEMBERS[uec]
-
-
-def _has_vectors(encoder: Encoder) -> bool:
-    """Whether an encoder makes vectors; asks no black box for its dimension."""
-    return getattr(type(encoder), "dimension", None) != 0
 
 
 def _unknown(members: Sequence[Encoder], texts: Sequence[str], role: Role) -> list[str]:
