@@ -225,6 +225,23 @@ def test_mmr_with_a_threshold_of_one_looks_at_relevance_only(store, question, gi
     assert (found.ids, found.similarities) == (plain.ids, plain.similarities)
 
 
+def test_a_calls_threshold_counts_before_the_querys_as_in_llama_indexs_own_store(store, question):
+    def found(given, **options):
+        query = VectorStoreQuery(
+            query_str=question,
+            similarity_top_k=4,
+            mode=VectorStoreQueryMode.MMR,
+            mmr_threshold=given,
+        )
+        return store.query(query, mmr_prefetch_factor=10, **options).ids
+
+    diverse, near, neither = found(0.1), found(1.0), found(None)
+    assert diverse != near
+    assert found(1.0, mmr_threshold=0.1) == diverse
+    assert found(0.1, mmr_threshold=1.0) == near
+    assert found(0.1, mmr_threshold=None) == neither
+
+
 def test_mmr_chooses_from_the_prefetched(store, question):
     query = VectorStoreQuery(
         query_str=question, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, mmr_threshold=0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -14,7 +15,7 @@ from uec_rag.encoders import Role
 from uec_rag.encoders.black_box import is_llama_index
 from uec_rag.ensemble import UEC, plain
 from uec_rag.llama_index.encoding import aencode, encode
-from uec_rag.llama_index.serialization import ensemble_from_dict, ensemble_to_dict
+from uec_rag.llama_index.serialization import check_picklable, ensemble_from_dict, ensemble_to_dict
 
 
 class UECEmbedding(BaseEmbedding):
@@ -67,6 +68,16 @@ class UECEmbedding(BaseEmbedding):
     def class_name(cls) -> str:
         """Name in serialised form."""
         return "UECEmbedding"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As pickle takes it, for worker processes; an ensemble that cannot go there is refused."""
+        check_picklable(self.uec)
+        options: dict[str, Any] = {
+            "embed_batch_size": self.embed_batch_size,
+            "num_workers": self.num_workers,
+            "model_name": self.model_name,
+        }
+        return partial(type(self), **options), (self.uec,)
 
     @field_validator("uec", mode="before")
     @classmethod

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, get_args
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle
-from pydantic import Field
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from pydantic import field_serializer, field_validator
 
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.llama_index.events import UECGateEvent
@@ -104,13 +104,18 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     Where the decision is to abstain, nothing comes through, and LlamaIndex's engines answer "Empty
     Response" without asking the LLM. Where several passages compete, those come through that do. A
-    postprocessor has no say in the response: for a clarifying question, or the reason in the
-    response's metadata, use `UECQueryEngine`. The reason is in the `UECGateEvent` in any case.
+    postprocessor has no say in the response: for a clarifying question use `UECQueryEngine`. The
+    reason is in the `UECGateEvent` in any case.
 
     Parameters
     ----------
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
+        Decides in place of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
+        `uec_rag` gate is serialised with the postprocessor, another callable cannot be.
+    hand_on_reason : bool
+        Whether, to abstain, one node comes through that says why in place of what was found: the
+        LLM reads it and nothing else, and the response shows it among its sources and in its
+        metadata.
     **kwargs
         What every LlamaIndex postprocessor takes.
 
@@ -127,7 +132,24 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     0
     """
 
-    gate: Gate | None = Field(default=None, exclude=True)
+    gate: Gate | None = None
+    hand_on_reason: bool = False
+
+    @field_validator("gate", mode="before")
+    @classmethod
+    def _restore_gate(cls, value: object) -> object:
+        return RiskGate.restore(value) if isinstance(value, Mapping) else value
+
+    @field_serializer("gate")
+    def _dump_gate(self, gate: Gate | None) -> dict[str, object] | None:
+        if gate is None:
+            return None
+        if not isinstance(gate, RiskGate):
+            raise TypeError(
+                f"gate: expected a uec_rag gate to be written down, got {gate!r:.60}; make the "
+                "postprocessor again where it is loaded."
+            )
+        return gate.metadata()
 
     @classmethod
     def class_name(cls) -> str:
@@ -140,8 +162,19 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         query = None if query_bundle is None else query_bundle.query_str
         decision = judge(nodes, query, self.gate)
         if decision.action == "abstain":
-            return []
+            return [_reason(decision)] if self.hand_on_reason else []
         return nodes if decision.action == "answer" else competing(nodes, decision)
+
+
+def _reason(decision: Decision) -> NodeWithScore:
+    told = response_metadata(decision)
+    node = TextNode(
+        text=f"The documents do not answer this: {decision.reason}. Say that they do not.",
+        metadata=told,
+        excluded_llm_metadata_keys=list(told),
+        excluded_embed_metadata_keys=list(told),
+    )
+    return NodeWithScore(node=node, score=decision.confidence)
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:

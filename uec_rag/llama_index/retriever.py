@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -24,6 +24,7 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.events import announce
@@ -203,6 +204,30 @@ class UECRetriever(BaseRetriever):
             )
         kwargs.setdefault("object_map", index.as_retriever().object_map)
         return cls(store.retriever, similarity_top_k, **kwargs)
+
+    @property
+    def report(self) -> str:
+        """What relevance and confidence rest on, in plain words."""
+        return self.retriever.report
+
+    def calibrate(
+        self,
+        queries: Sequence[str],
+        relevant_ids: Sequence[Collection[str]],
+        *,
+        unanswerable: float = 0.1,
+        k: int = 10,
+    ) -> Self:
+        """Fit relevance and confidence to labelled queries; as `Retriever.calibrate`."""
+        self.retriever.calibrate(queries, relevant_ids, unanswerable=unanswerable, k=k)
+        return self
+
+    def self_calibrate(
+        self, generate: QuestionGenerator | None = None, *, k: int = 10, seed: int = 0
+    ) -> Self:
+        """Learn from the nodes alone whom to trust here; as `Retriever.self_calibrate`."""
+        self.retriever.self_calibrate(generate, k=k, seed=seed)
+        return self
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         texts = _texts(query_bundle)

@@ -34,6 +34,7 @@ from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_query, is_of
 from uec_rag.llama_index.remote_folder import download, upload
+from uec_rag.llama_index.serialization import check_picklable, index_from_dict, index_to_dict
 from uec_rag.retrieval import Retriever
 from uec_rag.stores.base import Passage
 
@@ -94,6 +95,20 @@ class UECVectorStore(BasePydanticVectorStore):
     def class_name(cls) -> str:
         """Name in serialised form."""
         return "UECVectorStore"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As pickle and copy take it: the index as it is saved, the encoders by name."""
+        check_picklable(self.uec)
+        return type(self), (self._retriever,)
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """Return the whole index as JSON; `persist` is the way for a large one."""
+        return {**super().to_dict(**kwargs), "index": index_to_dict(self._retriever)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], *, uec: UEC | None = None, **kwargs: Any) -> Self:
+        """Rebuild what `to_dict` made; with `uec` where no name brings an encoder back."""
+        return cls(index_from_dict(data["index"], uec))
 
     @property
     def retriever(self) -> Retriever:
@@ -254,7 +269,7 @@ class UECVectorStore(BasePydanticVectorStore):
             Mode "default" or "mmr"; `similarity_top_k`, `filters`, `node_ids` and `doc_ids` hold
             in both, `mmr_threshold` (1 looks at relevance only, 0 at diversity only) in the second.
         **kwargs
-            `mmr_threshold`, if not in the query; `mmr_prefetch_factor` (4), how many times
+            `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), how many times
             `similarity_top_k` nodes of the highest s_hat to choose from in mode "mmr".
 
         Raises
@@ -292,8 +307,9 @@ class UECVectorStore(BasePydanticVectorStore):
             assert vector is not None
             found = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
-            given = query.mmr_threshold
-            threshold = options.get("mmr_threshold", 0.5) if given is None else given
+            # As in LlamaIndex's SimpleVectorStore.
+            threshold = options.get("mmr_threshold", query.mmr_threshold)
+            threshold = 0.5 if threshold is None else threshold
             found = index.diversify(found, k, threshold)
         announce(text, found)
         nodes = hits(found)

@@ -15,6 +15,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
 from uec_rag.stores.base import Filter, Found, Passage
+from uec_rag.stores.copies import packed, unpacked
 from uec_rag.stores.graph import Graph
 from uec_rag.stores.make_passages import keepable
 from uec_rag.stores.means import longest, with_room
@@ -314,6 +315,10 @@ class MemoryStore:
     def _check_writable(self) -> None:
         if self._is_snapshot:
             raise RuntimeError("this is a snapshot of a store; write to the store itself.")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As pickle and copy take it: the files that it saves."""
+        return unpacked, (type(self), packed(self))
 
     def save(self, folder: Path) -> None:
         """Write means, scales, profile and passages: NumPy arrays and JSON lines."""

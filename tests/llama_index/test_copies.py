@@ -1,0 +1,135 @@
+"""Pickled, copied, written down: what comes back is whole, or it is refused at once."""
+
+import copy
+import json
+import pickle
+
+import pytest
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.schema import QueryBundle, TextNode
+
+from tests.helpers import bag_of_words, noise, passages
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.llama_index import UECEmbedding, UECGatePostprocessor, UECRetriever, UECVectorStore
+from uec_rag.retrieval.gate import Gate
+
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+TEXTS = passages(30)
+
+
+@pytest.fixture(scope="module")
+def named():
+    """An ensemble whose encoder pickle finds by its name."""
+    return UEC([noise])
+
+
+@pytest.fixture
+def store(named):
+    store = UECVectorStore(named)
+    store.add([TextNode(id_=f"n{i}", text=text) for i, text in enumerate(TEXTS)])
+    return store
+
+
+def found(store):
+    return UECRetriever(store.retriever).retrieve(TEXTS[3])
+
+
+def same(one, other):
+    assert [(n.node_id, n.text, n.score) for n in one] == [
+        (n.node_id, n.text, n.score) for n in other
+    ]
+
+
+def test_a_pickled_store_is_the_whole_index(store):
+    back = pickle.loads(pickle.dumps(store))
+    same(found(back), found(store))
+    back.add([TextNode(id_="new", text="lumane")])
+    assert (len(back.retriever), len(store.retriever)) == (31, 30)
+
+
+def test_a_copied_retriever_or_store_is_written_to_on_its_own(fitted, texts):
+    retriever = UECRetriever.from_texts(texts, fitted)
+    copied = copy.deepcopy(retriever)
+    same(copied.retrieve(texts[3]), retriever.retrieve(texts[3]))
+    copied.retriever.add(["lumane"])
+    assert len(copied.retriever) == len(retriever.retriever) + 1
+    store = UECVectorStore(retriever.retriever)
+    assert len(copy.deepcopy(store).retriever) == len(retriever.retriever)
+
+
+def test_a_store_comes_back_from_its_dict(store, named, fitted, texts):
+    data = json.loads(json.dumps(store.to_dict()))
+    assert data["class_name"] == "UECVectorStore"
+    same(found(UECVectorStore.from_dict(data, uec=named)), found(store))
+    with pytest.raises(ValueError, match="encoder"):
+        UECVectorStore.from_dict(data)
+
+
+def test_a_path_out_of_the_folder_is_refused(store, named):
+    data = store.to_dict()
+    data["index"]["../outside"] = ""
+    with pytest.raises(ValueError, match="lies outside"):
+        UECVectorStore.from_dict(data, uec=named)
+
+
+def test_what_pickle_cannot_take_is_refused_by_name_and_not_left_out():
+    uec = UEC([bag_of_words(8, "local")])
+    for one in (UECVectorStore(uec), UECEmbedding(uec=uec)):
+        with pytest.raises(pickle.PicklingError, match=r"encoder 'local' cannot be pickled.*save"):
+            pickle.dumps(one)
+
+
+def test_a_pickled_embedding_makes_the_same_vectors(named):
+    embedding = UECEmbedding(uec=named, embed_batch_size=7)
+    back = pickle.loads(pickle.dumps(embedding))
+    assert back.get_text_embedding(TEXTS[0]) == embedding.get_text_embedding(TEXTS[0])
+    assert (back.embed_batch_size, back.model_name) == (7, embedding.model_name)
+
+
+@pytest.mark.slow
+def test_a_pipeline_of_several_processes_fills_the_store(named):
+    store = UECVectorStore(named)
+    pipeline = IngestionPipeline(
+        transformations=[UECEmbedding(uec=named)], vector_store=store, disable_cache=True
+    )
+    pipeline.run(nodes=[TextNode(id_=f"n{i}", text=t) for i, t in enumerate(TEXTS)], num_workers=2)
+    assert len(store.retriever) == len(TEXTS)
+    assert found(store)[0].node_id == "n3"
+
+
+GATE = Gate(RiskThreshold(0.7, 0.1, 0.05, 100, 50, 2, 29), 4)
+
+
+def test_a_postprocessor_is_written_down_with_its_gate():
+    data = json.loads(json.dumps(UECGatePostprocessor(gate=GATE, hand_on_reason=True).to_dict()))
+    back = UECGatePostprocessor.from_dict(data)
+    assert (back.gate, back.hand_on_reason) == (GATE, True)
+    assert UECGatePostprocessor.from_dict(UECGatePostprocessor().to_dict()).gate is None
+
+
+def test_a_gate_of_ones_own_cannot_be_written_down():
+    with pytest.raises(Exception, match="gate: expected a uec_rag gate to be written down"):
+        UECGatePostprocessor(gate=lambda *_: "answer").to_dict()
+
+
+def test_a_copied_index_keeps_its_graph_and_its_calibration(fitted, texts):
+    from uec_rag.stores.memory import MemoryStore
+
+    retriever = Retriever(fitted, MemoryStore(index="hnsw"))
+    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
+    retriever.calibrate(texts, [[f"p{i}"] for i in range(len(texts))])
+    copied = copy.deepcopy(retriever)
+    assert copied.store.approximate
+    assert copied.report == retriever.report
+    assert copied.search(texts[:3], 2).ids == retriever.search(texts[:3], 2).ids
+
+
+def test_the_reason_may_be_handed_on_in_place_of_the_nodes(fitted, nodes):
+    retriever = UECRetriever.from_nodes(nodes, fitted)
+    hits = retriever.retrieve("fooba rabaz")
+    gate = UECGatePostprocessor(gate=lambda *_: "abstain", hand_on_reason=True)
+    [told] = gate.postprocess_nodes(hits, QueryBundle("fooba rabaz"))
+    assert told.metadata["uec_decision"] == "abstain"
+    assert told.metadata["uec_reason"] in told.text
+    assert "do not answer this" in told.get_content()
