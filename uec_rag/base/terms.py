@@ -117,6 +117,23 @@ class Terms:
         return replace(self, scale=(self.scale * factor).astype(np.float32))
 
     @property
+    def averaged(self) -> Terms:
+        """One text that is the mean of these, of one scale."""
+        keys, place = np.unique(self.keys, return_inverse=True)
+        weights = np.bincount(place, weights=self.weights, minlength=len(keys)) / len(self)
+        labels = None
+        if self.labels is not None:
+            labels = [{key: word for of_one in self.labels for key, word in of_one.items()}]
+        return Terms(
+            np.array([0, len(keys)], dtype=np.int64),
+            keys,
+            weights.astype(np.float32),
+            self.scale[:1],
+            self.saturation,
+            labels,
+        )
+
+    @property
     def unscaled(self) -> Terms:
         """The same texts with a scale of 1."""
         return replace(self, scale=np.ones_like(self.scale))

@@ -53,9 +53,10 @@ def averaged(parts: Sequence[Gaussian]) -> list[Gaussian]:
     for part in parts:
         mean = part.mean.mean(axis=0, keepdims=True)
         scales = part.scales.sum(axis=0, keepdims=True) / count**2
+        terms = [block.averaged for block in part.terms]
         out.append(
-            Gaussian(mean, scales)
+            Gaussian(mean, scales, terms=terms)
             if part.profile is None
-            else Gaussian.factored(mean, scales, part.profile)
+            else Gaussian.factored(mean, scales, part.profile, terms=terms)
         )
     return out

@@ -51,7 +51,8 @@ def contributions(
     """What each of the queries' terms adds, see `Postings.contributions`, for each sparse block."""
     return [
         held.contributions(block, rows, state.corpus)
-        for held, block in zip(state.postings, terms, strict=True)
+        # None for a query that is known as a vector only.
+        for held, block in zip(state.postings if terms else (), terms, strict=True)
     ]
 
 
@@ -144,7 +145,7 @@ def approximate_search(
     """
     hits = _Hits(state, query, k)
     bounds = np.linalg.norm(query.mean, axis=1) * np.float32(state.longest)
-    for held, block in zip(state.postings, query.terms, strict=True):
+    for held, block in zip(state.postings if query.terms else (), query.terms, strict=True):
         bounds = bounds + block.scale * np.float32(held.scale)  # similarities of terms reach 1
     proven = True
     for i, rows in enumerate(nearest(state, query.mean, candidates, query.terms)):

@@ -1,0 +1,106 @@
+"""Words as a member work in both frameworks as without any."""
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
+from llama_index.core.vector_stores.types import VectorStoreQuery
+
+from tests.helpers import bag_of_words, pairs, passages
+from uec_rag import UEC, Retriever
+from uec_rag.langchain import UECRetriever, UECVectorStore
+from uec_rag.llama_index import UECEmbedding
+from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
+from uec_rag.llama_index import UECVectorStore as LlamaIndexVectorStore
+from uec_rag.stores import MemoryStore
+
+QUERIES = [query for query, _ in pairs(8, seed=3)]
+TEXTS = [*(passage for _, passage in pairs(8, seed=3)), *passages(60, seed=4)]
+IDS = [f"p{number}" for number in range(len(TEXTS))]
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
+
+
+@pytest.fixture(scope="module")
+def expected(uec):
+    retriever = Retriever(uec)
+    retriever.add(TEXTS, ids=IDS)
+    return retriever.search(QUERIES, k=5)
+
+
+def told(result, row):
+    return [(id_, result.metadata(row, rank)) for rank, id_ in enumerate(result.ids[row])]
+
+
+def agree(found, expected):
+    assert [id_ for id_, _ in found] == [id_ for id_, _ in expected]
+    for (_, ours), (_, theirs) in zip(found, expected, strict=True):
+        assert ours["uec_matched_terms"] == theirs["uec_matched_terms"]
+        assert ours["uec_score"] == pytest.approx(theirs["uec_score"], abs=1e-6)
+        for name, member in theirs["uec_members"].items():
+            assert ours["uec_members"][name] == pytest.approx(member, abs=1e-5)
+
+
+def test_langchain(uec, expected, tmp_path):
+    retriever = UECRetriever.from_texts(TEXTS, uec, ids=IDS, k=5)
+    store = retriever.vectorstore
+    store.dump(str(tmp_path / "index"))
+    loaded = UECVectorStore.load(str(tmp_path / "index"), uec)
+    for index in (retriever, loaded.as_retriever(search_kwargs={"k": 5})):
+        for row, query in enumerate(QUERIES):
+            hits = index.invoke(query)
+            agree([(hit.id, hit.metadata) for hit in hits], told(expected, row))
+    store.add_documents([Document(QUERIES[0], id="new")])
+    assert retriever.invoke(QUERIES[0])[0].id == "new"
+
+
+def nodes():
+    return [TextNode(id_=id_, text=text) for id_, text in zip(IDS, TEXTS, strict=True)]
+
+
+def test_llama_index(uec, expected, tmp_path):
+    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5)
+    store = LlamaIndexVectorStore(uec=uec)
+    store.add(nodes())
+    store.persist(str(tmp_path / "index"))
+    for row, query in enumerate(QUERIES):
+        hits = alone.retrieve(query)
+        agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
+        found = store.query(VectorStoreQuery(query_str=query, similarity_top_k=5))
+        agree([(node.node_id, node.metadata) for node in found.nodes], told(expected, row))
+        assert "uec_members" not in hits[0].node.get_content(MetadataMode.LLM)
+
+
+def test_llama_index_hands_words_over_with_the_vectors(uec, expected):
+    store = LlamaIndexVectorStore(uec=uec)
+    index = VectorStoreIndex(
+        nodes(),
+        embed_model=UECEmbedding(uec=uec),
+        storage_context=StorageContext.from_defaults(vector_store=store),
+    )
+    for row, query in enumerate(QUERIES):
+        hits = index.as_retriever(similarity_top_k=5).retrieve(query)
+        agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
+
+
+def test_several_texts_make_one_query(uec):
+    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5)
+    bundle = QueryBundle("", custom_embedding_strs=QUERIES[:2])
+    found = alone.retrieve(bundle)
+    words = {word for hit in found for word in hit.metadata["uec_matched_terms"]}
+    assert words & {*QUERIES[0].split()}
+    assert words & {*QUERIES[1].split()}
+
+
+@pytest.mark.parametrize("options", [{}, {"dtype": "float16"}, {"index": "hnsw"}])
+def test_a_vector_alone_is_compared_with_vectors(uec, options):
+    retriever = Retriever(uec, MemoryStore(**options))
+    retriever.add(TEXTS, ids=IDS)
+    mean = uec.embed([TEXTS[5]], "query").mean[0]
+    found = retriever.search_vector(mean.tolist(), 3)
+    assert found.ids[0][0] == IDS[5]
+    assert np.isfinite(found.scores).all()
