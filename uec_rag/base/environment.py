@@ -24,6 +24,7 @@ FEATURES = {
     "plots": "Plotting",
     "evaluation": "The evaluation",
     "hnsw": "Approximate search",
+    "qdrant": "A store in Qdrant",
     "onnx": "Exporting a model to ONNX",
     "mteb": "The official benchmark",
     "demo": "Reading documents from a folder",

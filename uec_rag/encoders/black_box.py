@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.retries import aretried, retried
 from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_role, check_vectors
-from uec_rag.encoders.retries import aretried, retried
 
 _QUERIES_AT_ONCE = 16  # asynchronous single-query calls in flight; APIs refuse crowds
 

@@ -33,6 +33,8 @@ class Index:
         self.store = store
         self._posteriors = uec.fitted.posteriors
         self._changes = 0
+        if len(store):
+            store.bind(uec.fingerprint)
 
     @property
     def changes(self) -> int:
@@ -115,6 +117,7 @@ class Index:
             The ids.
         """
         self._check_fit()
+        self.store.bind(self.uec.fingerprint)
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
         self.store.add(_noting_missing(passages, parts, self.uec.names), gaussians)
         self._changes += 1

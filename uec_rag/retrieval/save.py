@@ -13,7 +13,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.stores.base import Store
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.loading import load_store
 
 KIND = "UEC index"
 
@@ -80,7 +80,7 @@ def load_index(
                 f"{saved[:12]!r}: other models, revisions or posterior. Load the index "
                 "with its own ensemble (uec=None), or build it again with this one."
             )
-        store = MemoryStore.load(folder / "store", device=store_device)
+        store = load_store(folder / "store", store_device)
         if len(store) and store.sample(1).dimension != uec.dimension:
             raise IndexCorrupted(
                 f"path: {str(folder / 'store')!r} holds vectors of width "

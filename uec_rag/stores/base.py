@@ -68,6 +68,10 @@ class Store(Protocol):
         """Return a view, of what a filter lets through, that stays as it is while others write."""
         ...
 
+    def bind(self, fingerprint: str) -> None:
+        """Note whose Gaussians are kept; FingerprintMismatch where another ensemble's are."""
+        ...
+
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already."""
         ...

@@ -11,13 +11,14 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
+from uec_rag.stores.additions import checked_addition
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.copies import packed, unpacked
 from uec_rag.stores.graph import Graph
-from uec_rag.stores.make_passages import keepable
 from uec_rag.stores.means import longest, with_room
 from uec_rag.stores.saved import read_state, write_state
 from uec_rag.stores.scan import Dtype, make_scan
@@ -109,6 +110,25 @@ class MemoryStore:
         view._state, view._is_snapshot = filtered(self._state, filter), True
         return view
 
+    def bind(self, fingerprint: str) -> None:
+        """Note whose Gaussians these are, or refuse another ensemble's.
+
+        Raises
+        ------
+        FingerprintMismatch
+            If passages of another ensemble are stored.
+        """
+        with self._writing:
+            state = self._state
+            if not state.count or state.fingerprint in (None, fingerprint):
+                self._state = replace(state, fingerprint=fingerprint)
+                return
+            raise FingerprintMismatch(
+                f"store: it holds vectors of another ensemble ({str(state.fingerprint)[:12]!r}, "
+                f"this one is {fingerprint[:12]!r}): other models, revisions or posterior. Use "
+                "that ensemble or build the index again."
+            )
+
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already.
 
@@ -121,18 +141,7 @@ class MemoryStore:
             If a saved index could not keep a passage, see `uec_rag.stores.metadata.kept`.
         """
         self._check_writable()
-        if len(passages) != len(gaussians):
-            raise ValueError(
-                f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
-            )
-        passages = [keepable(passage) for passage in passages]
-        seen: set[str] = set()
-        for passage in passages:
-            if passage.id in seen:
-                raise ValueError(
-                    f"ids: {passage.id!r} is given twice; expected distinct ids in one call."
-                )
-            seen.add(passage.id)
+        passages = checked_addition(passages, gaussians)
         if not passages:
             return
         with self._writing:

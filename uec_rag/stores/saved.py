@@ -34,6 +34,7 @@ def write_state(state: State, folder: Path) -> None:
     ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
     settings: dict[str, object] = {
         "store": "memory",
+        "fingerprint": state.fingerprint,
         "ids": ids,
         "blocks": len(means.blocks),
         "longest": state.longest if state.longest < math.inf else longest(means.rows(rows)),
@@ -90,6 +91,7 @@ def read_state(folder: Path, device: str | None) -> State:
         means=means,
         scales=scales,
         profile=profile,
+        fingerprint=settings.get("fingerprint"),
         longest=bound,
         passages=passages,
         alive=np.ones(len(ids), dtype=bool),

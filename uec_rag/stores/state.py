@@ -36,6 +36,7 @@ class State:
     means: Means = field(default_factory=Means)
     scales: FloatArray = field(default_factory=_empty)
     profile: FloatArray | None = None
+    fingerprint: str | None = None  # of the ensemble whose Gaussians these are
     longest: float = 0.0  # norm that no mean exceeds
     passages: PassageLog = field(default_factory=PassageLog)
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -139,6 +140,7 @@ def compacted(state: State) -> State:
         means=means,
         scales=state.scales[live],
         profile=state.profile,
+        fingerprint=state.fingerprint,
         longest=state.longest,
         passages=passages,
         scan=None if state.scan is None else state.scan.written(0, len(live), means),

@@ -1,4 +1,4 @@
-"""Another try where a remote model is out of reach, or has too much to do, for a moment."""
+"""Another try where a remote model or store is out of reach, or too busy, for a moment."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,6 +21,7 @@ _NAMES = frozenset(
         "ClientConnectionError",
         "ConnectionError",
         "RateLimitError",
+        "ResponseHandlingException",
         "ServiceUnavailable",
         "Timeout",
         "TransportError",

@@ -3,7 +3,8 @@ import time
 import numpy as np
 import pytest
 
-from uec_rag.encoders import BlackBoxEncoder, retries
+from uec_rag.base import retries
+from uec_rag.encoders import BlackBoxEncoder
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,22 @@
+"""Every kind of store that the contract is run on."""
+
+import os
+import uuid
+
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.qdrant import QdrantStore
+
+KINDS = {
+    "memory": lambda folder: MemoryStore(),
+    "memory int8": lambda folder: MemoryStore(dtype="int8"),
+    "memory hnsw": lambda folder: MemoryStore(index="hnsw"),
+    "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
+    "qdrant in a folder": lambda folder: QdrantStore(path=folder / "qdrant", collection="passages"),
+}
+if "QDRANT_URL" in os.environ:
+    KINDS["qdrant server"] = lambda folder: QdrantStore(
+        url=os.environ["QDRANT_URL"],
+        api_key=os.environ.get("QDRANT_API_KEY"),
+        collection=f"test-{uuid.uuid4().hex}",
+    )
+SAVED = [kind for kind in KINDS if kind != "qdrant in memory"]

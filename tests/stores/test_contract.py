@@ -1,0 +1,234 @@
+"""What every store does, whatever engine it is in."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import bag_of_words, pairs, passages
+from tests.stores.kinds import KINDS, SAVED
+from tests.stores.test_filters import COMPARISONS, METADATA, holds
+from uec_rag import UEC, Gaussian, Retriever
+from uec_rag.base.similarity import moments, probit
+from uec_rag.stores import Passage
+from uec_rag.stores.filters import Where, parse
+from uec_rag.stores.loading import load_store
+
+WIDTHS = (6, 2)
+PROFILE = np.float32(np.random.default_rng(5).gamma(1.0, 0.1, (2, 8)))
+
+every_store = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def store(kind, tmp_path):
+    store = KINDS[kind](tmp_path)
+    yield store
+    if hasattr(store, "close"):
+        store.close()
+
+
+def gaussians(seed, count, factored=True):
+    rng = np.random.default_rng(seed)
+    mean = rng.standard_normal((count, 8)).astype(np.float32)
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    if factored:
+        scales = rng.gamma(1.0, 1.0, (count, 2))
+        return Gaussian.factored(mean, scales, PROFILE, widths=WIDTHS)
+    return Gaussian(mean, rng.gamma(1.0, 0.1, (count, 8)))
+
+
+def numbered(numbers, **metadata):
+    return [Passage(f"p{i}", f"text {i}", {"third": i % 3 == 0, **metadata}) for i in numbers]
+
+
+QUERY = gaussians(99, 4)
+
+
+def best(expected, query, k, beta=1.0):
+    """Ids and scores of the best of the expected passages, by scoring everything."""
+    ids = [*expected]
+    profile = next(iter(expected.values())).profile
+    mean, scales = (
+        np.concatenate([getattr(expected[id_], name) for id_ in ids]) for name in ("mean", "scales")
+    )
+    stored = Gaussian(mean, scales) if profile is None else Gaussian.factored(mean, scales, profile)
+    scores = probit(*moments(query, stored), beta)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return [[ids[i] for i in row] for row in order], np.take_along_axis(scores, order, axis=1)
+
+
+def assert_finds(store, expected, query=QUERY, k=5, beta=1.0, **options):
+    found = store.search(query, k, beta=beta, **options)
+    ids, scores = best(expected, query, k, beta)
+    assert [[p.id for p in row] for row in found.passages] == ids
+    np.testing.assert_allclose(found.scores, scores, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(probit(found.mu, found.sigma2, beta), found.scores, rtol=1e-5)
+    return found
+
+
+@every_store
+@pytest.mark.parametrize("factored", [True, False])
+@pytest.mark.parametrize("beta", [0.0, 1.0, 30.0])
+def test_hits_and_numbers_are_those_of_scoring_everything(store, factored, beta):
+    stored, query = gaussians(0, 200, factored), gaussians(99, 4, factored)
+    store.add(numbered(range(150)), stored[list(range(150))])
+    store.add(numbered(range(150, 200)), stored[list(range(150, 200))])
+    expected = {f"p{i}": stored[[i]] for i in range(200)}
+    assert_finds(store, expected, query, beta=beta)
+    opposite = Gaussian(-query.mean, query.variance)
+    assert_finds(store, expected, opposite, 9, beta)
+
+
+@every_store
+def test_passages_come_and_go_by_their_ids(store):
+    stored = gaussians(0, 30)
+    store.add(numbered(range(20)), stored[list(range(20))])
+    store.add(numbered(range(15, 25), new=True), stored[list(range(15, 25))])
+    assert store.delete(["p0", "p1", "p99", "p1"]) == 2
+    assert len(store) == 23
+    assert {p.id for p in store.passages()} == {f"p{i}" for i in range(2, 25)}
+    assert store.get(["p16", "p0", "p3"]) == [*numbered([16], new=True), *numbered([3])]
+    assert_finds(store, {f"p{i}": stored[[i]] for i in range(2, 25)})
+    found = store.vectors(["p7", "p3", "p7"])
+    np.testing.assert_array_equal(found.mean, stored[[7, 3, 7]].mean)
+    np.testing.assert_allclose(found.variance, stored[[7, 3, 7]].variance, rtol=1e-6)
+    assert tuple(found.widths) == WIDTHS
+    with pytest.raises(KeyError, match="'p0' is not in the store"):
+        store.vectors(["p2", "p0"])
+
+
+@every_store
+def test_an_empty_store_finds_nothing_and_takes_any_dimension_after(store):
+    assert len(store) == 0
+    assert [*store.passages()] == store.get(["a"]) == []
+    assert store.search(QUERY, 3, beta=1.0).scores.shape == (4, 0)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    store.delete([f"p{i}" for i in range(3)])
+    assert store.search(QUERY, 3, beta=1.0).scores.shape == (4, 0)
+    other = Gaussian(np.eye(3), np.zeros((3, 3)))
+    store.add(numbered(range(3)), other)
+    assert_finds(store, {f"p{i}": other[[i]] for i in range(3)}, other[[1]], 1)
+
+
+@every_store
+def test_filters_mean_the_same_in_every_store(store):
+    stored = gaussians(0, len(METADATA))
+    given = [Passage(f"p{i}", f"text {i}", m) for i, m in enumerate(METADATA)]
+    store.add(given, stored)
+    for filter_ in COMPARISONS:
+        condition = parse(filter_)
+        if isinstance(condition, Where) and "memory" not in type(store).__module__:
+            with pytest.raises(ValueError, match="filter: a callable runs in Python"):
+                store.passages(filter_)
+            continue
+        wanted = {p.id: stored[[i]] for i, p in enumerate(given) if holds(condition, p)}
+        for joined in (filter_, {"$and": [filter_, {"$or": [filter_, {"$or": []}]}]}):
+            assert {p.id for p in store.passages(joined)} == {*wanted}, joined
+        left = {p.id for p in store.passages({"$not": filter_})}
+        assert left == {p.id for p in given} - {*wanted}, filter_
+        if wanted:
+            assert_finds(store, wanted, filter=filter_)
+            view = store.snapshot(filter_)
+            assert len(view) == len(wanted)
+            assert {i for row in view.nearest(QUERY.mean, 100) for i in row} == {*wanted}
+            assert len(view.sample(100)) == len(wanted)
+        else:
+            assert store.search(QUERY, 3, beta=1.0, filter=filter_).scores.shape == (4, 0)
+
+
+@every_store
+def test_a_key_that_no_passage_has_is_warned_of_once(store):
+    store.add(numbered(range(5)), gaussians(0, 5))
+    with pytest.warns(UserWarning, match="filter: no passage has the metadata key 'fourth'"):
+        assert [*store.passages({"fourth": 3})] == []
+    with warnings.catch_warnings(action="error"):
+        assert len(store.snapshot({"fourth": 3})) == 0
+    with pytest.raises(TypeError, match="filter: expected a mapping"):
+        store.passages("fourth")
+
+
+@every_store
+def test_similarities_are_those_of_every_passage_in_order(store):
+    stored = gaussians(0, 40)
+    store.add(numbered(range(40)), stored)
+    order = [int(p.id[1:]) for p in store.passages()]
+    own = store.similarities([QUERY.mean[:, :6], QUERY.mean[:, 6:]])
+    whole = QUERY.mean @ stored.mean[order].T
+    rounding = 0.03 if "int8" in str(store.__dict__) else 1e-5
+    np.testing.assert_allclose(sum(own), whole, atol=rounding)
+    expected = {f"p{i}": stored[[i]] for i in range(40)}
+    assert assert_finds(store, expected, mu=store.similarities([QUERY.mean])[0]).exact
+    assert len(store.sample(1)) == 1
+    np.testing.assert_array_equal(
+        np.sort(store.sample(100).mean, axis=0), np.sort(stored.mean, axis=0)
+    )
+
+
+@every_store
+def test_another_ensembles_gaussians_are_refused(store):
+    store.bind("one")
+    store.add(numbered(range(5)), gaussians(0, 5))
+    store.bind("one")
+    with pytest.raises(ValueError, match=r"store: .* of another ensemble"):
+        store.bind("other")
+    store.delete([f"p{i}" for i in range(5)])
+    store.bind("other")
+
+
+@every_store
+def test_what_does_not_fit_is_refused_and_changes_nothing(store):
+    stored = gaussians(0, 5)
+    store.add(numbered(range(5)), stored)
+    for passages_, given, message in (
+        (numbered(range(2)), gaussians(1, 3), "gaussians: expected 2, one per passage, got 3"),
+        (numbered([7, 7]), gaussians(1, 2), "ids: 'p7' is given twice"),
+        (numbered([7]), Gaussian(np.ones((1, 3)), np.ones((1, 3))), "dimension"),
+        (numbered([7]), gaussians(1, 1, factored=False), "another p"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            store.add(passages_, given)
+    with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
+        store.search(QUERY, 0, beta=1.0)
+    with pytest.raises(ValueError, match="query: expected dimension 8, as stored, got 3"):
+        store.search(Gaussian(np.ones((1, 3)), np.ones((1, 3))), 1, beta=1.0)
+    with pytest.raises(RuntimeError, match="store"):
+        store.snapshot({"third": True}).add(numbered([7]), gaussians(1, 1))
+    assert_finds(store, {f"p{i}": stored[[i]] for i in range(5)})
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_a_saved_store_is_opened_as_what_it_was(store, tmp_path):
+    stored = gaussians(0, 50)
+    store.bind("one")
+    store.add(numbered(range(50)), stored)
+    (tmp_path / "saved").mkdir()
+    store.save(tmp_path / "saved")
+    same = type(store)
+    if hasattr(store, "close"):
+        store.close()
+    opened = load_store(tmp_path / "saved")
+    assert type(opened) is same
+    assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})
+    with pytest.raises(ValueError, match="of another ensemble"):
+        opened.bind("other")
+
+
+@every_store
+def test_a_retriever_answers_over_it_as_over_the_default(store):
+    uec = UEC([bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]).fit(pairs(150))
+    texts, questions = passages(300, seed=1), [query for query, _ in pairs(20, seed=1)]
+    plain, other = Retriever(uec), Retriever(uec, store)
+    for retriever in (plain, other):
+        retriever.add(texts, [f"p{i}" for i in range(300)], [{"half": i % 2} for i in range(300)])
+    for where in (None, {"half": 1}):
+        wanted, found = (r.search(questions, k=5, filter=where) for r in (plain, other))
+        same = [len({*a} & {*b}) / 5 for a, b in zip(found.ids, wanted.ids, strict=True)]
+        assert np.mean(same) > 0.97
+        np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.05)
+        np.testing.assert_allclose(found.confidence, wanted.confidence, atol=0.05)
+        few = len(other.store.snapshot(where)) <= 256
+        assert found.exact == (few or not other.store.approximate)
+    other.calibrate(questions, [[f"p{i}"] for i in range(20)], k=3)
+    assert other.search(questions[:1], k=3).confidence.shape == (1,)
