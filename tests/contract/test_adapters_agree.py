@@ -15,6 +15,7 @@ from tests.helpers import LinearHead, bag_of_words, noise, pairs, passages
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.llama_index.gate import judge
+from uec_rag.retrieval import Boost, Preferences
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]
@@ -313,3 +314,20 @@ def test_a_gate_decides_the_same_in_both_frameworks(fitted):
         for own, decision in zip(searched.decisions, expected, strict=True)
     ]
     assert any(asked_back)
+
+
+def test_what_is_preferred_is_so_in_both_frameworks(fitted):
+    boost = Boost(lambda passage: float(passage.metadata["lang"] == "en"), 2.0)
+    prefer = Preferences(max_per_source=2, source_key="lang", boosts=[boost])
+    index = Retriever(fitted)
+    index.add(TEXTS, IDS, METADATAS)
+    store = langchain.UECVectorStore(index)
+    of_langchain = langchain.UECRetriever(vectorstore=store, prefer=prefer, k=4)
+    of_llama_index = llama_index.UECRetriever(index, 4, prefer=prefer)
+    for question in QUESTIONS:
+        expected = index.search([question], 4, prefer=prefer).ids[0]
+        assert expected != index.search([question], 4).ids[0]
+        assert [document.id for document in of_langchain.invoke(question)] == expected
+        assert [node.node_id for node in of_llama_index.retrieve(question)] == expected
+    with pytest.raises(ValueError, match="prefer"):
+        store.as_retriever(search_type="mmr", prefer=prefer)

@@ -31,7 +31,7 @@ from uec_rag.langchain.embeddings import check_text
 from uec_rag.langchain.runs import aretriever_runs, retriever_runs
 from uec_rag.langchain.search import RetrieverSearch, fetched
 from uec_rag.langchain.tool import DESCRIPTION, NAME, retriever_tool
-from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval import Preferences, Retriever, SearchResult
 
 
 class SearchOptions(NamedTuple):
@@ -60,6 +60,7 @@ class UncertainRetriever(VectorStoreRetriever):
     vectorstore: RetrieverSearch
     k: int = 4
     filter: DocumentFilter | None = None
+    prefer: Preferences | None = None
     docstore: BaseStore[str, Document] | None = None
     id_key: str = "doc_id"
 
@@ -74,6 +75,11 @@ class UncertainRetriever(VectorStoreRetriever):
     @model_validator(mode="after")
     def _check_search_kwargs(self) -> Self:
         self.search_options({})
+        if self.prefer is not None and self.search_type == "mmr":
+            raise ValueError(
+                'prefer: search_type "mmr" chooses by diversity alone; expected "similarity" or '
+                '"similarity_score_threshold" with preferences.'
+            )
         return self
 
     @property
@@ -105,7 +111,7 @@ class UncertainRetriever(VectorStoreRetriever):
                 lambda_mult=asked.lambda_mult,
                 filter=where,
             )
-        return self.index.search(checked, asked.k, filter=where)
+        return self.index.search(checked, asked.k, filter=where, **self._preferences())
 
     async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
         """`search` without blocking the event loop."""
@@ -119,7 +125,7 @@ class UncertainRetriever(VectorStoreRetriever):
                 lambda_mult=asked.lambda_mult,
                 filter=where,
             )
-        return await self.index.asearch(checked, asked.k, filter=where)
+        return await self.index.asearch(checked, asked.k, filter=where, **self._preferences())
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
         """Make the documents of each question of a result that `search` gave for these options."""
@@ -224,6 +230,9 @@ class UncertainRetriever(VectorStoreRetriever):
                 args_schema, name=name, description=description, arg_types=arg_types
             )
         return retriever_tool(self, name or NAME, description or DESCRIPTION)
+
+    def _preferences(self) -> dict[str, Preferences]:
+        return {} if self.prefer is None else {"prefer": self.prefer}
 
     def search_options(self, call: Mapping[str, Any]) -> SearchOptions:
         """A call's options, for what it leaves out `search_kwargs`, then the retriever's own."""

@@ -185,6 +185,8 @@ class UECRetriever(UncertainRetriever):
     search_kwargs : dict
         `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr", `score_threshold` for the third; they
         count more than the options above, and a call's own most.
+    prefer : Preferences, optional
+        What counts beside similarity: sources that must not crowd out others, boosts.
     docstore : BaseStore, optional
         Where passages are pieces of larger documents, that of these documents: what comes back is
         the larger document of each hit, once, with what is known of its best piece, and the

@@ -32,7 +32,7 @@ from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, passages_of
 from uec_rag.llama_index.query import averaged
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Retriever
+from uec_rag.retrieval import Preferences, Retriever
 
 
 class UECRetriever(BaseRetriever):
@@ -55,6 +55,9 @@ class UECRetriever(BaseRetriever):
     filters : MetadataFilters, optional
     callback_manager, object_map, objects, verbose
         As in every LlamaIndex retriever.
+    prefer : Preferences, optional
+        What counts beside similarity; a node's document is its "ref_doc_id":
+        ``prefer=Preferences(max_per_source=2, source_key="ref_doc_id")``.
 
     Raises
     ------
@@ -83,6 +86,8 @@ class UECRetriever(BaseRetriever):
         object_map: Mapping[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
+        *,
+        prefer: Preferences | None = None,
     ) -> None:
         if not isinstance(retriever, Retriever):
             raise TypeError(
@@ -95,6 +100,7 @@ class UECRetriever(BaseRetriever):
         self.retriever = retriever
         self.similarity_top_k = similarity_top_k
         self.filters = filters
+        self.prefer = prefer
         super().__init__(callback_manager, dict(object_map or {}), objects, verbose)
 
     @classmethod
@@ -244,6 +250,7 @@ class UECRetriever(BaseRetriever):
             averaged(parts) if len(parts[0]) > 1 else parts,
             self.similarity_top_k,
             filter=passage_filter(self.filters),
+            prefer=self.prefer,
         )
         announce(query, result)
         return hits(result)

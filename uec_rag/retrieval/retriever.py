@@ -28,6 +28,7 @@ from uec_rag.retrieval.calibrate import (
 )
 from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
 from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.preferences import Preferences, preferred
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.save import load_index, save_index
 from uec_rag.retrieval.search import (
@@ -72,6 +73,7 @@ class Retriever(Index):
         super().__init__(uec, MemoryStore() if store is None else store)
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
+        self._level: tuple[Preferences | None, int, float] = None, 0, 0.0
 
     def __repr__(self) -> str:
         return f"Retriever({len(self)} passages, {self.uec!r})"
@@ -94,6 +96,7 @@ class Retriever(Index):
         k: int = 10,
         *,
         filter: Filter | None = None,
+        prefer: Preferences | None = None,
     ) -> SearchResult:
         """Find the k passages of the highest s_hat for each query.
 
@@ -105,6 +108,8 @@ class Retriever(Index):
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
             or a predicate on a `Passage`. A key that no passage has is warned of, once.
+        prefer : Preferences, optional
+            What counts beside similarity: sources that must not crowd out others, boosts.
 
         Returns
         -------
@@ -117,7 +122,8 @@ class Retriever(Index):
         """
         check_k(k)
         checked = check_texts(queries, "queries")
-        return self.search_encoded(checked, self.uec.encode(checked, "query"), k, filter=filter)
+        parts = self.uec.encode(checked, "query")
+        return self.search_encoded(checked, parts, k, filter=filter, prefer=prefer)
 
     async def asearch(
         self,
@@ -125,12 +131,15 @@ class Retriever(Index):
         k: int = 10,
         *,
         filter: Filter | None = None,
+        prefer: Preferences | None = None,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         check_k(k)
         checked = check_texts(queries, "queries")
         parts = await self.uec.aencode(checked, "query")
-        return await asyncio.to_thread(self.search_encoded, checked, parts, k, filter=filter)
+        return await asyncio.to_thread(
+            self.search_encoded, checked, parts, k, filter=filter, prefer=prefer
+        )
 
     def search_encoded(
         self,
@@ -139,6 +148,7 @@ class Retriever(Index):
         k: int = 10,
         *,
         filter: Filter | None = None,
+        prefer: Preferences | None = None,
     ) -> SearchResult:
         """`search` for queries that are encoded already.
 
@@ -150,8 +160,11 @@ class Retriever(Index):
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
         k : int
         filter : mapping or callable, optional
+        prefer : Preferences, optional
         """
         check_k(k)
+        if prefer is not None:
+            return self._search_preferring(queries, parts, k, filter, prefer)
         self._check_fit()
         self._warn_changed()
         store = self.store.snapshot(filter)
@@ -167,6 +180,32 @@ class Retriever(Index):
                 )
                 for start in starts
             ]
+        )
+
+    def _search_preferring(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        k: int,
+        filter: Filter | None,
+        prefer: Preferences,
+    ) -> SearchResult:
+        if prefer.boosts and not self.uec.is_fitted:
+            raise ValueError(
+                "prefer: boosts are log-odds, which an ensemble that is not fitted does not know; "
+                "call UEC.fit(pairs) first."
+            )
+        self._warn_changed()
+        view = self.snapshot()
+        if prefer.boosts and self._level[:2] != (prefer, self._changes):
+            self._level = prefer, self._changes, prefer.level(view.passages())
+        level = self._level[2] if prefer.boosts else 0.0
+        return preferred(
+            lambda count: view.search_encoded(queries, parts, count, filter=filter),
+            k,
+            prefer,
+            slope=self.uec.fitted.slope,
+            level=level,
         )
 
     def _search_block(
