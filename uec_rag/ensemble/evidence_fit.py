@@ -12,8 +12,10 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
 # Which way a feature may count. More evidence of trouble never earns an encoder more weight,
-# whatever a small or one-sided fit set suggests.
-_SIGN = {"trace": -1, "entropy": -1, "gap": 1, "top": 1, "base": -1}
+# whatever a small or one-sided fit set suggests; but which way a trace points depends on what the
+# posteriors have seen: fitted on all languages together an encoder is surest of those it does not
+# know. Learned under the ridge, either way held up on domains that it was not learned on.
+_SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +174,7 @@ def fit_evidence_weights(
             gradient += slope / count
         return total, gradient
 
-    free = {-1: (None, 0.0), 1: (0.0, None)}
+    free = {-1: (None, 0.0), 0: (None, None), 1: (0.0, None)}
     bounds = [free[_SIGN[name]] if name in features else (0.0, 0.0) for name in FEATURES]
     bounds.append((-4.0, 6.0))
     bounds += [(None, None) if learn_prior else (0.0, 0.0)] * encoders
