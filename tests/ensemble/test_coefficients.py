@@ -28,7 +28,7 @@ def test_every_rule_gives_convex_weights_per_text(parts, rule):
     np.testing.assert_allclose(pi.sum(axis=1), 1, rtol=1e-6)
 
 
-def test_the_trace_rule_is_equation_7(parts):
+def test_the_trace_rule_is_equation_4(parts):
     traces = np.stack([p.variance.sum(axis=1) for p in parts], axis=1).astype(np.float64)
     exponential = np.exp(-traces / 1.5)
     np.testing.assert_allclose(
@@ -106,3 +106,16 @@ def test_a_rule_comes_back_from_its_metadata_in_json(rule, parts):
 def test_metadata_of_no_rule_is_refused():
     with pytest.raises(ValueError, match="coefficients: no saved rule looks like"):
         restore_rule({"name": "trace"})
+
+
+def test_the_standardised_rule_prefers_the_encoder_that_is_less_unusual():
+    rule = make_rule("standardised_trace", ["a", "b"], None)
+    weights = rule.of(np.float32([[0.0, 2.0], [1.0, 1.0]]))
+    np.testing.assert_allclose(weights, [[1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))], [0.5, 0.5]])
+    assert restore_rule(rule.metadata()) == rule
+
+
+def test_each_trace_rule_has_a_temperature_in_a_unit_of_its_own():
+    assert make_rule("trace", ["a"], None).temperature == 1.5
+    assert make_rule("standardised_trace", ["a"], None).temperature == 1.0
+    assert make_rule("standardised_trace", ["a"], 3).temperature == 3.0

@@ -25,7 +25,9 @@ def assert_same(one, other):
     assert one.fingerprint == other.fingerprint
     assert one.report == other.report
     assert one.rule == other.rule
-    for option in ("space", "structure", "likelihood", "last_layer", "beta", "seed"):
+    for option in (
+        *("space", "structure", "likelihood", "negatives", "scaled", "last_layer", "beta", "seed"),
+    ):
         assert getattr(one, option) == getattr(other, option)
     for role in ("query", "passage"):
         z, again = one.embed(QUERIES, role), other.embed(QUERIES, role)

@@ -116,16 +116,19 @@ def paper(fit_pairs):
 
 
 def test_the_preset_makes_the_papers_choices(paper):
-    assert (paper.space, paper.structure, paper.likelihood) == ("shared", "diag", "in_batch")
+    assert (paper.space, paper.structure, paper.likelihood) == ("shared", "diag", "pairs")
+    assert (paper.negatives, paper.scaled, paper.last_layer) == ("random", False, "auto")
+    assert [posterior.summary.scale for posterior in paper.posteriors] == [1.0] * 3
     assert paper.rule.metadata() == {"name": "trace", "temperature": 1.5}
     assert paper.beta == 0.01
     assert all(posterior.structure == "diag" for posterior in paper.posteriors)
     other = UEC.paper([noise], beta=2.0, coefficients="uniform")
     assert (other.beta, other.rule, other.space) == (2.0, Uniform(), "shared")
+    assert UEC.paper([noise], likelihood="in_batch").likelihood == "in_batch"
 
 
 @pytest.mark.parametrize("role", ["query", "passage"])
-def test_the_preset_convolves_as_equations_2_and_7_say(paper, role):
+def test_the_preset_convolves_as_equations_1_and_4_say(paper, role):
     parts = paper.encode(QUERIES, role)
     weights = np.exp(-np.stack([p.variance.sum(axis=1) for p in parts], axis=1) / 1.5)
     pi = weights / weights.sum(axis=1, keepdims=True)
@@ -324,7 +327,7 @@ def test_what_is_no_list_of_encoders_is_refused(encoders, error, message):
         ({"space": "both"}, "space: expected one of ('direct', 'shared'), got 'both'"),
         ({"structure": "full"}, "structure: expected one of ('kron', 'diag'), got 'full'"),
         ({"likelihood": "x"}, "likelihood: expected one of ('pairs', 'in_batch'), got 'x'"),
-        ({"last_layer": "x"}, "last_layer: expected one of ('projection', 'ffn'), got 'x'"),
+        ({"last_layer": "x"}, "last_layer: expected one of ('projection', 'ffn', 'auto'), got 'x'"),
         ({"last_layer": "ffn"}, "last_layer='ffn' looks inside the model"),
         ({"beta": -1.0}, "beta: expected a number >= 0, got -1.0"),
         ({"beta": float("nan")}, "beta: expected a number >= 0, got nan"),
@@ -402,3 +405,14 @@ def test_an_encoder_object_is_taken_as_it_is():
     uec = UEC([encoder], coefficients=Fixed((1.0,)))
     assert uec.encoders[0] is encoder
     assert uec.names == ["mine"]
+
+
+def test_the_standardised_trace_weighs_queries_by_how_unusual_they_are(encoders, fit_pairs):
+    uec = UEC(encoders, coefficients="standardised_trace")
+    assert np.unique(UEC([noise]).embed(["a"], role="query").coefficients).tolist() == [1.0]
+    uec.fit(fit_pairs)
+    parts = uec.encode(QUERIES, "query")
+    z = uec.fitted.standardised_traces(parts)
+    expected = np.exp(-z) / np.exp(-z).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(uec.coefficients(parts, "query"), expected, rtol=1e-5)
+    np.testing.assert_allclose(uec.coefficients(parts, "passage"), 1 / 3)

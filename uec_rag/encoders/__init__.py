@@ -1,7 +1,7 @@
 """Embedding models behind one protocol: from a folder, a hub, a package index, or a black box."""
 
 from uec_rag.base.checks import check_texts
-from uec_rag.encoders.base import Encoded, Encoder, LastLayer, Role, check_vectors
+from uec_rag.encoders.base import Encoded, Encoder, LastLayer, LastLayers, Role, check_vectors
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.encoders.bundled import EMBEDDED
 from uec_rag.encoders.cache import CachedEncoder
@@ -21,6 +21,7 @@ __all__ = [
     "EncoderLike",
     "ExportedEncoder",
     "LastLayer",
+    "LastLayers",
     "Lexical",
     "ParallelEncoder",
     "Precision",

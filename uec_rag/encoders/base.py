@@ -16,6 +16,7 @@ Role: TypeAlias = Literal["query", "passage"]
 """Models prompt a question and a passage differently."""
 
 LastLayer: TypeAlias = Literal["projection", "ffn"]
+LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
 """Which linear layer of the network the Laplace posterior is about."""
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]

@@ -1,12 +1,13 @@
 """An encoder of whatever stands for one: a name, a folder, an object, a callable."""
 
 import copyreg
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard
 
-from uec_rag.encoders.base import Encoder, InThread, LastLayer, is_encoder
+from uec_rag.encoders.base import Encoder, InThread, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
     BlackBoxEncoder,
     LangChainEmbeddings,
@@ -50,13 +51,16 @@ class _Settings(TypedDict):
 def load_encoders(
     specs: Sequence[EncoderLike],
     *,
-    last_layer: LastLayer = "projection",
+    last_layer: LastLayers = "projection",
     device: str | Sequence[str] | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
     backend: Backend = "torch",
 ) -> list[Encoder]:
     """Make the encoders of an ensemble; parameters as in `load_encoder`.
+
+    With last_layer "auto" each is "ffn" if it is a transformer that can be looked into, and
+    "projection" with a warning if it is not.
 
     Raises
     ------
@@ -70,17 +74,42 @@ def load_encoders(
         )
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
-    return [
-        load_encoder(
+
+    def load(spec: EncoderLike, layer: LastLayer) -> Encoder:
+        return load_encoder(
             spec,
-            last_layer=last_layer,
+            last_layer=layer,
             device=device,
             dtype=dtype,
             batch_size=batch_size,
             backend=backend,
         )
-        for spec in specs
-    ]
+
+    return [load_layer(last_layer, partial(load, spec)) for spec in specs]
+
+
+def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> Encoder:
+    """Load an encoder with its last layer, or with "auto" with whichever it has.
+
+    Parameters
+    ----------
+    last_layer : {"projection", "ffn", "auto"}
+    load : callable(last_layer) -> Encoder
+        Raises ValueError where the encoder has no such layer.
+    """
+    if last_layer != "auto":
+        return load(last_layer)
+    try:
+        return load("ffn")
+    except ValueError:
+        encoder = load("projection")
+    warnings.warn(
+        f"Encoder {encoder.name!r} has no feed-forward layer to look into: its posterior is about "
+        "the projection on its output, whose variance hardly tells one text from another.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return encoder
 
 
 def load_encoder(

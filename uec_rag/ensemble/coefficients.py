@@ -75,12 +75,13 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Trace:
-    """The paper's rule: softmax of minus the total variance over the encoders (eq. 7).
+    """The paper's rule: softmax of minus the total variance over the encoders (paper eq. 4).
 
     Parameters
     ----------
     temperature : float
-        T > 0; small values follow the most certain encoder, large ones weigh all alike.
+        T > 0, in the unit of the traces, which is another for every encoder and fit; small values
+        follow the most certain encoder, large ones weigh all alike.
 
     Examples
     --------
@@ -100,6 +101,40 @@ class Trace:
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Weights ``softmax(-tr Sigma_k / T)``."""
         return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name, "temperature": self.temperature}
+
+
+@dataclass(frozen=True)
+class StandardisedTrace:
+    """Softmax of minus the log trace in standard deviations from what an encoder is used to.
+
+    What is usual is another number for every encoder: the paper's rule compares these, this one
+    how far a query is from it. Passages, and queries before `UEC.fit`, have weights 1 / K.
+
+    Parameters
+    ----------
+    temperature : float
+        T > 0, in standard deviations over the held-out queries of the fit.
+    """
+
+    temperature: float = 1.0
+    name: ClassVar[str] = "standardised_trace"
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
+        object.__setattr__(self, "temperature", float(self.temperature))
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Weights 1 / K: what is usual is not known here."""
+        return Uniform()(parts)
+
+    def of(self, standard: FloatArray) -> FloatArray:
+        """Weights of queries of standardised log traces (n, K)."""
+        return softmax(-standard / np.float32(self.temperature))
 
     def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving."""
@@ -134,15 +169,15 @@ class Evidence:
 
 
 _EXPECTED = (
-    "coefficients: expected 'evidence', 'trace', 'uniform', one weight per encoder or a mapping "
-    "from encoder name to weight"
+    "coefficients: expected 'evidence', 'trace', 'uniform', 'standardised_trace', one weight per "
+    "encoder or a mapping from encoder name to weight"
 )
 
 
 def make_rule(
     spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None,
     names: Sequence[str],
-    temperature: float,
+    temperature: float | None,
     space: Space = "direct",
 ) -> CoefficientRule:
     """Turn what a user writes for `coefficients` into a rule.
@@ -150,12 +185,13 @@ def make_rule(
     Parameters
     ----------
     spec : str, sequence, mapping, CoefficientRule or None
-        "evidence", "trace", "uniform", one weight per encoder, a mapping encoder name -> weight, or
-        a rule; None: "evidence" in the direct sum, "trace" in the shared space.
+        "evidence", "trace", "standardised_trace", "uniform", one weight per encoder, a mapping
+        encoder name -> weight, or a rule; None: "evidence" in the direct sum, "trace" in the shared
+        space.
     names : sequence of str
         The encoders' names, in order.
-    temperature : float
-        T of "trace".
+    temperature : float, optional
+        T of "trace" (by default 1.5) and of "standardised_trace" (by default 1).
     space : {"direct", "shared"}
 
     Raises
@@ -178,13 +214,15 @@ def make_rule(
 def _rule(
     spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
     names: Sequence[str],
-    temperature: float,
+    temperature: float | None,
 ) -> CoefficientRule:
     if isinstance(spec, str):
         if spec == "uniform":
             return Uniform()
         if spec == "trace":
-            return Trace(temperature)
+            return Trace() if temperature is None else Trace(temperature)
+        if spec == "standardised_trace":
+            return StandardisedTrace(1.0 if temperature is None else temperature)
         if spec == "evidence":
             return Evidence()
         raise ValueError(f"{_EXPECTED}, got {spec!r}.")
@@ -221,6 +259,8 @@ def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
             return Evidence(EvidenceWeights.restore(gate) if isinstance(gate, dict) else None)
         case {"name": "trace", "temperature": float(temperature)}:
             return Trace(temperature)
+        case {"name": "standardised_trace", "temperature": float(temperature)}:
+            return StandardisedTrace(temperature)
         case {"name": "fixed", "weights": list(weights)}:
             return Fixed(tuple(weights))
     raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")

@@ -33,7 +33,7 @@ def direct_sum(
 ) -> Gaussian:
     """Gaussian convolution in the direct sum of the encoders' spaces.
 
-    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 2 where
+    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1 where
     each encoder has its own axes, so that dimensions may differ and cross terms vanish. With
     uniform coefficients and w of mean 1 the mean keeps norm 1, and for query coefficients pi and
     passage coefficients 1/K the similarity is the weighted sum of the encoders' own,
@@ -87,7 +87,7 @@ def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> 
 
 
 def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-    """Gaussian convolution in one shared space, then unit-norm means (paper eq. 2).
+    """Gaussian convolution in one shared space, then unit-norm means (paper eq. 1).
 
     ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``; the mean is normalised as the paper does before
     scoring, and the variance is scaled along with it.

@@ -17,7 +17,7 @@ from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.fit import fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Pairs, check_pairs
+from uec_rag.laplace.pairs import Negatives, Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
 from uec_rag.laplace.terms import fit_terms
 
@@ -32,6 +32,8 @@ def fit(
     *,
     structure: Structure,
     likelihood: Likelihood,
+    negatives: Negatives = "hard",
+    scaled: bool = True,
     seed: int,
     show_progress: bool = False,
 ) -> Fitted:
@@ -44,7 +46,7 @@ def fit(
         What is known before: names, space, rule and beta.
     pairs : iterable or mapping
         As in `UEC.fit`.
-    structure, likelihood, seed
+    structure, likelihood, negatives, scaled, seed
         As in `fit_posterior`.
     show_progress : bool
 
@@ -64,6 +66,8 @@ def fit(
         given,
         structure=structure,
         likelihood=likelihood,
+        negatives=negatives,
+        scaled=scaled,
         seed=seed,
         show_progress=show_progress,
     )
@@ -157,6 +161,8 @@ def fit_posteriors(
     *,
     structure: Structure,
     likelihood: Likelihood,
+    negatives: Negatives = "hard",
+    scaled: bool = True,
     seed: int,
     show_progress: bool,
 ) -> FittedPosteriors:
@@ -167,7 +173,7 @@ def fit_posteriors(
     encoders : sequence of Encoder
     pairs : sequence of Pairs
         One per encoder; the same object where they share.
-    structure, likelihood, seed
+    structure, likelihood, negatives, scaled, seed
         As in `fit_posterior`.
     show_progress : bool
     """
@@ -188,6 +194,8 @@ def fit_posteriors(
             encoder.gain,
             structure=structure,
             likelihood=likelihood,
+            negatives=negatives,
+            scaled=scaled,
             seed=seed,
         )
         for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
@@ -209,6 +217,8 @@ def _fit_one(
     *,
     structure: Structure,
     likelihood: Likelihood,
+    negatives: Negatives,
+    scaled: bool,
     seed: int,
 ) -> Posterior:
     """Fit one encoder, with vectors or without; parameters as in `fit_posterior`."""
@@ -220,6 +230,8 @@ def _fit_one(
             gain,
             structure=structure,
             likelihood=likelihood,
+            negatives=negatives,
+            scaled=scaled,
             seed=seed,
         )
     return fit_terms(pairs, queries.terms, passages.terms, structure=structure, seed=seed)

@@ -15,7 +15,7 @@ from uec_rag.base.terms import Terms
 from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, Role
-from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, Uniform
+from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
 from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
 from uec_rag.ensemble.evidence import EvidenceWeights, evidence_of
 from uec_rag.ensemble.faults import present, without_missing
@@ -97,6 +97,8 @@ class Fitted:
         if role == "passage" and self.space == "direct":
             # The others keep theirs: their blocks must stay as long as in every other passage.
             return np.where(present(parts), Uniform()(parts), np.float32(0))
+        if role == "query" and isinstance(self.rule, StandardisedTrace) and self.posteriors:
+            return without_missing(self.rule.of(self.standardised_traces(parts)), parts)
         return without_missing(self.rule(parts), parts)
 
     def weigh(

@@ -14,8 +14,8 @@ import numpy as np
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
 from uec_rag.base.files import read_json, write_json
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders.base import Encoder, LastLayer
-from uec_rag.encoders.loading import EncoderLike, load_encoder
+from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
+from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.report import FitReport
@@ -23,6 +23,11 @@ from uec_rag.ensemble.trusted import load_named
 from uec_rag.laplace.posterior import Posterior
 
 KIND = "UEC ensemble"
+OPTIONS = ("structure", "likelihood", "negatives", "scaled", "last_layer", "seed")
+"""What a saved ensemble notes beside what was fitted."""
+
+_BEFORE_0_2: dict[str, Any] = {"negatives": "hard", "scaled": True}
+"""Options that ensembles saved by 0.1 do not name."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class SavedEnsemble:
     encoders : list of Encoder
     fitted : Fitted
     options : dict
-        Of the constructor of `UEC`: structure, likelihood, last_layer and seed.
+        Of the constructor of `UEC`: how it fits, last_layer and seed.
     """
 
     encoders: list[Encoder]
@@ -42,7 +47,7 @@ class SavedEnsemble:
     options: dict[str, Any]
 
 
-def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayer) -> str:
+def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
     """Hash of what stored vectors depend on; see `UEC.fingerprint`."""
     state: dict[str, object] = {
         "space": fitted.space,
@@ -68,7 +73,7 @@ def write_ensemble(
     encoders: Sequence[Encoder],
     fitted: Fitted,
     options: Mapping[str, object],
-    last_layer: LastLayer,
+    last_layer: LastLayers,
 ) -> None:
     """Write the files of an ensemble into an existing folder.
 
@@ -79,7 +84,7 @@ def write_ensemble(
     fitted : Fitted
     options : mapping
         As in `SavedEnsemble`.
-    last_layer : {"projection", "ffn"}
+    last_layer : {"projection", "ffn", "auto"}
 
     Raises
     ------
@@ -129,9 +134,7 @@ def read_ensemble(
     with as_corrupted(file):
         saved = [_SavedEncoder(**entry) for entry in state["encoders"]]
         names = tuple(encoder.name for encoder in saved)
-        options = {
-            option: state[option] for option in ("structure", "likelihood", "last_layer", "seed")
-        }
+        options = _BEFORE_0_2 | {option: state[option] for option in OPTIONS if option in state}
         posteriors = report = None
         if "posteriors" in state:
             posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
@@ -177,7 +180,7 @@ class _SavedEncoder:
 def _load_encoders(
     saved: Sequence[_SavedEncoder],
     given: Mapping[str, EncoderLike],
-    last_layer: LastLayer,
+    last_layer: LastLayers,
     device: str | None,
     *,
     trust: bool,
@@ -194,11 +197,14 @@ def _load_encoders(
         )
     encoders = []
     for entry in saved:
-        if entry.name in given:
-            encoder = load_encoder(given[entry.name], last_layer=last_layer, device=device)
-        else:
+
+        def load(layer: LastLayer, entry: _SavedEncoder = entry) -> Encoder:
+            if entry.name in given:
+                return load_encoder(given[entry.name], last_layer=layer, device=device)
             assert entry.spec is not None
-            encoder = load_named(entry.spec, last_layer, device, trust=trust)
+            return load_named(entry.spec, layer, device, trust=trust)
+
+        encoder = load_layer(last_layer, load)
         encoders.append(encoder)
         if entry.revision != encoder.revision:
             raise FingerprintMismatch(

@@ -16,7 +16,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.generations import reading, writing
 from uec_rag.base.terms import Terms
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayer, Precision, load_encoders
+from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayers, Precision, load_encoders
 from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
 from uec_rag.encoders.shared_tokens import shared_tokens
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
@@ -25,13 +25,11 @@ from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.likelihood import Likelihood
+from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, Structure
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
-
-# What a saved ensemble notes beside what was fitted.
-_OPTIONS = ("structure", "likelihood", "last_layer", "seed")
 
 
 class UEC:
@@ -47,18 +45,24 @@ class UEC:
         them as the paper does.
     structure : {"kron", "diag"}
         Of the Laplace posterior over each last layer.
-    coefficients : {"evidence", "trace", "uniform"}, weights or rule, optional
+    coefficients : {"evidence", "trace", "standardised_trace", "uniform"}, weights or rule, optional
         How much each encoder counts in a query (in the shared space, in every text). By default
         "evidence" in the direct sum and "trace" in the shared space, which keeps no similarities
         of single encoders.
-    temperature : float
-        T of the "trace" rule (paper eq. 7).
+    temperature : float, optional
+        T of "trace" (paper eq. 4), in the unit of raw traces, 1.5 by default; of
+        "standardised_trace", in standard deviations over the fit's held-out queries, 1 by default.
     likelihood : {"pairs", "in_batch"}
         What the posterior is fitted on: labelled pairs, or the softmax over a batch's passages.
-    last_layer : {"projection", "ffn"}
-        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand.
+    negatives : {"hard", "random"}
+        What a query's answer is told from: a random and a hard passage, or a random one alone.
+    scaled : bool
+        Whether a posterior's variance is scaled to the held-out pairs; else it is Laplace's own.
+    last_layer : {"projection", "ffn", "auto"}
+        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand,
+        "auto" takes "projection" where there is none, with a warning.
     beta : float
-        How strongly sigma_s^2 lowers a score (paper eq. 10).
+        How strongly sigma_s^2 lowers a score (paper eq. 6).
     device, dtype, batch_size, backend
         For the encoders that are loaded here: "cpu", "cuda", "mps", or several for a process each;
         "float32", "float16", "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before
@@ -99,9 +103,11 @@ class UEC:
         space: Space = "direct",
         structure: Structure = "kron",
         coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
-        temperature: float = 1.5,
+        temperature: float | None = None,
         likelihood: Likelihood = "pairs",
-        last_layer: LastLayer = "projection",
+        negatives: Negatives = "hard",
+        scaled: bool = True,
+        last_layer: LastLayers = "projection",
         beta: float = 1.0,
         device: str | Sequence[str] | None = None,
         dtype: Precision | None = None,
@@ -114,7 +120,8 @@ class UEC:
             ("space", space, get_args(Space)),
             ("structure", structure, get_args(Structure)),
             ("likelihood", likelihood, get_args(Likelihood)),
-            ("last_layer", last_layer, get_args(LastLayer)),
+            ("negatives", negatives, get_args(Negatives)),
+            ("last_layer", last_layer, get_args(LastLayers)),
             ("on_error", on_error, get_args(OnError)),
         ):
             if value not in allowed:
@@ -131,7 +138,9 @@ class UEC:
         )
         self.structure: Structure = structure
         self.likelihood: Likelihood = likelihood
-        self.last_layer: LastLayer = last_layer
+        self.negatives: Negatives = negatives
+        self.scaled = scaled
+        self.last_layer: LastLayers = last_layer
         self.seed = seed
         self.on_error: OnError = on_error
         names = unique_names([encoder.name for encoder in self.encoders])
@@ -141,22 +150,30 @@ class UEC:
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
-        """The paper's choices: shared space, diagonal posterior, trace rule, T = 1.5, beta = 0.01.
+        """The paper as it is written.
+
+        Shared space; diagonal posteriors over the last block's output layer, fitted on pairs with
+        random negatives, their variance as Laplace gives it; softmax of minus the raw traces with
+        T = 1.5; beta = 0.01. A model that cannot be looked into has its posterior over the
+        projection on its output, with a warning.
 
         Parameters
         ----------
         encoders : sequence
             Of one dimension.
         **options
-            What to choose otherwise, as in the constructor.
+            What to choose otherwise, as in the constructor: ``likelihood="in_batch"`` is the
+            authors' code, ``coefficients="standardised_trace"`` measures T in standard deviations.
         """
         preset: dict[str, Any] = {
             "space": "shared",
             "structure": "diag",
             "coefficients": "trace",
-            "temperature": 1.5,
             "beta": 0.01,
-            "likelihood": "in_batch",
+            "likelihood": "pairs",
+            "negatives": "random",
+            "scaled": False,
+            "last_layer": "auto",
         }
         return cls(encoders, **(preset | options))
 
@@ -262,6 +279,8 @@ class UEC:
             pairs,
             structure=self.structure,
             likelihood=self.likelihood,
+            negatives=self.negatives,
+            scaled=self.scaled,
             seed=self.seed,
             show_progress=show_progress,
         )
@@ -381,9 +400,9 @@ class UEC:
         ValueError
             If the rule for the coefficients is not one of this package's.
         """
-        from uec_rag.ensemble.save import write_ensemble
+        from uec_rag.ensemble.save import OPTIONS, write_ensemble
 
-        options = {option: getattr(self, option) for option in _OPTIONS}
+        options = {option: getattr(self, option) for option in OPTIONS}
         write_ensemble(folder, self.encoders, self.fitted, options, self.last_layer)
 
     @classmethod

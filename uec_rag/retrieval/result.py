@@ -78,9 +78,9 @@ class SearchResult:
     ids : list of list of str
     passages : list of list of Passage
     scores : array, shape (n, k)
-        s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 10).
+        s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 6).
     mu, sigma2 : array, shape (n, k)
-        Mean and variance of the similarity (paper eq. 9).
+        Mean and variance of the similarity (paper eq. 5).
     relevance : array, shape (n, k)
         P(this hit is relevant).
     coefficients : array, shape (n, K)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from uec_rag.encoders import Encoder, load_encoder
+from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import MINIMUM
@@ -28,7 +28,6 @@ from uec_rag.paper.analyses.pair_classifier import (
 from uec_rag.paper.groups import Group
 from uec_rag.paper.paper_numbers import COVARIANCE, SPARSITY
 from uec_rag.paper.results import Json
-from uec_rag.paper.systems.lineup import Lineup
 from uec_rag.paper.tables import markdown
 
 FRACTIONS = (0.5, 0.1, 0.01)
@@ -38,7 +37,8 @@ _SEEDS = 3  # to see what a figure owes to chance
 def run(groups: Sequence[Group]) -> Json:
     """Fit posteriors of the main group's first encoder, each several times."""
     group = groups[0]
-    encoder, ffn = group.lineup.encoders[0], _ffn(group.lineup)
+    encoder, inside = group.lineup.encoders[0], group.lineup.inside()[0]
+    ffn = None if inside is encoder else inside
     tasks = hard_tasks(group)
     runs = [
         posterior_variants(encoder, group.lineup.pairs, *tasks, ffn, seed) for seed in range(_SEEDS)
@@ -160,14 +160,3 @@ def _mean(rows: Sequence[Calibration]) -> Json:
         values = [getattr(row, key) for row in rows]
         found |= {key: float(np.mean(values)), f"{key}_sd": float(np.std(values, ddof=1))}
     return found
-
-
-def _ffn(lineup: Lineup) -> Encoder | None:
-    """First encoder with the posterior about its last feed-forward layer; None of a black box."""
-    spec = lineup.encoders[0].spec
-    if spec is None:
-        return None
-    try:
-        return lineup.remember(load_encoder(spec, last_layer="ffn"))
-    except ValueError:  # not a transformer that one can look into
-        return None

@@ -99,6 +99,7 @@ class Lineup:
         self.remember = remember
         self.fitted = cache(self._fitted)
         self.paper = cache(self._paper)
+        self.inside = cache(self._inside)
         self._tuning = cache(self._tuning_data)
         self._trained_grove = cache(self._train_grove)
 
@@ -107,7 +108,19 @@ class Lineup:
 
     def _paper(self) -> UEC:
         self._check_one_space()
-        return UEC.paper(self.encoders).fit(self.pairs)
+        return UEC.paper(self.inside()).fit(self.pairs)
+
+    def _inside(self) -> list[Encoder]:
+        """The encoders with the posterior about their last block's output layer, where one is."""
+        return [self._with_ffn(encoder) or encoder for encoder in self.encoders]
+
+    def _with_ffn(self, encoder: Encoder) -> Encoder | None:
+        if encoder.spec is None:
+            return None
+        try:
+            return self.remember(load_encoder(encoder.spec, last_layer="ffn"))
+        except ValueError:  # not a transformer that one can look into
+            return None
 
     def _check_one_space(self) -> None:
         dimensions = [encoder.dimension for encoder in self.encoders]
