@@ -113,12 +113,15 @@ class Plan:
         Positives of the pair task; empty where there is none.
     left_out : list of str
         What the data folder does not have, in words.
+    languages : dict
+        Name of a searched collection -> the pairs of its language; empty but for `LANGUAGES`.
     """
 
     tasks: list[Task]
     pairs: list[Pair]
     proxy: list[Pair] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    languages: dict[str, list[Pair]] = field(default_factory=dict)
 
     def texts(self) -> dict[Role, list[str]]:
         """Return the distinct texts that are embedded in each role."""
@@ -196,13 +199,13 @@ def make_language_plan(data: Path, limits: Limits | None = None) -> Plan | None:
     if _present(data, needed, []) != needed:
         return None
     tasks: list[Task] = []
-    pairs: list[Pair] = []
+    languages = {}
     for searched, fitted in LANGUAGES.values():
         tasks += read_tasks(
             data, searched, Limits(queries=limits.language_queries, passages=limits.passages)
         )
-        pairs += read_pairs(data, fitted, limits.language_fit)
-    return Plan(tasks, pairs)
+        languages[searched] = read_pairs(data, fitted, limits.language_fit)
+    return Plan(tasks, [pair for own in languages.values() for pair in own], languages=languages)
 
 
 def read_tasks(data: Path, name: str, limits: Limits) -> list[Task]:

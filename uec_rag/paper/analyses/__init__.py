@@ -8,18 +8,21 @@ from pathlib import Path
 
 from uec_rag.paper.analyses import (
     ablation,
+    adaptivity,
     calibration,
+    challenge,
     coefficients,
     fit,
     layers,
     overlap,
+    routing,
     search_times,
     sensitivity,
     similarities,
     theory,
     variants,
 )
-from uec_rag.paper.analyses.base import Analysis, Result, has_collections, has_proxy
+from uec_rag.paper.analyses.base import Analysis, Result, has_collections, has_proxy, subset
 from uec_rag.paper.groups import LANGUAGES, MAIN, Group
 from uec_rag.paper.results import Json
 from uec_rag.paper.tables import folded, paper_table
@@ -51,6 +54,14 @@ ANALYSES = (
     _of_paper("ablation", ablation.run, ablation.section),
     Analysis("sensitivity", sensitivity.run, sensitivity.section, has_collections),
     _of_paper("sensitivity", sensitivity.run, sensitivity.section),
+    Analysis("challenging case", challenge.run, challenge.section, has_collections),
+    Analysis("adaptivity", adaptivity.run, adaptivity.section, has_collections),
+    Analysis(
+        "routing",
+        routing.run,
+        routing.section,
+        lambda groups: bool(subset(groups).plan.languages),
+    ),
     Analysis("calibration", calibration.run, calibration.section, has_proxy),
     Analysis("posterior variants", variants.run, variants.section, has_proxy),
     Analysis("layers", layers.run, layers.section, has_proxy),

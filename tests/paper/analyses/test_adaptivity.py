@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from tests.paper.bags import BAGS, Bag
+from uec_rag.paper.analyses import adaptivity
+from uec_rag.paper.collections import Collection
+from uec_rag.paper.groups import MAIN, Group
+from uec_rag.paper.plan import Plan
+from uec_rag.paper.systems import NotApplicable
+from uec_rag.paper.systems.lineup import Lineup
+from uec_rag.paper.tasks import Retrieval
+
+PAIRS = [
+    (f"who is {name}?", f"{name} is a person of note") for name in (f"n{i}" for i in range(60))
+]
+COLLECTION = Collection(
+    "names",
+    {f"p{i}": f"m{i} is a person of note" for i in range(80)},
+    {f"q{i}": f"who is m{i}?" for i in range(60)},
+    {f"q{i}": {f"p{i}": 1} for i in range(60)},
+)
+
+
+def group(collection=COLLECTION):
+    encoders = [Bag(name, noise) for name, noise in BAGS.items()]
+    plan = Plan([Retrieval(collection, False)], PAIRS)
+    return Group(MAIN, plan, Lineup(encoders, PAIRS, lambda encoder: encoder))
+
+
+@pytest.fixture(scope="module")
+def result():
+    return adaptivity.run([group()])
+
+
+def test_every_rule_is_compared_with_its_shuffle_its_mean_uniform_and_tuned_weights(result):
+    assert list(result["posteriors"]) == ["pairs", "in_batch", "scaled"]
+    for found in result["posteriors"].values():
+        assert list(found["rules"]) == ["trace", "z", "authors", "authors, undivided"]
+        assert len(found["traces"]) == 3
+        for row in found["rules"].values():
+            assert 0 < row["ndcg10"] <= 1
+            assert sum(row["coefficients"]) == pytest.approx(1, abs=1e-3)
+            assert row["tuned"] <= row["uniform"] + 0.01  # weights tuned here are no worse
+            assert all(row[f"{key}_se"] >= 0 for key in ("shuffled", "mean", "uniform", "tuned"))
+
+
+def test_the_section_has_a_row_of_each_rule_and_likelihood(result, tmp_path):
+    report = "\n\n".join(adaptivity.section(result, tmp_path / "x.png"))
+    assert report.count("| in_batch |") == 5
+    assert "60 queries of names" in report
+
+
+def test_what_is_alike_for_all_queries_owes_nothing_to_the_query():
+    lineup = group().lineup
+    posteriors = adaptivity._posteriors(lineup, lineup.encoders, adaptivity.KINDS["pairs"], 0)
+    asked = adaptivity.ask(lineup.encoders, posteriors, COLLECTION)
+    same = np.tile(np.float32([[0.2, 0.3, 0.5]]), (60, 1))
+    passage = np.full((80, 3), 1 / 3, dtype=np.float32)
+    shuffled = np.random.default_rng(1).permutation(same)
+    np.testing.assert_array_equal(asked.ndcg(same, passage), asked.ndcg(shuffled, passage))
+
+
+def test_few_queries_are_not_enough():
+    few = Collection(
+        "few",
+        COLLECTION.passages,
+        {"q0": COLLECTION.queries["q0"]},
+        {"q0": COLLECTION.relevant["q0"]},
+    )
+    with pytest.raises(NotApplicable, match="50 queries"):
+        adaptivity.run([group(few)])
