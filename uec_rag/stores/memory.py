@@ -108,6 +108,7 @@ class MemoryStore:
         """
         view = MemoryStore.__new__(MemoryStore)
         view._state, view._is_snapshot = filtered(self._state, filter), True
+        view._writing = threading.RLock()  # of its own: it waits for no writer
         return view
 
     def bind(self, fingerprint: str) -> None:
