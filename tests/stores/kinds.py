@@ -3,6 +3,7 @@
 import os
 import uuid
 
+from tests.stores.edge_client import EdgeClient
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -11,6 +12,7 @@ KINDS = {
     "memory int8": lambda folder: MemoryStore(dtype="int8"),
     "memory hnsw": lambda folder: MemoryStore(index="hnsw"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
+    "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
     "qdrant in a folder": lambda folder: QdrantStore(path=folder / "qdrant", collection="passages"),
 }
 if "QDRANT_URL" in os.environ:
@@ -19,4 +21,4 @@ if "QDRANT_URL" in os.environ:
         api_key=os.environ.get("QDRANT_API_KEY"),
         collection=f"test-{uuid.uuid4().hex}",
     )
-SAVED = [kind for kind in KINDS if kind != "qdrant in memory"]
+SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uec_rag.stores import products
-from uec_rag.stores.products import summed_products, tiles
+from uec_rag.stores.products import row_slices, summed_products
 
 RNG = np.random.default_rng(0)
 
@@ -38,5 +38,5 @@ def test_as_many_threads_are_used_as_were_asked_for(asked, monkeypatch):
 
 
 @pytest.mark.parametrize("count", [0, 1, 4096, 4097, 10_000])
-def test_tiles_cover_every_row_once(count):
-    assert [i for tile in tiles(count, 5000) for i in range(count)[tile]] == list(range(count))
+def test_slices_cover_every_row_once(count):
+    assert [i for tile in row_slices(count, 5000) for i in range(count)[tile]] == list(range(count))

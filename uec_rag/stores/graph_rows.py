@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.stores.means import with_room
+from uec_rag.stores.buffers import with_room
 
 Numbers = NDArray[np.int64]
 

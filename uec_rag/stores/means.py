@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.stores.buffers import with_room
 from uec_rag.stores.products import summed_products
 
 Rows = slice | NDArray[np.int64]
 """The first rows, or rows by number."""
-
-_Number = TypeVar("_Number", np.float32, np.int64, np.bool_)
 
 
 class Piece(NamedTuple):
@@ -147,12 +146,3 @@ def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Pi
 def longest(mean: FloatArray) -> float:
     """Norm of the longest row, shape (n, d); 0 of none."""
     return float(np.linalg.norm(mean, axis=1).max(initial=0.0))
-
-
-def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
-    """The buffer itself where it is long enough, else a copy at least twice as long."""
-    if needed <= len(buffer):
-        return buffer
-    grown = np.empty((max(needed, 2 * used), *buffer.shape[1:]), dtype=buffer.dtype)
-    grown[:used] = buffer[:used]
-    return grown

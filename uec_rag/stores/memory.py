@@ -1,4 +1,4 @@
-"""The default store: contiguous float32 matrices in memory, searched exactly."""
+"""The default store: contiguous matrices in memory, searched exactly or through a graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
 from uec_rag.stores.additions import checked_addition
 from uec_rag.stores.base import Filter, Found, Passage
+from uec_rag.stores.buffers import with_room
 from uec_rag.stores.copies import packed, unpacked
 from uec_rag.stores.graph import Graph
-from uec_rag.stores.means import longest, with_room
+from uec_rag.stores.means import longest
 from uec_rag.stores.saved import read_state, write_state
 from uec_rag.stores.scan import Dtype, make_scan
 from uec_rag.stores.search import (

@@ -58,7 +58,7 @@ def _turned_round(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> 
     """``(rows @ queries.T).T`` a tile at a time."""
     thin = [np.ascontiguousarray(query.T) for query in queries]
     out = np.empty((len(queries[0]), len(rows[0])), dtype=np.float32)
-    for tile in tiles(len(rows[0]), _TILE // len(queries[0])):
+    for tile in row_slices(len(rows[0]), _TILE // len(queries[0])):
         total = rows[0][tile] @ thin[0]
         for query, block in zip(thin[1:], rows[1:], strict=True):
             total += block[tile] @ query
@@ -82,7 +82,7 @@ def _dots(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArr
         return out
     # Made anew each time, for less than a tenth of a millisecond: a pool does not survive a fork.
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(part, tiles(count, -(-count // threads))))
+        list(pool.map(part, row_slices(count, -(-count // threads))))
     return out
 
 
@@ -94,12 +94,12 @@ def _threads() -> int:
     return cores()
 
 
-def tiles(count: int, size: int) -> Iterator[slice]:
+def row_slices(count: int, size: int) -> Iterator[slice]:
     """Slices that cover `count` rows, of at least 4096 rows each.
 
     Examples
     --------
-    >>> list(tiles(5000, 100))
+    >>> list(row_slices(5000, 100))
     [slice(0, 4096, None), slice(4096, 5000, None)]
     """
     step = max(4096, size)

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.stores.buffers import with_room
 from uec_rag.stores.int8_products import int8_products_are_right
 from uec_rag.stores.means import Means, Piece, Rows, pieces
-from uec_rag.stores.products import tiles
+from uec_rag.stores.products import row_slices
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,13 +91,13 @@ class Scan:
             return Scan(self.dtype, self.device, tuple(map(torch.from_numpy, means.blocks)))
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):
-            held = _room(self.blocks[k] if start else None, start, stop, self._like(block.shape[1]))
+            held = with_room(self.blocks[k] if start else self._empty(block.shape[1]), start, stop)
             blocks.append(held)
             if self.dtype == "int8":
                 empty = torch.empty(0, device=self.device)
-                scales.append(_room(self.scales[k] if start else None, start, stop, empty))
+                scales.append(with_room(self.scales[k] if start else empty, start, stop))
             error, length = (self.errors[k], self.lengths[k]) if start else (0.0, 0.0)
-            for tile in tiles(stop - start, _WIDENED // block.shape[1]):
+            for tile in row_slices(stop - start, _WIDENED // block.shape[1]):
                 rows = slice(start + tile.start, start + tile.stop)
                 values = torch.from_numpy(block[rows])
                 fresh, scale = self._compressed(values)
@@ -113,7 +114,7 @@ class Scan:
             self.dtype, self.device, tuple(blocks), tuple(scales), tuple(errors), tuple(lengths)
         )
 
-    def _like(self, width: int) -> Tensor:
+    def _empty(self, width: int) -> Tensor:
         import torch
 
         return torch.empty((0, width), dtype=getattr(torch, self.dtype), device=self.device)
@@ -152,7 +153,7 @@ class Scan:
             prepared = [self._prepared(piece) for piece in of_one]
             products = np.empty((len(of_one[0].query), len(stored[0])), dtype=np.float32)
             target = torch.from_numpy(products)
-            for tile in tiles(len(stored[0]), self._rows_at_once(prepared)):
+            for tile in row_slices(len(stored[0]), self._rows_at_once(prepared)):
                 parts = [
                     _product(
                         piece,
@@ -297,16 +298,6 @@ def _product(piece: _Prepared, matrix: Tensor, scale: Tensor | None) -> Tensor:
     if scale is None:
         return (piece.query @ matrix.T).float().mul_(piece.factor)
     return (torch._int_mm(piece.query, matrix.T) * scale).mul_(piece.factor)
-
-
-def _room(buffer: Tensor | None, used: int, needed: int, like: Tensor) -> Tensor:
-    """The buffer itself where it is long enough, else a copy at least twice as long."""
-    if buffer is not None and needed <= len(buffer):
-        return buffer
-    grown = like.new_empty((max(needed, 2 * used), *like.shape[1:]))
-    if buffer is not None:
-        grown[:used] = buffer[:used]
-    return grown
 
 
 def _whole(values: Tensor) -> Tensor:

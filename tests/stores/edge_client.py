@@ -1,0 +1,136 @@
+"""Qdrant's real engine in this process, with the part of QdrantClient that the store uses."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import qdrant_edge as edge
+from qdrant_client import models
+
+
+class EdgeClient:
+    """One collection, as a shard of `qdrant-edge-py` in a folder."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._shard, self._config, self._made = folder, None, None, 0
+
+    def collection_exists(self, name):
+        return self._shard is not None
+
+    def create_collection(self, name, vectors_config, metadata):
+        vectors = {
+            key: edge.EdgeVectorParams(size=given.size, distance=edge.Distance.Dot)
+            for key, given in vectors_config.items()
+        }
+        self._made += 1
+        folder = self._folder / str(self._made)
+        folder.mkdir(parents=True)
+        self._shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors=vectors))
+        self._config = SimpleNamespace(metadata=metadata)
+
+    def delete_collection(self, name):
+        self._shard.close()
+        self._shard = None
+
+    def get_collection(self, name):
+        return SimpleNamespace(config=self._config)
+
+    def upsert(self, name, points, wait):
+        self._shard.update(
+            edge.UpdateOperation.upsert_points(
+                [edge.Point(point.id, point.vector, point.payload) for point in points]
+            )
+        )
+
+    def delete(self, name, chosen, wait):
+        self._shard.update(edge.UpdateOperation.delete_points(chosen.points))
+
+    def count(self, name, where, exact):
+        count = self._shard.count(edge.CountRequest(exact=exact, filter=_filter(where)))
+        return SimpleNamespace(count=count)
+
+    def retrieve(self, name, ids, with_payload, with_vectors):
+        return self._shard.retrieve(ids, with_payload=True, with_vector=with_vectors)
+
+    def scroll(self, name, scroll_filter, limit, offset, with_payload, with_vectors):
+        return self._shard.scroll(
+            edge.ScrollRequest(offset, limit, _filter(scroll_filter), True, with_vectors)
+        )
+
+    def query_batch_points(self, name, asked):
+        return [SimpleNamespace(points=self._shard.query(_request(one))) for one in asked]
+
+    def close(self):
+        if self._shard is not None:
+            self._shard.close()
+
+
+def _request(asked: models.QueryRequest):
+    return edge.QueryRequest(
+        limit=asked.limit,
+        query=_query(asked.query, asked.using),
+        prefetches=[_prefetch(one) for one in asked.prefetch or ()],
+        with_vector=bool(asked.with_vector),
+        with_payload=True,
+        filter=_filter(asked.filter),
+        params=_params(asked.params),
+    )
+
+
+def _prefetch(asked: models.Prefetch):
+    return edge.Prefetch(
+        limit=asked.limit,
+        query=_query(asked.query, asked.using),
+        prefetches=[_prefetch(one) for one in asked.prefetch or ()],
+        filter=_filter(asked.filter),
+        params=_params(asked.params),
+    )
+
+
+def _params(asked):
+    return None if asked is None else edge.SearchParams(exact=bool(asked.exact))
+
+
+def _query(asked, using):
+    if isinstance(asked, models.FormulaQuery):
+        return edge.Formula(_expression(asked.formula), asked.defaults or {})
+    return edge.Query.Nearest(asked, using)
+
+
+def _expression(asked):
+    match asked:
+        case models.DivExpression(div=parts):
+            return edge.Expression.Div(_expression(parts.left), _expression(parts.right), None)
+        case models.SqrtExpression(sqrt=inner):
+            return edge.Expression.Sqrt(_expression(inner))
+        case models.SumExpression(sum=parts):
+            return edge.Expression.Sum([*map(_expression, parts)])
+        case models.MultExpression(mult=parts):
+            return edge.Expression.Mult([*map(_expression, parts)])
+        case str():
+            return edge.Expression.Variable(asked)
+    assert math.isfinite(asked)
+    return edge.Expression.Constant(float(asked))
+
+
+def _filter(asked):
+    if asked is None:
+        return None
+    parts = ("must", "should", "must_not")
+    return edge.Filter(
+        **{name: [*map(_condition, held)] for name in parts if (held := getattr(asked, name))}
+    )
+
+
+def _condition(asked):
+    match asked:
+        case models.Filter():
+            return _filter(asked)
+        case models.HasIdCondition(has_id=ids):
+            return edge.HasIdCondition({*ids})
+        case models.FieldCondition(range=models.Range() as bounds):
+            given = {name: getattr(bounds, name) for name in ("gt", "gte", "lt", "lte")}
+            return edge.FieldCondition(asked.key, range=edge.RangeFloat(**given))
+        case models.FieldCondition(match=models.MatchAny(any=several)):
+            return edge.FieldCondition(asked.key, match=edge.MatchAny(several))
+    return edge.FieldCondition(asked.key, match=edge.MatchSubstring(asked.match.substring))
