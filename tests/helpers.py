@@ -95,6 +95,7 @@ METADATA_KEYS = {
     "uec_sigma2",
     "uec_relevance",
     "uec_confidence",
+    "uec_in_corpus",
     "uec_decision",
     "uec_reason",
     "uec_candidates",

@@ -8,17 +8,18 @@ from uec_rag.confidence.decision import ambiguities, decide
 IDS = [["a", "b", "c"]]
 
 
-def hits(logits, members=None, rest=-50.0):
+def hits(logits, members=None, rest=-50.0, in_corpus=None):
     """Whether hits of these logits compete, where the rest of the corpus weighs `rest`."""
     row = np.atleast_2d(np.asarray(logits, np.float32))
     if members is None:
         members = np.zeros((1, row.shape[1]))
     normaliser = np.logaddexp(logsumexp(row, axis=1), rest).astype(np.float32)
-    return ambiguities(np.exp(row - normaliser), np.asarray(members, np.float32)[None], IDS)
+    there = None if in_corpus is None else np.float32([in_corpus])
+    return ambiguities(np.exp(row - normaliser), np.asarray(members, np.float32)[None], IDS, there)
 
 
-def act(found, sure, threshold=0.5):
-    return decide(np.float32([sure]), found, threshold)[0]
+def act(found, sure, threshold=0.5, in_corpus=1.0):
+    return decide(np.float32([sure]), found, threshold, np.float32([in_corpus]))[0]
 
 
 def test_answer_above_the_threshold_only():
@@ -56,3 +57,15 @@ def test_a_posterior_spread_over_the_rest_of_the_corpus_abstains():
 
 def test_an_infinite_threshold_never_answers():
     assert act(hits([9.0, 0.0, 0.0]), 1.0, threshold=np.inf).action == "abstain"
+
+
+def test_passages_that_compete_are_not_asked_back_about_where_none_is_plausible():
+    rivals = [2.0, 1.9, -4.0]
+    assert act(hits(rivals, in_corpus=0.1), 0.1).action == "abstain"
+    assert act(hits(rivals, in_corpus=0.4), 0.1).action == "clarify"
+
+
+def test_the_reason_says_which_of_the_two_questions_is_doubtful():
+    none = hits([1.0, 0.9, 0.8], rest=6.0)
+    assert "corpus hardly holds an answer" in act(none, 0.1, in_corpus=0.15).reason
+    assert "hardly among these hits" in act(none, 0.1, in_corpus=0.8).reason

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 
 from uec_rag.confidence.features import summarise
-from uec_rag.confidence.fit import FitView, fit_confidence, fit_temperature
+from uec_rag.confidence.fit import (
+    FitView,
+    fit_confidence,
+    fit_temperature,
+    joined_examples,
+    view_examples,
+)
 from uec_rag.ensemble.evidence_fit import corpus_views
 
 
@@ -24,21 +30,59 @@ def answered(view, k=10):
     return np.take_along_axis(view.relevant, best, axis=1).any(axis=1)
 
 
+def certainty(model, view, k=10, **told):
+    hits = -np.sort(-view.logits, axis=1)[:, :k]
+    return model.certainty(summarise(view.logits, model.temperature), hits, **told)
+
+
 def test_confidence_tells_answered_from_unanswered_queries():
     model = fit_confidence(views())
     for view in views(seed=1):
-        sure = model.query_confidence(summarise(view.logits, model.temperature))
+        sure = certainty(model, view).confidence
         right = answered(view)
         assert np.median(sure[right]) > np.median(sure[~right]) + 0.1
 
 
-def test_confidence_is_about_as_often_right_as_it_says():
+@pytest.mark.parametrize("k", [1, 4, 10])
+def test_confidence_is_about_as_often_right_as_it_says(k):
     model = fit_confidence(views())
     fresh = views(seed=1)
-    sure = np.concatenate(
-        [model.query_confidence(summarise(v.logits, model.temperature)) for v in fresh]
-    )
-    assert abs(sure.mean() - np.concatenate([answered(v) for v in fresh]).mean()) < 0.05
+    sure = np.concatenate([certainty(model, view, k).confidence for view in fresh])
+    assert abs(sure.mean() - np.concatenate([answered(v, k) for v in fresh]).mean()) < 0.08
+
+
+def test_whether_the_corpus_answers_is_as_often_so_as_it_says():
+    model = fit_confidence(views(unanswerable=0.3))
+    fresh = views(seed=1, unanswerable=0.3)
+    held = np.concatenate([certainty(model, view).in_corpus for view in fresh])
+    there = np.concatenate([view.relevant.any(axis=1) for view in fresh])
+    assert abs(held.mean() - there.mean()) < 0.07
+    assert held[there].mean() > held[~there].mean() + 0.2
+
+
+def test_a_told_share_without_an_answer_moves_the_level():
+    model = fit_confidence(views(unanswerable=0.2))
+    fresh = views(seed=1, unanswerable=0.6)
+    there = np.concatenate([view.relevant.any(axis=1) for view in fresh])
+    blind = np.concatenate([certainty(model, view).in_corpus for view in fresh])
+    told = np.concatenate([certainty(model, view, unanswerable=0.6).in_corpus for view in fresh])
+    assert abs(told.mean() - there.mean()) < abs(blind.mean() - there.mean()) / 2
+    assert (np.argsort(told) == np.argsort(blind)).mean() > 0.9
+
+
+def test_more_hits_never_lower_the_confidence():
+    model, view = fit_confidence(views()), views(seed=1)[0]
+    sure = [certainty(model, view, k).confidence for k in (1, 2, 4, 10, 30)]
+    assert (np.diff(sure, axis=0) >= 0).all()
+
+
+def test_examples_of_corpora_of_different_sizes_join():
+    view = views()[0]
+    small = FitView(view.logits[:, :3], view.variance[:, :3], view.relevant[:, :3])
+    joined = joined_examples([view_examples(small, 1.0, 10), view_examples(view, 1.0, 10)])
+    assert joined.relevant.shape == (400, 10)
+    last = view_examples(small, 1.0, 10).found[:, -1]
+    np.testing.assert_array_equal(joined.found[:200, -1], last)
 
 
 def test_relevance_is_about_as_often_right_as_it_says():

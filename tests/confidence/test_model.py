@@ -6,13 +6,13 @@ from scipy.special import logsumexp, softmax
 
 from uec_rag.confidence.calibrator import Calibrator
 from uec_rag.confidence.features import relevance_features, summarise
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.model import ConfidenceModel, HitExamples, shifted
 
 
 def model(slope=1.0):
     plain = Calibrator((1.0, 1.0), (0.0, 0.0), (1.0, 1.0), bias=0.0, slope=slope)
     of_query = Calibrator((1.0, 1.0, 0.1), (0.0,) * 3, (1.0,) * 3, bias=0.0, slope=slope)
-    return ConfidenceModel(2.0, relevance=plain, confidence=of_query)
+    return ConfidenceModel(2.0, plain, in_corpus=of_query, found=plain, unanswerable=0.2)
 
 
 def test_the_summary_by_hand():
@@ -39,8 +39,39 @@ def test_an_empty_corpus_has_no_summary():
 def test_a_clear_winner_is_more_confident_than_a_crowd():
     clear, crowd = np.full((1, 50), -5.0, np.float32), np.full((1, 50), 3.0, np.float32)
     clear[0, 3] = 5
-    found = [model().query_confidence(summarise(logits))[0] for logits in (clear, crowd)]
-    assert found[0] > found[1]
+    found = []
+    for logits in (clear, crowd):
+        hits = -np.sort(-logits, axis=1)[:, :3]
+        found.append(model().certainty(summarise(logits), hits))
+    assert found[0].in_corpus[0] > found[1].in_corpus[0]
+    assert found[0].confidence[0] > found[1].confidence[0]
+
+
+def test_confidence_is_at_most_that_the_corpus_answers():
+    logits = np.random.default_rng(0).normal(0, 3, (20, 9)).astype(np.float32)
+    sure = model().certainty(summarise(logits, 2.0), logits[:, :4])
+    assert (sure.confidence <= sure.in_corpus).all()
+
+
+def test_the_first_hits_share_rises_with_every_hit():
+    logits = -np.sort(-np.random.default_rng(0).normal(0, 3, (5, 9)), axis=1).astype(np.float32)
+    features = summarise(logits).found_features(logits)
+    assert features.shape == (5, 9, 2)
+    assert (np.diff(features[..., 1], axis=1) >= 0).all()
+    assert (features[..., 0] == logits[:, :1]).all()
+    share = np.exp(logits[:, 0] / 2) / np.exp(logits / 2).sum(axis=1)
+    np.testing.assert_allclose(features[:, 0, 1], np.log(share / (1 - share)), rtol=1e-4)
+
+
+def test_a_shift_by_the_same_share_changes_nothing():
+    p = np.float32([0.0, 0.1, 0.5, 1.0])
+    np.testing.assert_allclose(shifted(p, 0.2, 0.2), p)
+
+
+def test_more_questions_without_an_answer_lower_every_probability():
+    p = np.float32([0.1, 0.5, 0.9])
+    assert (shifted(p, 0.2, 0.4) < p).all()
+    assert (shifted(p, 0.2, 0.0) > p).all()
 
 
 def test_relevance_falls_with_the_variance_of_a_promising_hit():
@@ -59,19 +90,37 @@ def test_better_hits_are_more_relevant():
     assert (found <= 1).all()
 
 
-def test_the_model_recalibrates_both_parts():
+def test_the_model_recalibrates_all_its_parts():
     rng = np.random.default_rng(0)
     hits, queries = rng.normal(0, 1, (40, 5, 2)), rng.normal(0, 1, (40, 3))
     fresh = model().recalibrated(
-        hits.astype("f4"),
-        hits[..., 0] > 0,
-        queries.astype("f4"),
-        queries[:, 0] > 1,
-        np.ones(40, "f4"),
+        HitExamples(
+            relevance=hits.astype("f4"),
+            query=queries.astype("f4"),
+            found=hits.astype("f4"),
+            relevant=hits[..., 0] > 0,
+            answerable=queries[:, 0] > 0.5,
+            weight=np.ones(40, "f4"),
+        )
     )
     assert fresh.temperature == 2.0
-    assert fresh.relevance != model().relevance
-    assert fresh.confidence != model().confidence
+    for part in ("relevance", "presence", "level"):
+        assert getattr(fresh, part) != getattr(model(), part)
+    for part in ("in_corpus", "found"):
+        assert getattr(fresh, part) == getattr(model(), part)
+    assert fresh.unanswerable == pytest.approx((queries[:, 0] <= 0.5).mean())
+
+
+def test_a_model_of_0_1_is_read_and_says_what_it_said():
+    old = {
+        "temperature": 2.0,
+        "relevance": model().relevance.metadata(),
+        "confidence": model().in_corpus.metadata(),
+    }
+    logits = np.float32([[2.0, 1.0, 0.0]])
+    summary = summarise(logits, 2.0)
+    sure = ConfidenceModel.restore(json.loads(json.dumps(old))).certainty(summary, logits[:, :1])
+    np.testing.assert_allclose(sure.confidence, model().in_corpus.predict(summary.features()))
 
 
 def test_saved_and_restored():

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import WORDS, bag_of_words, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.features import summarise
-from uec_rag.retrieval.search import ask, judge, members_at
+from uec_rag.retrieval.search import ask, judge
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +20,13 @@ def asked(full, queries):
 def test_probabilities_are_the_models_on_the_logits_of_the_whole_corpus(full, asked):
     uec, model = full.uec, full.confidence_model
     store, seen, found = asked
-    judged = judge(uec.fitted, model, seen, found, members_at(uec.fitted, store, seen, found))
+    judged = judge(uec.fitted, model, store, seen, found, None)
     pi = seen.coefficients
     summary = summarise(uec.fitted.logits(seen.similarities, pi), model.temperature)
-    np.testing.assert_allclose(judged.confidence, model.query_confidence(summary), atol=1e-4)
     logits, variance = uec.fitted.logits(found.mu, pi), uec.fitted.logit_variance(found.sigma2)
+    sure = model.certainty(summary, logits)
+    np.testing.assert_allclose(judged.confidence, sure.confidence, atol=1e-4)
+    np.testing.assert_allclose(judged.in_corpus, sure.in_corpus, atol=1e-4)
     np.testing.assert_allclose(
         judged.relevance, model.hit_relevance(logits, variance, summary), atol=1e-4
     )
@@ -65,14 +67,36 @@ def test_encoders_that_are_sure_of_different_passages_ask_back(texts):
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-def test_where_nothing_was_learned_it_answers_and_says_so(encoders, texts, queries):
+def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders, texts):
     retriever = Retriever(UEC(encoders))
     retriever.add(texts)
-    result = retriever.search(queries, k=3)
-    assert {d.action for d in result.decisions} == {"answer"}
-    assert "fit the ensemble or calibrate" in result.decisions[0].reason
-    np.testing.assert_array_equal(result.relevance, np.clip(result.mu, 0, 1))
-    np.testing.assert_array_equal(result.confidence, result.relevance.max(axis=1))
+    there = retriever.search(texts[:40], k=3)
+    elsewhere = retriever.search([f"zzz{i} qqq{i}" for i in range(40)], k=3)
+    assert np.mean([d.action == "answer" for d in there.decisions]) > 0.9
+    assert np.mean([d.action == "answer" for d in elsewhere.decisions]) < 0.1
+    assert there.in_corpus.mean() > elsewhere.in_corpus.mean() + 0.3
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_more_hits_more_confidence_and_never_more_than_that_the_corpus_answers(full, texts, k):
+    asked = labelled(texts, 60, unanswerable=0.3)[0]
+    few, more = full.search(asked, k), full.search(asked, k + 3)
+    assert (more.confidence >= few.confidence - 1e-6).all()
+    assert (more.confidence <= more.in_corpus + 1e-6).all()
+    np.testing.assert_allclose(more.in_corpus, few.in_corpus, atol=1e-6)
+
+
+def test_a_told_share_without_an_answer_lowers_confidence_and_is_the_retrievers_or_the_calls(
+    full, texts
+):
+    asked = labelled(texts, 60, unanswerable=0.3)[0]
+    plain, told = full.search(asked), full.search(asked, unanswerable=0.7)
+    assert (told.confidence <= plain.confidence).all()
+    assert told.confidence.mean() < plain.confidence.mean()
+    own = Retriever(full.uec, full.store, unanswerable=0.7)
+    np.testing.assert_allclose(own.search(asked).confidence, told.confidence)
+    with pytest.raises(ValueError, match=r"unanswerable: expected a share in \[0, 1\)"):
+        full.search(asked, unanswerable=1.0)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])

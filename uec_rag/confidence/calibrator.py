@@ -76,7 +76,12 @@ class Calibrator(Record):
         return replace(self, slope=float(slope[0]), offset=offset)
 
 
-def fit_calibrator(features: FloatArray, labels: ArrayLike, penalty: float = 0.001) -> Calibrator:
+def fit_calibrator(
+    features: FloatArray,
+    labels: ArrayLike,
+    penalty: float = 0.001,
+    weights: ArrayLike | None = None,
+) -> Calibrator:
     """Learn a `Calibrator`.
 
     scikit-learn's logistic regression cannot keep weights above 0, which is what keeps a
@@ -89,6 +94,8 @@ def fit_calibrator(features: FloatArray, labels: ArrayLike, penalty: float = 0.0
         Both kinds must be there.
     penalty : float
         Ridge on the weights of the standardised features, per example.
+    weights : array_like, shape (...), optional
+        How much each example counts; 1 by default.
 
     Raises
     ------
@@ -101,15 +108,15 @@ def fit_calibrator(features: FloatArray, labels: ArrayLike, penalty: float = 0.0
         raise ValueError(
             f"labels: expected some of either kind, got {len(right)} times {bool(right.any())}."
         )
-    location, spread = flat.mean(axis=0), np.maximum(flat.std(axis=0), 1e-3)
+    counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
+    counts *= len(counts) / counts.sum()
+    location = np.average(flat, axis=0, weights=counts)
+    spread = np.sqrt(np.average((flat - location) ** 2, axis=0, weights=counts))
+    spread = np.maximum(spread, 1e-3)
     standard = np.clip((flat - location) / spread, -_RANGE, _RANGE)
     strength = 2 * penalty * len(right)
-    weights, bias = _logistic(
-        standard, right, np.ones(len(right)), (0.0,) * flat.shape[1], strength, 0.0
-    )
-    return Calibrator(
-        tuple(weights.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias
-    )
+    found, bias = _logistic(standard, right, counts, (0.0,) * flat.shape[1], strength, 0.0)
+    return Calibrator(tuple(found.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias)
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:

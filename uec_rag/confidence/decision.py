@@ -12,6 +12,11 @@ from uec_rag.base.gaussian import FloatArray
 
 Action = Literal["answer", "clarify", "abstain"]
 
+PLAUSIBLE = 0.3
+"""P(the corpus answers the query) below which no passage is plausible, however many compete."""
+
+_MANY = 100
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -26,12 +31,15 @@ class Decision:
         Ids of the hits that compete, whatever the action: another threshold decides by them, too.
     confidence : float
         P(the query is answered by its hits), which the action rests on.
+    in_corpus : float
+        P(the corpus answers the query); 1 where that is not known.
     """
 
     action: Action
     reason: str
     candidates: tuple[str, ...] = ()
     confidence: float = field(default=0.0, compare=False)
+    in_corpus: float = field(default=1.0, compare=False)
 
     @property
     def decision(self) -> Action:
@@ -56,12 +64,20 @@ class Ambiguity:
 
 
 def ambiguities(
-    posterior: FloatArray, member_posterior: FloatArray, ids: Sequence[Sequence[str]]
+    posterior: FloatArray,
+    member_posterior: FloatArray,
+    ids: Sequence[Sequence[str]],
+    in_corpus: FloatArray | None = None,
+    size: int = 0,
 ) -> list[Ambiguity | None]:
     """Whether each query could mean one of several hits; None where it could not.
 
     It could where two encoders are each sure of another passage, or where a few passages, none far
     behind the best, share most of the posterior.
+
+    Where the corpus hardly holds an answer at all, passages that compete are none of them
+    plausible, and to ask back would be to ask about nothing. In a corpus of many passages encoders
+    are sure of one only where it stands out, and count all the same.
 
     Parameters
     ----------
@@ -71,20 +87,31 @@ def ambiguities(
         Each encoder's own softmax over the corpus, at the hits.
     ids : sequence of sequence of str
         Ids of the hits.
+    in_corpus : array, shape (n,), optional
+        P(the corpus answers the query), where it is known.
+    size : int
+        How many passages the corpus has.
     """
+    there = [True] * len(ids) if in_corpus is None else (in_corpus >= PLAUSIBLE).tolist()
     return [
-        _ambiguity(hits, shares, members)
-        for hits, shares, members in zip(ids, posterior, member_posterior, strict=True)
+        _ambiguity(hits, shares, members, plausible, size >= _MANY)
+        for hits, shares, members, plausible in zip(
+            ids, posterior, member_posterior, there, strict=True
+        )
     ]
 
 
-def _ambiguity(hits: Sequence[str], posterior: FloatArray, members: FloatArray) -> Ambiguity | None:
+def _ambiguity(
+    hits: Sequence[str], posterior: FloatArray, members: FloatArray, plausible: bool, many: bool
+) -> Ambiguity | None:
+    if not plausible and not many:
+        return None
     best = members.argmax(axis=1)
     picks = sorted({int(hit) for hit, own in zip(best, members, strict=True) if own[hit] >= 0.5})
     if len(picks) > 1:
         return Ambiguity("encoders are sure of different passages", tuple(hits[p] for p in picks))
     close = np.flatnonzero(posterior >= posterior.max() / 4)
-    if len(close) > 1 and posterior[close].sum() >= 0.5:
+    if plausible and len(close) > 1 and posterior[close].sum() >= 0.5:
         return Ambiguity(
             f"{len(close)} passages compete", tuple(hits[row] for row in close.tolist())
         )
@@ -92,7 +119,10 @@ def _ambiguity(hits: Sequence[str], posterior: FloatArray, members: FloatArray) 
 
 
 def decide(
-    confidence: FloatArray, ambiguous: Sequence[Ambiguity | None], threshold: float = 0.5
+    confidence: FloatArray,
+    ambiguous: Sequence[Ambiguity | None],
+    threshold: float = 0.5,
+    in_corpus: FloatArray | None = None,
 ) -> list[Decision]:
     """`decide_one` of each query.
 
@@ -103,14 +133,22 @@ def decide(
         As `ambiguities` gives them.
     threshold : float
         For instance a `uec_rag.confidence.risk.RiskThreshold`'s.
+    in_corpus : array, shape (n,), optional
+        P(the corpus answers the query), where it is known.
     """
+    there = np.ones(len(ambiguous)) if in_corpus is None else in_corpus
     return [
-        decide_one(float(sure), ambiguity, threshold)
-        for sure, ambiguity in zip(confidence, ambiguous, strict=True)
+        decide_one(float(sure), ambiguity, threshold, float(held))
+        for sure, ambiguity, held in zip(confidence, ambiguous, there, strict=True)
     ]
 
 
-def decide_one(confidence: float, ambiguity: Ambiguity | None, threshold: float = 0.5) -> Decision:
+def decide_one(
+    confidence: float,
+    ambiguity: Ambiguity | None,
+    threshold: float = 0.5,
+    in_corpus: float = 1.0,
+) -> Decision:
     """Answer above a threshold; below it ask back where the query is ambiguous, else abstain.
 
     Examples
@@ -123,8 +161,21 @@ def decide_one(confidence: float, ambiguity: Ambiguity | None, threshold: float 
     rivals = () if ambiguity is None else ambiguity.candidates
     if confidence > threshold:
         reason = f"{found} is above the threshold {threshold:.2f}"
-        return Decision("answer", reason, rivals, confidence)
+        return Decision("answer", reason, rivals, confidence, in_corpus)
     if ambiguity is not None:
-        return Decision("clarify", f"{found}; {ambiguity.reason}", rivals, confidence)
-    reason = f"{found} is not above the threshold {threshold:.2f}"
-    return Decision("abstain", reason, rivals, confidence)
+        reason = f"{found}; {ambiguity.reason}"
+        return Decision("clarify", reason, rivals, confidence, in_corpus)
+    reason = f"{found} is not above the threshold {threshold:.2f}: {_why(confidence, in_corpus)}"
+    return Decision("abstain", reason, rivals, confidence, in_corpus)
+
+
+def _why(confidence: float, in_corpus: float) -> str:
+    """Which of the two questions is the doubtful one."""
+    if in_corpus < PLAUSIBLE:
+        return f"the corpus hardly holds an answer (probability {in_corpus:.2f})"
+    if confidence < in_corpus / 2:
+        return (
+            f"the corpus may hold an answer (probability {in_corpus:.2f}), but hardly among "
+            "these hits"
+        )
+    return "it is not sure enough that these hits answer it"

@@ -14,6 +14,8 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.similarity import probit
 from uec_rag.base.softmax_sums import Digest, SoftmaxSums
 
+_LEAST_SHARE = np.float32(1e-4)
+
 
 @dataclass(frozen=True, eq=False)
 class CorpusSummary:
@@ -56,15 +58,34 @@ class CorpusSummary:
         )
 
     def features(self) -> FloatArray:
-        """What confidence rests on, shape (n, 3).
+        """What tells whether the corpus answers at all, shape (n, 3).
 
         Minus the entropy and the log of the top's share at twice the temperature say whether one
-        passage stands out; the top itself, whether it is near enough to be the answer at all. On
-        collections nothing was fitted on the first two order queries best by how well they are
-        answered, and the third is what tells a query that the corpus does not answer; more
-        features added nothing.
+        passage stands out; the top itself, whether it is near enough to be the answer. Tried beside
+        them on eleven collections, each by what ten others taught: the corpus's size, the words
+        that query and hit share, the agreement of the members, the likeness of the hits, the top's
+        distance from the mean. None made the level better or told off-topic questions better.
         """
         return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, self.top], axis=1)
+
+    def found_features(self, logits: FloatArray) -> FloatArray:
+        """What tells whether the answer, where the corpus has it, is among the first hits.
+
+        Parameters
+        ----------
+        logits : array, shape (n, k)
+            l / T of the hits, best first.
+
+        Returns
+        -------
+        array, shape (n, k, 2)
+            For the first 1, 2, ... k hits: the top, and the log odds of their share of the
+            softmax at twice the temperature, which rises with every hit.
+        """
+        soft = np.exp(logits / np.float32(2) - self.soft_normaliser[:, None])
+        share = np.clip(np.cumsum(soft, axis=1), _LEAST_SHARE, 1 - _LEAST_SHARE)
+        top = np.broadcast_to(self.top[:, None], share.shape)
+        return np.stack([top, np.log(share) - np.log1p(-share)], axis=-1).astype(np.float32)
 
 
 def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,11 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.calibrator import fit_calibrator
 from uec_rag.confidence.features import relevance_features, summarise
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.model import ConfidenceModel, HitExamples
+from uec_rag.confidence.shipped import shipped_model
+
+_CLEARLY = 0.05  # nats per query
+_USUAL_TEMPERATURE, _LOG_DEVIATION = 0.8, 1.5  # of ensembles of small encoders, and of any
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +36,14 @@ class FitView:
     relevant: NDArray[np.bool_]
 
 
-def fit_confidence(views: Sequence[FitView], k: int = 10) -> ConfidenceModel:
+def fit_confidence(
+    views: Sequence[FitView], k: int = 10, *, standardised: bool = False
+) -> ConfidenceModel:
     """Learn the model on fit queries asked of several corpora, some without the answer.
+
+    Confidence rests on what many collections taught (see `shipped_model`): that order is kept, and
+    its level moved to these queries. Only where they clearly tell otherwise is it learned from
+    them alone, as of an ensemble whose logits are like no other's.
 
     Parameters
     ----------
@@ -40,32 +51,69 @@ def fit_confidence(views: Sequence[FitView], k: int = 10) -> ConfidenceModel:
         Small and larger corpora; a fifth of the queries unanswerable is a good share.
     k : int
         Hits that count.
+    standardised : bool
+        Whether the logits are an unfitted ensemble's; see `ConfidenceModel`.
 
     Raises
     ------
     ValueError
-        If no query is answerable, or all are answered.
+        If no query is answerable, or no hit of any is relevant.
     """
     temperature = fit_temperature(views)
-    hit_features, hit_labels, query_features, answered = [], [], [], []
-    for view in views:
-        summary = summarise(view.logits, temperature)
-        hits = np.argpartition(-view.logits, min(k, view.logits.shape[1]) - 1, axis=1)[:, :k]
-        relevant = np.take_along_axis(view.relevant, hits, axis=1)
-        features = relevance_features(
-            np.take_along_axis(view.logits, hits, axis=1),
+    parts = [view_examples(view, temperature, k) for view in views]
+    shipped = shipped_model("unfitted" if standardised else "fitted")
+    examples = joined_examples(parts)
+    learned = fit_calibrator(
+        np.concatenate([part.relevance.reshape(-1, 2) for part in parts]),
+        np.concatenate([part.relevant.ravel() for part in parts]),
+    )
+    start = replace(shipped, temperature=temperature, relevance=learned)
+    moved, own = start.moved(examples), start.relearned(examples)
+    gain = moved.surprise(examples) - own.surprise(examples)
+    return replace(own if gain > _CLEARLY else moved, relevance=learned)
+
+
+def view_examples(view: FitView, temperature: float, k: int) -> HitExamples:
+    """The k best hits of a view's queries, as a model learns from them."""
+    summary = summarise(view.logits, temperature)
+    k = min(k, view.logits.shape[1])
+    best = np.argpartition(-view.logits, k - 1, axis=1)[:, :k]
+    order = np.argsort(-np.take_along_axis(view.logits, best, axis=1), axis=1, kind="stable")
+    hits = np.take_along_axis(best, order, axis=1)
+    logits = np.take_along_axis(view.logits, hits, axis=1)
+    return HitExamples(
+        relevance=relevance_features(
+            logits,
             np.take_along_axis(view.variance, hits, axis=1),
             summary.log_normaliser,
             temperature,
-        )
-        hit_features.append(features.reshape(-1, features.shape[-1]))
-        hit_labels.append(relevant.ravel())
-        query_features.append(summary.features())
-        answered.append(relevant.any(axis=1))
-    return ConfidenceModel(
-        temperature,
-        fit_calibrator(np.concatenate(hit_features), np.concatenate(hit_labels)),
-        fit_calibrator(np.concatenate(query_features), np.concatenate(answered), penalty=0.01),
+        ),
+        query=summary.features(),
+        found=summary.found_features(logits / np.float32(temperature)),
+        relevant=np.take_along_axis(view.relevant, hits, axis=1),
+        answerable=np.asarray(view.relevant.any(axis=1)),
+        weight=np.ones(len(logits), dtype=np.float32),
+    )
+
+
+def joined_examples(parts: Sequence[HitExamples]) -> HitExamples:
+    """Examples of several corpora as one; where a corpus has fewer hits, the last one is repeated.
+
+    A repeated hit is not relevant once more, and its features are those of all the hits.
+    """
+    most = max(part.relevant.shape[1] for part in parts)
+
+    def padded(values: NDArray[Any]) -> NDArray[Any]:
+        missing = most - values.shape[1]
+        return np.concatenate([values, np.repeat(values[:, -1:], missing, axis=1)], axis=1)
+
+    return HitExamples(
+        relevance=np.concatenate([padded(part.relevance) for part in parts]),
+        query=np.concatenate([part.query for part in parts]),
+        found=np.concatenate([padded(part.found) for part in parts]),
+        relevant=np.concatenate([padded(part.relevant) for part in parts]),
+        answerable=np.concatenate([part.answerable for part in parts]),
+        weight=np.concatenate([part.weight for part in parts]),
     )
 
 
@@ -88,7 +136,8 @@ def fit_temperature(views: Sequence[FitView]) -> float:
         raise ValueError("views: expected at least one query with a relevant passage.")
 
     def loss(log_scale: float) -> float:
-        total = 0.0
+        # Where every answer is the clear winner the views alone would send it to 0.
+        total = float((log_scale + np.log(_USUAL_TEMPERATURE)) ** 2 / (2 * _LOG_DEVIATION**2))
         for logits, relevant in answerable:
             scaled = np.float32(np.exp(log_scale)) * logits
             mass = np.exp(scaled - scaled.max(axis=1, keepdims=True))

@@ -1,17 +1,85 @@
-"""How likely a hit is relevant, and a query answered."""
+"""How likely a hit is relevant, the corpus holds an answer, and the hits do."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
-from uec_rag.confidence.calibrator import Calibrator
+from uec_rag.confidence.calibrator import Calibrator, fit_calibrator
 from uec_rag.confidence.features import CorpusSummary, relevance_features
+
+CUTOFFS = (1, 4, 10)
+"""Numbers of hits that being found is learned for; others lie between or go on from there."""
+
+_SHARE_RANGE = (1e-3, 1 - 1e-3)
+_SMALLEST = np.float32(1e-7)
+
+
+@dataclass(frozen=True, eq=False)
+class Certainty:
+    """What is known of n queries.
+
+    Attributes
+    ----------
+    in_corpus : array, shape (n,)
+        P(the corpus answers the query).
+    confidence : array, shape (n,)
+        P(one of the hits answers it): `in_corpus`, times that it is found where it is there.
+    """
+
+    in_corpus: FloatArray
+    confidence: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class HitExamples:
+    """The hits of n queries, and which are relevant: what a model is learned from.
+
+    Attributes
+    ----------
+    relevance : array, shape (n, k, 2)
+        `relevance_features`.
+    query : array, shape (n, 3)
+        `CorpusSummary.features`.
+    found : array, shape (n, k, 2)
+        `CorpusSummary.found_features`.
+    relevant : array of bool, shape (n, k)
+    answerable : array of bool, shape (n,)
+        Whether the corpus answers the query, found or not.
+    weight : array, shape (n,)
+        How much each query counts.
+    """
+
+    relevance: FloatArray
+    query: FloatArray
+    found: FloatArray
+    relevant: NDArray[np.bool_]
+    answerable: NDArray[np.bool_]
+    weight: FloatArray
+
+    @property
+    def unanswerable(self) -> float:
+        """Share of the queries that the corpus does not answer."""
+        return float(1 - np.average(self.answerable, weights=self.weight))
+
+    def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+        """Features, labels and weights of being found at several cutoffs, (n, c, 2) and (n, c)."""
+        last = self.found.shape[1]
+        at = sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
+        columns = [cutoff - 1 for cutoff in at]
+        right = np.logical_or.accumulate(self.relevant, axis=1)[:, columns]
+        weight = np.repeat(self.weight[:, None], len(at), axis=1) / np.float32(len(at))
+        return self.found[:, columns], right, weight
+
+
+IDENTITY = Calibrator(weights=(3.0,), location=(0.0,), spread=(3.0,), bias=0.0)
+"""Log odds as they are, between -18 and 18."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +90,31 @@ class ConfidenceModel(Record):
     ----------
     temperature : float
         T of the posterior over the corpus.
-    relevance, confidence : Calibrator
+    relevance : Calibrator
+        Of a hit.
+    in_corpus : Calibrator
+        Of the corpus having an answer.
+    found : Calibrator
+        Of an answer that the corpus has being among the first hits. Its weights are at least 0:
+        more hits, more confidence.
+    unanswerable : float
+        Share of questions without an answer that `in_corpus` was learned with.
+    standardised : bool
+        Whether logits are an unfitted ensemble's similarities, standardised over unrelated
+        passages of the corpus, instead of a fitted one's.
+    presence, level : Calibrator
+        A line each on top of the log odds of `in_corpus`, and of its product with `found`: what a
+        user's labels teach, which changes no order.
     """
 
     temperature: float
     relevance: Calibrator
-    confidence: Calibrator
+    in_corpus: Calibrator
+    found: Calibrator
+    unanswerable: float
+    standardised: bool = False
+    presence: Calibrator = IDENTITY
+    level: Calibrator = IDENTITY
 
     def hit_relevance(
         self, logits: FloatArray, variance: FloatArray, summary: CorpusSummary
@@ -45,32 +132,146 @@ class ConfidenceModel(Record):
             relevance_features(logits, variance, summary.log_normaliser, self.temperature)
         )
 
-    def query_confidence(self, summary: CorpusSummary) -> FloatArray:
-        """P(the query is answered by its hits), shape (n,)."""
-        return self.confidence.predict(summary.features())
-
-    def recalibrated(
-        self,
-        relevance_features: FloatArray,
-        relevant: ArrayLike,
-        confidence_features: FloatArray,
-        answered: ArrayLike,
-        weights: FloatArray,
-    ) -> Self:
-        """Return this model fitted to a user's own corpus.
+    def certainty(
+        self, summary: CorpusSummary, logits: FloatArray, unanswerable: float | None = None
+    ) -> Certainty:
+        """How sure to be of n queries and their hits.
 
         Parameters
         ----------
-        relevance_features : array, shape (n, k, 2)
-        relevant : array_like of bool, shape (n, k)
-        confidence_features : array, shape (n, 3)
-        answered : array_like of bool, shape (n,)
-        weights : array, shape (n,)
-            How much each query counts.
+        summary : CorpusSummary
+            At this model's temperature.
+        logits : array, shape (n, k)
+            Of the hits, best first; k at least 1.
+        unanswerable : float, optional
+            Share of the questions asked that the corpus does not answer, where it is known; the
+            odds of `in_corpus` shift by as much as it differs from what was learned with.
         """
-        hits = np.broadcast_to(weights[:, None], np.shape(relevant))
+        hits = summary.found_features(logits / np.float32(self.temperature))[:, -1:]
+        confidence = self.level.predict(self._odds(summary.features(), hits))[:, 0]
+        held = self.presence.predict(self._held(summary.features()))
+        held = np.maximum(held, confidence)
+        if unanswerable is None:
+            return Certainty(held, confidence)
+        moved = shifted(held, self.unanswerable, unanswerable)
+        share = confidence * moved / np.maximum(held, _SMALLEST)
+        return Certainty(moved, share.astype(np.float32))
+
+    def _held(self, query: FloatArray) -> FloatArray:
+        """Log odds of `in_corpus`, shape (n, 1)."""
+        return log_odds(self.in_corpus.predict(query))[:, None]
+
+    def _odds(self, query: FloatArray, hits: FloatArray) -> FloatArray:
+        """Log odds of `in_corpus` times `found` at several cutoffs, shape (n, c, 1)."""
+        product = self.in_corpus.predict(query)[:, None] * self.found.predict(hits)
+        return log_odds(product)[..., None]
+
+    def moved(self, examples: HitExamples) -> Self:
+        """Return this model with its probabilities moved to examples, one line for each."""
+        features, right, weight = examples.cutoffs()
+        there = examples.answerable
         return replace(
             self,
-            relevance=self.relevance.recalibrated(relevance_features, relevant, hits),
-            confidence=self.confidence.recalibrated(confidence_features, answered, weights),
+            relevance=self._relevance(examples),
+            in_corpus=self.in_corpus.recalibrated(examples.query, there, examples.weight),
+            found=self.found.recalibrated(features[there], right[there], weight[there]),
+            unanswerable=examples.unanswerable,
         )
+
+    def recalibrated(self, examples: HitExamples) -> Self:
+        """Return this model fitted to a user's own corpus; the order of queries stays."""
+        features, right, weight = examples.cutoffs()
+        return replace(
+            self,
+            relevance=self._relevance(examples),
+            presence=self.presence.recalibrated(
+                self._held(examples.query), examples.answerable, examples.weight
+            ),
+            level=self.level.recalibrated(self._odds(examples.query, features), right, weight),
+            unanswerable=examples.unanswerable,
+        )
+
+    def surprise(self, examples: HitExamples) -> float:
+        """Mean NLL, in nats, of whether the corpus answers and of whether the hits do."""
+        features, right, weight = examples.cutoffs()
+        there = examples.answerable
+        held = _nll(self.in_corpus.predict(examples.query), there)
+        found = _nll(self.found.predict(features[there]), right[there])
+        return float(
+            np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])
+        )
+
+    def relearned(self, examples: HitExamples) -> Self:
+        """Return a model learned from examples alone, at this one's temperature.
+
+        What all examples have alike, as where every answer is found, is only moved.
+        """
+        features, right, weight = examples.cutoffs()
+        there = examples.answerable
+        hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
+        return replace(
+            self,
+            relevance=_learned(self.relevance, examples.relevance, examples.relevant, hits),
+            in_corpus=_learned(self.in_corpus, examples.query, there, examples.weight),
+            found=_learned(self.found, features[there], right[there], weight[there]),
+            unanswerable=examples.unanswerable,
+        )
+
+    def _relevance(self, examples: HitExamples) -> Calibrator:
+        hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
+        return self.relevance.recalibrated(examples.relevance, examples.relevant, hits)
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; ValueError if something is missing, unknown or of another type.
+
+        Version 0.1 knew one confidence, learned for ten hits: it is read as that of the corpus.
+        """
+        if "confidence" not in metadata:
+            return super().restore(metadata)
+        always = Calibrator((0.0, 0.0), (0.0, 0.0), (1.0, 1.0), bias=20.0)
+        known = {name: value for name, value in metadata.items() if name != "confidence"}
+        new = {"in_corpus": metadata["confidence"], "found": always.metadata(), "unanswerable": 0.2}
+        return super().restore(known | new)
+
+
+def _learned(
+    known: Calibrator, features: FloatArray, labels: NDArray[np.bool_], weights: FloatArray
+) -> Calibrator:
+    if labels.all() or not labels.any():
+        return known.recalibrated(features, labels, weights)
+    return fit_calibrator(features, labels, weights=weights)
+
+
+def _nll(probability: FloatArray, truth: NDArray[np.bool_]) -> FloatArray:
+    told = np.where(truth, probability, 1 - probability)
+    surprise: FloatArray = -np.log(np.maximum(told, _SMALLEST)).astype(np.float32)
+    return surprise
+
+
+def log_odds(probability: FloatArray) -> FloatArray:
+    """``log(p / (1 - p))``, finite."""
+    inside = np.clip(probability, _SMALLEST, 1 - _SMALLEST)
+    odds: FloatArray = np.log(inside) - np.log1p(-inside)
+    return odds
+
+
+def shifted(probability: FloatArray, learned: float, told: float) -> FloatArray:
+    """Probabilities of an answer, where another share of questions has none.
+
+    Parameters
+    ----------
+    probability : array
+        Learned where the share `learned` has no answer.
+    learned, told : float
+        Shares in [0, 1); what is nearer to 0 or 1 than a thousandth counts as that.
+
+    Examples
+    --------
+    >>> shifted(np.float32([0.5]), learned=0.5, told=0.2)
+    array([0.8], dtype=float32)
+    """
+    before, after = np.clip((learned, told), *_SHARE_RANGE)
+    factor = np.float32(float((1 - after) / after * before / (1 - before)))
+    moved = factor * probability / (1 - probability + factor * probability)
+    return moved.astype(np.float32)

@@ -84,6 +84,7 @@ def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Decision:
         surest["uec_reason"],
         tuple(surest["uec_candidates"]),
         float(surest["uec_confidence"]),
+        float(surest.get("uec_in_corpus", 1.0)),
     )
     if gate is None:
         return own

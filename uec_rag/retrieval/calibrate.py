@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.softmax_sums import Digest
 from uec_rag.confidence.features import relevance_features
-from uec_rag.confidence.fit import FitView, fit_confidence
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.fit import joined_examples
+from uec_rag.confidence.model import ConfidenceModel, HitExamples
+from uec_rag.confidence.shipped import shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.search import Asked, ask, queries_at_once
+from uec_rag.retrieval.search import Asked, Scale, ask, queries_at_once
 from uec_rag.stores.base import Store
+
+_ENOUGH = 100  # labels that teach an ensemble that was never fitted more than what is shipped
 
 FEWEST = 20
 """Labelled queries, or questions of its own, that a calibration is made on at least."""
@@ -154,8 +156,8 @@ def calibrate_with_labels(
 ) -> CorpusCalibration:
     """Fit probabilities to labelled queries of the corpus that is to be searched.
 
-    With a fitted ensemble a line on top of its log odds is fitted (Platt scaling); an unfitted one
-    learns relevance and confidence from the labels alone.
+    A line on top of the log odds is fitted (Platt scaling): of the fitted ensemble's, or of what
+    comes with the package for one that is not; such a one learns from a hundred labels alone.
 
     Parameters
     ----------
@@ -174,80 +176,92 @@ def calibrate_with_labels(
     """
     parts = uec.encode(queries, "query")
     hide = unanswerable > 0 and all(wanted)
-    if uec.confidence_model is None:
-        model = _learned(uec.fitted, store, parts, wanted, hide, k)
-    else:
-        rows = queries_at_once(len(store), len(parts))
-        place = _places(store)
-        examples = [
-            example
-            for start in range(0, len(queries), rows)
-            for example in _examples(
-                uec.fitted,
-                ask(uec.fitted, weights, store, [part[start : start + rows] for part in parts]),
-                store,
-                wanted[start : start + rows],
-                place,
-                hide,
-                k,
-            )
-        ]
-        share = unanswerable / (1 - unanswerable)
-        model = uec.confidence_model.recalibrated(
-            np.concatenate([e.hits for e in examples]),
-            np.concatenate([e.relevant for e in examples]),
-            np.concatenate([e.query for e in examples]),
-            np.concatenate([e.relevant.any(axis=1) for e in examples]),
-            np.concatenate([np.full(len(e.query), share if e.hidden else 1.0) for e in examples]),
+    known = uec.confidence_model
+    model = shipped_model("unfitted") if known is None else known
+    rows = queries_at_once(len(store), len(parts))
+    place = places(store)
+    examples = [
+        example
+        for start in range(0, len(queries), rows)
+        for example in examples_of(
+            uec.fitted,
+            model,
+            ask(uec.fitted, weights, store, [part[start : start + rows] for part in parts]),
+            store,
+            wanted[start : start + rows],
+            place,
+            unanswerable / (1 - unanswerable) if hide else 0.0,
+            k,
         )
+    ]
+    every = joined_examples(examples)
+    enough = known is None and len(queries) >= _ENOUGH and not every.answerable.all()
+    model = model.relearned(every) if enough else model.recalibrated(every)
     kept = None if weights is uec.fitted.evidence_weights else weights
     return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint)
 
 
-@dataclass(frozen=True, eq=False)
-class _Examples:
-    """Features of the hits (n, k, F) and of the queries (n, F), and which hits are relevant."""
-
-    hits: FloatArray
-    query: FloatArray
-    relevant: NDArray[np.bool_]
-    hidden: bool
-
-
-def _examples(
+def examples_of(
     fitted: Fitted,
+    model: ConfidenceModel,
     asked: Asked,
     store: Store,
     wanted: Sequence[frozenset[str]],
     place: Mapping[str, int],
-    hide: bool,
+    hidden: float,
     k: int,
-) -> Iterator[_Examples]:
-    """Queries asked of the corpus and, to `hide`, of the corpus without their answers."""
-    model = fitted.confidence_model
-    assert model is not None
-    pi, similarities = asked.coefficients, asked.similarities
+) -> Iterator[HitExamples]:
+    """Queries asked of the corpus and, of weight `hidden`, of the corpus without their answers.
+
+    Parameters
+    ----------
+    fitted, model, store
+        What is searched, and what will judge it.
+    asked : Asked
+        Of the whole corpus.
+    wanted : sequence of frozenset of str
+        Ids that answer each query.
+    place : mapping of str to int
+        The column of each passage, by id.
+    hidden : float
+        0: no answers are hidden.
+    k : int
+        Hits that count.
+    """
+    similarities = asked.similarities
     answers = _answers(place, wanted)
+    scale = Scale.of(fitted, model, store, asked)
     lowest = similarities.min(axis=1, keepdims=True)
-    for hidden in (False, True)[: 1 + hide]:
-        mu = np.where(answers, lowest, similarities) if hidden else similarities
+    for weight in (1.0, hidden)[: 1 + (hidden > 0)]:
+        gone = weight is hidden
+        mu = np.where(answers, lowest, similarities) if gone else similarities
         found = store.search(asked.query, k, beta=fitted.beta, mu=mu)
-        sums = Digest.of(mu).softmax(fitted.slope / model.temperature)
-        summary = fitted.corpus_summary(sums, pi, model.temperature)
-        hits = relevance_features(
-            fitted.logits(found.mu, pi),
-            fitted.logit_variance(found.sigma2),
-            summary.log_normaliser,
-            model.temperature,
+        sums = Digest.of(mu).softmax(scale.slope / model.temperature)
+        summary = scale.summary(sums, model.temperature)
+        right = np.array(
+            [
+                [passage.id in ids for passage in row]
+                for row, ids in zip(found.passages, wanted, strict=True)
+            ],
+            dtype=bool,
         )
-        right = [
-            [not hidden and passage.id in ids for passage in row]
-            for row, ids in zip(found.passages, wanted, strict=True)
-        ]
-        yield _Examples(hits, summary.features(), np.array(right, dtype=bool), hidden)
+        if gone:
+            # A store that scores its candidates anew knows nothing of what was hidden.
+            found = replace(found, mu=np.where(right, lowest, found.mu))
+        logits = scale.logits(found.mu)
+        yield HitExamples(
+            relevance=relevance_features(
+                logits, scale.variance(found.sigma2), summary.log_normaliser, model.temperature
+            ),
+            query=summary.features(),
+            found=summary.found_features(logits / np.float32(model.temperature)),
+            relevant=right & (not gone),
+            answerable=np.array([not gone and bool(ids) for ids in wanted]),
+            weight=np.full(len(wanted), weight, dtype=np.float32),
+        )
 
 
-def _places(store: Store) -> dict[str, int]:
+def places(store: Store) -> dict[str, int]:
     """The column of each passage's similarities, by id."""
     return {passage.id: column for column, passage in enumerate(store.passages())}
 
@@ -258,22 +272,3 @@ def _answers(place: Mapping[str, int], wanted: Sequence[frozenset[str]]) -> NDAr
     for row, ids in enumerate(wanted):
         out[row, [place[id_] for id_ in ids]] = True
     return out
-
-
-def _learned(
-    fitted: Fitted,
-    store: Store,
-    parts: Sequence[Gaussian],
-    wanted: Sequence[frozenset[str]],
-    hide: bool,
-    k: int,
-) -> ConfidenceModel:
-    """A model from labels alone, for an ensemble that was never fitted: its variance is 0."""
-    asked = ask(fitted, None, store, parts)
-    logits = fitted.logits(asked.similarities, asked.coefficients)
-    relevant = _answers(_places(store), wanted)
-    views = [FitView(logits, np.zeros_like(logits), relevant)]
-    if hide:
-        gone = np.where(relevant, logits.min(axis=1, keepdims=True), logits)
-        views.append(FitView(gone, np.zeros_like(logits), np.zeros_like(relevant)))
-    return fit_confidence(views, k)

@@ -96,7 +96,9 @@ class Gate(Record):
         """Decide again on a query whose search decided at another threshold."""
         rivals = Ambiguity(f"{len(decision.candidates)} passages compete", decision.candidates)
         ambiguity = rivals if decision.candidates else None
-        return decide_one(decision.confidence, ambiguity, self.threshold.threshold)
+        return decide_one(
+            decision.confidence, ambiguity, self.threshold.threshold, decision.in_corpus
+        )
 
     def __call__(self, confidence: float, decision: Decision) -> Action:
         """`redecide` as a callable, for whoever takes any callable as a gate."""

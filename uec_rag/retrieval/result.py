@@ -89,6 +89,8 @@ class SearchResult:
         How much each encoder counted in the scores: ``pi_k w_k`` over their sum.
     confidence : array, shape (n,)
         P(the query is answered by its hits).
+    in_corpus : array, shape (n,)
+        P(the corpus answers the query, whether or not these hits do).
     ambiguous : list of Ambiguity or None
         Why a query is ambiguous, where it is.
     decisions : list of Decision
@@ -113,6 +115,7 @@ class SearchResult:
     coefficients: FloatArray
     shares: FloatArray
     confidence: FloatArray
+    in_corpus: FloatArray
     ambiguous: list[Ambiguity | None]
     decisions: list[Decision]
     exact: bool
@@ -150,7 +153,7 @@ class SearchResult:
 
     def decide(self, threshold: float) -> list[Decision]:
         """Decide again at another threshold of confidence; nothing is computed anew."""
-        return decide(self.confidence, self.ambiguous, threshold)
+        return decide(self.confidence, self.ambiguous, threshold, self.in_corpus)
 
     def metadata(self, row: int, rank: int) -> dict[str, Any]:
         """What every adapter writes on a hit, in plain Python types.
@@ -172,6 +175,7 @@ class SearchResult:
         return found | {
             "uec_relevance": float(self.relevance[row, rank]),
             "uec_confidence": float(self.confidence[row]),
+            "uec_in_corpus": float(self.in_corpus[row]),
             "uec_decision": self.decisions[row].action,
             "uec_reason": self.decisions[row].reason,
             "uec_candidates": list(self.decisions[row].candidates),
@@ -197,6 +201,7 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         coefficients=stacked("coefficients"),
         shares=stacked("shares"),
         confidence=stacked("confidence"),
+        in_corpus=stacked("in_corpus"),
         ambiguous=[ambiguity for result in results for ambiguity in result.ambiguous],
         decisions=[decision for result in results for decision in result.decisions],
         exact=all(result.exact for result in results),

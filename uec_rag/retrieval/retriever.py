@@ -14,6 +14,7 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.shipped import shipped_model
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.coefficients import Uniform
@@ -53,6 +54,9 @@ class Retriever(Index):
     uec : UEC
     store : Store, optional
         Where the Gaussians are kept; in memory by default.
+    unanswerable : float, optional
+        Share of the questions to come that the corpus does not answer, in [0, 1), where it is
+        known; `adapt` estimates it. By default the share that confidence was learned with.
 
     Examples
     --------
@@ -69,8 +73,12 @@ class Retriever(Index):
     ('2', (1, 2))
     """
 
-    def __init__(self, uec: UEC, store: Store | None = None) -> None:
+    def __init__(
+        self, uec: UEC, store: Store | None = None, *, unanswerable: float | None = None
+    ) -> None:
+        told = None if unanswerable is None else check_unanswerable(unanswerable)
         super().__init__(uec, MemoryStore() if store is None else store)
+        self.unanswerable = told
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self._level: tuple[Preferences | None, int, float] = None, 0, 0.0
@@ -85,10 +93,10 @@ class Retriever(Index):
         return own or self.uec.fitted.evidence_weights
 
     @property
-    def confidence_model(self) -> ConfidenceModel | None:
-        """What turns logits into probabilities: `calibrate`'s, else the fitted ensemble's."""
+    def confidence_model(self) -> ConfidenceModel:
+        """What turns logits into probabilities: `calibrate`'s, the fitted ensemble's, or ours."""
         own = None if self.calibration is None else self.calibration.model
-        return own or self.uec.confidence_model
+        return own or self.uec.confidence_model or shipped_model("unfitted")
 
     def search(
         self,
@@ -97,6 +105,7 @@ class Retriever(Index):
         *,
         filter: Filter | None = None,
         prefer: Preferences | None = None,
+        unanswerable: float | None = None,
     ) -> SearchResult:
         """Find the k passages of the highest s_hat for each query.
 
@@ -110,6 +119,10 @@ class Retriever(Index):
             or a predicate on a `Passage`. A key that no passage has is warned of, once.
         prefer : Preferences, optional
             What counts beside similarity: sources that must not crowd out others, boosts.
+        unanswerable : float, optional
+            Share of the questions that the corpus does not answer, in [0, 1): the odds of
+            `in_corpus` shift with it, and confidence as much. By default the retriever's own
+            `unanswerable`.
 
         Returns
         -------
@@ -122,8 +135,11 @@ class Retriever(Index):
         """
         check_k(k)
         checked = check_texts(queries, "queries")
+        told = None if unanswerable is None else check_unanswerable(unanswerable)
         parts = self.uec.encode(checked, "query")
-        return self.search_encoded(checked, parts, k, filter=filter, prefer=prefer)
+        return self.search_encoded(
+            checked, parts, k, filter=filter, prefer=prefer, unanswerable=told
+        )
 
     async def asearch(
         self,
@@ -132,13 +148,21 @@ class Retriever(Index):
         *,
         filter: Filter | None = None,
         prefer: Preferences | None = None,
+        unanswerable: float | None = None,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         check_k(k)
         checked = check_texts(queries, "queries")
+        told = None if unanswerable is None else check_unanswerable(unanswerable)
         parts = await self.uec.aencode(checked, "query")
         return await asyncio.to_thread(
-            self.search_encoded, checked, parts, k, filter=filter, prefer=prefer
+            self.search_encoded,
+            checked,
+            parts,
+            k,
+            filter=filter,
+            prefer=prefer,
+            unanswerable=told,
         )
 
     def search_encoded(
@@ -149,6 +173,7 @@ class Retriever(Index):
         *,
         filter: Filter | None = None,
         prefer: Preferences | None = None,
+        unanswerable: float | None = None,
     ) -> SearchResult:
         """`search` for queries that are encoded already.
 
@@ -161,10 +186,13 @@ class Retriever(Index):
         k : int
         filter : mapping or callable, optional
         prefer : Preferences, optional
+        unanswerable : float, optional
+            As in `search`.
         """
         check_k(k)
+        told = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         if prefer is not None:
-            return self._search_preferring(queries, parts, k, filter, prefer)
+            return self._search_preferring(queries, parts, k, filter, prefer, told)
         self._check_fit()
         self._warn_changed()
         store = self.store.snapshot(filter)
@@ -177,6 +205,7 @@ class Retriever(Index):
                     list(queries[start : start + rows]),
                     [part[start : start + rows] for part in parts],
                     k,
+                    told,
                 )
                 for start in starts
             ]
@@ -189,6 +218,7 @@ class Retriever(Index):
         k: int,
         filter: Filter | None,
         prefer: Preferences,
+        unanswerable: float | None,
     ) -> SearchResult:
         if prefer.boosts and not self.uec.is_fitted:
             raise ValueError(
@@ -201,7 +231,9 @@ class Retriever(Index):
             self._level = prefer, self._changes, prefer.level(view.passages())
         level = self._level[2] if prefer.boosts else 0.0
         return preferred(
-            lambda count: view.search_encoded(queries, parts, count, filter=filter),
+            lambda count: view.search_encoded(
+                queries, parts, count, filter=filter, unanswerable=unanswerable
+            ),
             k,
             prefer,
             slope=self.uec.fitted.slope,
@@ -209,7 +241,12 @@ class Retriever(Index):
         )
 
     def _search_block(
-        self, store: Store, queries: list[str], parts: list[Gaussian], k: int
+        self,
+        store: Store,
+        queries: list[str],
+        parts: list[Gaussian],
+        k: int,
+        unanswerable: float | None,
     ) -> SearchResult:
         fitted, weights = self.uec.fitted, self.evidence_weights
         asking = ask_nearest if store.approximate else ask
@@ -217,7 +254,8 @@ class Retriever(Index):
         known = asked.similarities if asked.rest is None else None
         found = store.search(asked.query, k, beta=fitted.beta, mu=known)
         members = members_at(fitted, store, asked, found)
-        judged = judge(fitted, self.confidence_model, asked, found, members)
+        model = self.confidence_model
+        judged = judge(fitted, model, store, asked, found, members, unanswerable)
         result = _result(fitted, queries, found, asked.coefficients, judged)
         return replace(result, members=members)
 
@@ -324,7 +362,7 @@ class Retriever(Index):
 
     def snapshot(self) -> Retriever:
         """The index as it is now, whatever others add or delete: to search, not to write."""
-        view = Retriever(self.uec, self.store.snapshot())
+        view = Retriever(self.uec, self.store.snapshot(), unanswerable=self.unanswerable)
         view._posteriors, view._changes = self._posteriors, self._changes
         view.set_calibration(self.calibration, current=False)
         view._changes_at_calibration = self._changes_at_calibration
@@ -365,8 +403,7 @@ class Retriever(Index):
             has any, or there are too few queries.
         """
         check_k(k)
-        if not 0 <= unanswerable < 1:
-            raise ValueError(f"unanswerable: expected a share in [0, 1), got {unanswerable}.")
+        check_unanswerable(unanswerable)
         store = self.store.snapshot()
         wanted = check_labels(queries, relevant_ids, store)
         changes = self._changes
@@ -440,7 +477,11 @@ class Retriever(Index):
                 "Relevance and confidence are those of the pairs the ensemble was fitted on; "
                 "calibrate or self_calibrate fits them to this corpus."
             )
-        return "Nothing is known of relevance and confidence: fit the ensemble, or calibrate."
+        return (
+            "Nothing is known of this ensemble: relevance and confidence are what similarities, "
+            "standardised over the corpus, were with others. For better, fit the ensemble, or "
+            "calibrate."
+        )
 
     def _warn_changed(self) -> None:
         if self.calibration is not None and self._changes != self._changes_at_calibration:
@@ -512,6 +553,13 @@ class Retriever(Index):
         return retriever
 
 
+def check_unanswerable(share: float) -> float:
+    """Check the share of questions that a corpus does not answer; ValueError outside [0, 1)."""
+    if not 0 <= share < 1:
+        raise ValueError(f"unanswerable: expected a share in [0, 1), got {share}.")
+    return float(share)
+
+
 def _result(
     fitted: Fitted, queries: list[str], found: Found, coefficients: FloatArray, judged: Judgement
 ) -> SearchResult:
@@ -525,6 +573,7 @@ def _result(
         coefficients=coefficients,
         shares=fitted.shares(coefficients),
         confidence=judged.confidence,
+        in_corpus=judged.in_corpus,
         ambiguous=judged.ambiguous,
         decisions=judged.decisions,
         exact=found.exact,

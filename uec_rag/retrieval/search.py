@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.softmax_sums import Digest, SoftmaxSums
 from uec_rag.base.tiles import weighted_sum
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, ambiguities, decide
+from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import block_scales, blocks
@@ -24,6 +26,9 @@ from uec_rag.stores.base import Found, Store
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 _CANDIDATES = 256  # of an approximate search, that stand for what is near a query
 _SAMPLE = 4096  # passages that stand for the corpus
+_UNRELATED = 64  # passages that are compared with one another
+_SAME = 0.999  # cosines above it are of one text twice
+_USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,68 +220,146 @@ def _scaled(fitted: Fitted, parts: Sequence[Gaussian]) -> list[Gaussian]:
 
 
 @dataclass(frozen=True, eq=False)
+class Scale:
+    """From the ensemble's similarities to logits, ``slope * mu_s + offset``.
+
+    Attributes
+    ----------
+    slope : float
+    offset : array, shape (n,)
+        Of each query.
+    """
+
+    slope: float
+    offset: FloatArray
+
+    @classmethod
+    def of(cls, fitted: Fitted, model: ConfidenceModel, store: Store, asked: Asked) -> Self:
+        """What a model's logits are: the fitted ones, or standardised similarities.
+
+        Parameters
+        ----------
+        fitted, model
+        store : Store
+            What is searched.
+        asked : Asked
+        """
+        pi = asked.coefficients
+        if not model.standardised:
+            return cls(fitted.slope, fitted.logits(np.zeros((len(pi), 1), np.float32), pi)[:, 0])
+        mean, deviation = unrelated(
+            store, sum(bool(part.terms) for part in asked.parts) / len(asked.parts)
+        )
+        return cls(1 / deviation, np.full(len(pi), -mean / deviation, dtype=np.float32))
+
+    def logits(self, mu: FloatArray) -> FloatArray:
+        """Logits of similarities, shape (n, m) as `mu`."""
+        return np.float32(self.slope) * mu + self.offset[:, None]
+
+    def variance(self, sigma2: FloatArray) -> FloatArray:
+        """Variance of the logits."""
+        return np.float32(self.slope) ** 2 * sigma2
+
+    def summary(self, sums: SoftmaxSums, temperature: float) -> CorpusSummary:
+        """What the logits say over a corpus, of sums at ``slope / temperature``."""
+        return CorpusSummary.of(sums).shifted(self.offset / np.float32(temperature))
+
+
+def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
+    """Mean and deviation of the similarity of passages of a corpus to one another.
+
+    What encoders that were never fitted make of texts with nothing but a corpus in common: a
+    passage that answers stands out from it. A few pairs of a usual encoder count as seen before;
+    words are taken to have nothing in common.
+
+    Parameters
+    ----------
+    store : Store
+    words : float
+        Share of the encoders that look at words.
+    """
+    mean = store.sample(_UNRELATED).mean[: 2 * _UNRELATED]
+    unit = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
+    cosine = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+    cosine = cosine[cosine < _SAME]
+    count = len(cosine) + _USUAL_PAIRS
+    centre = (cosine.sum() + _USUAL_PAIRS * _USUAL_MEAN) / count
+    square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
+    deviation = np.sqrt(square / count)
+    return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
+
+
+@dataclass(frozen=True, eq=False)
 class Judgement:
     """What is made of the hits of n queries.
 
     Attributes
     ----------
     relevance : array, shape (n, k)
-    confidence : array, shape (n,)
+    confidence, in_corpus : array, shape (n,)
     ambiguous : list of Ambiguity or None
     decisions : list of Decision
     """
 
     relevance: FloatArray
     confidence: FloatArray
+    in_corpus: FloatArray
     ambiguous: list[Ambiguity | None]
     decisions: list[Decision]
 
 
 def judge(
     fitted: Fitted,
-    model: ConfidenceModel | None,
+    model: ConfidenceModel,
+    store: Store,
     asked: Asked,
     found: Found,
     members: Members | None,
+    unanswerable: float | None = None,
 ) -> Judgement:
     """Turn similarities into probabilities and a decision.
 
     Parameters
     ----------
     fitted : Fitted
-    model : ConfidenceModel or None
-        None where nothing was learned: relevance is then the similarity itself, from 0.
+    model : ConfidenceModel
+    store : Store
+        What was searched.
     asked : Asked
     found : Found
     members : Members or None
         As `members_at` gives them.
+    unanswerable : float, optional
+        Share of the questions that the corpus does not answer, where it is known.
     """
     if not found.scores.size:
         return unjudged(found, "abstain", "nothing was found")
-    if model is None:
-        reason = "nothing is known of how far to trust it: fit the ensemble or calibrate"
-        return unjudged(found, "answer", reason)
-    pi = asked.coefficients
-    sums = asked.sums(fitted.slope / model.temperature)
-    summary = fitted.corpus_summary(sums, pi, model.temperature)
-    logits, variance = fitted.logits(found.mu, pi), fitted.logit_variance(found.sigma2)
+    scale = Scale.of(fitted, model, store, asked)
+    summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
+    logits = scale.logits(found.mu)
     posterior: FloatArray = np.exp(
         logits / np.float32(model.temperature) - summary.log_normaliser[:, None]
     )
     ids = [[passage.id for passage in row] for row in found.passages]
+    sure = model.certainty(summary, logits, unanswerable)
     own = None if members is None else members.similarities
-    ambiguous = ambiguities(posterior, _member_posterior(fitted, asked, own, found.mu.shape), ids)
-    confidence = model.query_confidence(summary)
-    relevance = model.hit_relevance(logits, variance, summary)
-    return Judgement(relevance, confidence, ambiguous, decide(confidence, ambiguous))
+    posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
+    ambiguous = ambiguities(posterior, posteriors, ids, sure.in_corpus, len(store))
+    return Judgement(
+        model.hit_relevance(logits, scale.variance(found.sigma2), summary),
+        sure.confidence,
+        sure.in_corpus,
+        ambiguous,
+        decide(sure.confidence, ambiguous, in_corpus=sure.in_corpus),
+    )
 
 
 def unjudged(found: Found, action: Action, reason: str) -> Judgement:
-    """What is made of hits where nothing was learned: relevance is the similarity, from 0."""
+    """What is made of hits where nothing is known: relevance is the similarity, from 0."""
     relevance = np.clip(found.mu, 0, 1)
     best = relevance.max(axis=1, initial=0.0)
-    decisions = [Decision(action, reason, (), float(sure)) for sure in best]
-    return Judgement(relevance, best, [None] * len(best), decisions)
+    decisions = [Decision(action, reason, (), float(sure), float(sure)) for sure in best]
+    return Judgement(relevance, best, best, [None] * len(best), decisions)
 
 
 def _member_posterior(

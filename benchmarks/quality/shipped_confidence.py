@@ -1,0 +1,325 @@
+"""Learn the confidence that comes with the package, and show how it holds where it was not learned.
+
+    python benchmarks/quality/shipped_confidence.py DATA --ensemble A,B --ensemble C [--write]
+
+Ensembles are fitted on TyDi QA's training pairs, and searched unfitted, too. Each collection's
+questions are asked of the whole corpus and of small ones cut out of it, of the same without their
+answers, and of other collections. Only collections whose licence allows what is derived from them
+are learned from (`LEARNED`); the others (`HELD_OUT`) are asked alone. Every figure of a collection
+is of a model that learned from no collection of its domain. With --write the model learned from
+all of `LEARNED` goes to `uec_rag/confidence/shipped.json`. Embeddings are cached.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import uec_rag.confidence
+from uec_rag import UEC, Retriever
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.confidence.fit import FitView, fit_temperature, joined_examples
+from uec_rag.confidence.model import ConfidenceModel, HitExamples
+from uec_rag.confidence.shipped import shipped_model
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.bundled import cache_folder
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.retrieval.calibrate import examples_of, places
+from uec_rag.retrieval.search import Scale, ask
+
+LEARNED = {
+    "belebele_en": "encyclopaedia",
+    "boolq_dev": "encyclopaedia",
+    "squad_sample": "encyclopaedia",
+    "tydiqa_goldp_en": "encyclopaedia",
+    "chroma_chunking": "reports, chats, papers",
+    "claude_docs_rag": "documentation",
+}
+HELD_OUT = {
+    "cranfield": "aeronautics",
+    "cisi": "library science",
+    "medline": "medicine",
+    "fiqa_small": "finance",
+}
+DOMAINS = LEARNED | HELD_OUT
+FIT = "tydiqa_goldp_en"
+K = 10
+# How many corpora of each size are cut out of a collection; a whole one counts as size 0.
+SMALL = {5: 24, 20: 10, 100: 4, 600: 1}
+# What a question counts: an answerable one, one whose answer was removed, another collection's.
+MIX = {"answerable": 1.0, "removed": 0.1, "other": 0.1}
+UNANSWERABLE = (MIX["removed"] + MIX["other"]) / sum(MIX.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """Questions of one kind asked of corpora of one size of one collection."""
+
+    collection: str
+    kind: str
+    size: int
+    examples: HitExamples
+
+
+def gather(
+    uec: UEC, model: ConfidenceModel, collection: Collection, foreign: list[Gaussian], most: int
+) -> Iterator[Cell]:
+    """Ask a collection's questions, and foreign ones, of its corpus and of parts of it."""
+    rng = np.random.default_rng(0)
+    queries = list(collection.queries)
+    queries = [queries[row] for row in rng.permutation(len(queries))[:most]]
+    parts = uec.encode([collection.queries[query] for query in queries], "query")
+    wanted = [frozenset(collection.relevant[query]) for query in queries]
+    ids = list(collection.passages)
+    for size, corpora in {0: 1, **SMALL}.items():
+        if size > 0.8 * len(ids):
+            continue
+        for _ in range(corpora):
+            rows, chosen = list(range(len(queries))), ids
+            if size:
+                rows, chosen = _small(rng, wanted, ids, size)
+            retriever = Retriever(uec)
+            retriever.add([collection.passages[id_] for id_ in chosen], ids=chosen)
+            inside = [wanted[row] & set(chosen) for row in rows]
+            yield from _asked(
+                uec, model, retriever, collection.name, size, [p[rows] for p in parts], inside
+            )
+            some = rng.permutation(len(foreign[0]))[: max(4, size // 4) if size else None]
+            yield from _asked(
+                uec, model, retriever, collection.name, size, [p[some] for p in foreign], None
+            )
+
+
+def _small(
+    rng: np.random.Generator, wanted: Sequence[frozenset[str]], ids: list[str], size: int
+) -> tuple[list[int], list[str]]:
+    """A corpus of a size, and the questions that it answers: of each a quarter of it at most."""
+    rows: list[int] = []
+    chosen: dict[str, None] = {}
+    for row in rng.permutation(len(wanted)).tolist():
+        some = sorted(wanted[row])[: max(1, size // 4)]
+        if len(rows) >= max(2, size // 2) or len(chosen) + len(some) > size:
+            break
+        rows.append(row)
+        chosen.update(dict.fromkeys(some))
+    rest = [ids[i] for i in rng.permutation(len(ids)) if ids[i] not in chosen]
+    return rows, [*chosen, *rest[: size - len(chosen)]]
+
+
+def _asked(
+    uec: UEC,
+    model: ConfidenceModel,
+    retriever: Retriever,
+    name: str,
+    size: int,
+    parts: list[Gaussian],
+    wanted: list[frozenset[str]] | None,
+) -> Iterator[Cell]:
+    store = retriever.store.snapshot()
+    asked = ask(uec.fitted, uec.fitted.evidence_weights, store, parts)
+    none = wanted is None
+    ids = [frozenset()] * len(parts[0]) if wanted is None else wanted
+    hidden = 0.0 if none else 1.0
+    found = list(examples_of(uec.fitted, model, asked, store, ids, places(store), hidden, K))
+    for kind, examples in zip(["other"] if none else ["answerable", "removed"], found, strict=True):
+        yield Cell(name, kind, size, examples)
+
+
+def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> float:
+    """Temperature at which standardised similarities give the answers the most."""
+    views = []
+    for collection in collections:
+        queries = list(collection.queries)[:most]
+        retriever = Retriever(uec)
+        retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+        parts = uec.encode([collection.queries[query] for query in queries], "query")
+        asked = ask(uec.fitted, None, retriever.store, parts)
+        model = shipped_model("unfitted")
+        scale = Scale.of(uec.fitted, model, retriever.store, asked)
+        logits = scale.logits(asked.similarities)
+        place, relevant = places(retriever.store), np.zeros(logits.shape, dtype=bool)
+        for row, query in enumerate(queries):
+            relevant[row, [place[id_] for id_ in collection.relevant[query]]] = True
+        views.append(FitView(logits, np.zeros_like(logits), relevant))
+    return fit_temperature(views)
+
+
+def learn(cells: Sequence[Cell], start: ConfidenceModel) -> ConfidenceModel:
+    """Learn from cells; of each collection, kind and size all questions together count alike."""
+    counts: dict[tuple[str, str, int], int] = {}
+    for cell in cells:
+        key = (cell.collection, cell.kind, cell.size)
+        counts[key] = counts.get(key, 0) + len(cell.examples.query)
+    weighted = [
+        replace(
+            cell.examples,
+            weight=np.full(
+                len(cell.examples.query),
+                MIX[cell.kind]
+                * (0.5 if cell.size else 1.0)
+                / counts[cell.collection, cell.kind, cell.size],
+                dtype=np.float32,
+            ),
+        )
+        for cell in cells
+    ]
+    return replace(start.relearned(joined_examples(weighted)), unanswerable=UNANSWERABLE)
+
+
+def certainty(model: ConfidenceModel, examples: HitExamples, k: int):
+    """Confidence at k, and whether one of the first k hits is relevant."""
+    held = model.in_corpus.predict(examples.query)
+    last = min(k, examples.found.shape[1])
+    sure = held * model.found.predict(examples.found[:, last - 1])
+    return sure, examples.relevant[:, :last].any(axis=1), held
+
+
+def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:
+    """What holds of one collection under a model."""
+    from sklearn.metrics import roc_auc_score
+
+    out: dict[str, float] = {}
+    whole = {c.kind: c.examples for c in cells if not c.size}
+    for k in (1, 4, 10):
+        sure, right, _ = certainty(model, whole["answerable"], k)
+        gone, _, _ = certainty(model, whole["removed"], k)
+        out[f"level at {k}"] = float(sure.mean() - right.mean())
+        out[f"30 % removed, at {k}"] = float(0.7 * (sure.mean() - right.mean()) + 0.3 * gone.mean())
+    sure, right, held = certainty(model, whole["answerable"], 4)
+    _, _, without = certainty(model, whole["removed"], 4)
+    out["right answered"] = float((sure[right] > 0.5).mean())
+    out["others' answered"] = float((certainty(model, whole["other"], 4)[0] > 0.5).mean())
+    out["AUROC removed"] = float(
+        roc_auc_score([1] * len(held) + [0] * len(without), [*held, *without])
+    )
+    for label, sizes in (("5 or 20", (5, 20)), ("100 or 600", (100, 600))):
+        for kind, name in (("answerable", "right"), ("other", "others'")):
+            part = [c.examples for c in cells if c.size in sizes and c.kind == kind]
+            if part:
+                sure, right, _ = certainty(model, joined_examples(part), 4)
+                chosen = sure[right] if kind == "answerable" else sure
+                out[f"{name} answered of {label}"] = float((chosen > 0.5).mean())
+    return out
+
+
+def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -> ConfidenceModel:
+    """Print what holds leaving domains out, and learn from everything that may be learned from."""
+    allowed = [[cell for cell in cells if cell.collection in LEARNED] for cells in groups]
+    print(f"## {kind}\n")
+    rows: list[dict[str, float]] = []
+    names: list[str] = []
+    for number, cells in enumerate(groups):
+        for name in dict.fromkeys(cell.collection for cell in cells):
+            others = [
+                cell
+                for group in allowed
+                for cell in group
+                if DOMAINS[cell.collection] != DOMAINS[name]
+            ]
+            # Each ensemble's own temperature is in its features already.
+            model = learn(others, start)
+            rows.append(figures(model, [cell for cell in cells if cell.collection == name]))
+            names.append(f"{name} ({number + 1})")
+    keys = list(rows[0])
+    print("| collection (ensemble) | " + " | ".join(keys) + " |")
+    print("|" + "---|" * (len(keys) + 1))
+    for name, row in zip(names, rows, strict=True):
+        print(f"| {name} | " + " | ".join(f"{row.get(key, np.nan):.2f}" for key in keys) + " |")
+    for label, summary in (("mean of sizes", np.nanmean), ("worst size", np.nanmax)):
+        values = [summary(np.abs([row.get(key, np.nan) for row in rows])) for key in keys]
+        print(f"| {label} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    print(flush=True)
+    return learn([cell for group in allowed for cell in group], start)
+
+
+def run(
+    data: Path, ensembles: Sequence[Sequence[Encoder]], sets: Sequence[Sequence[str]], most: int
+) -> dict[str, object]:
+    """Study fitted and unfitted ensembles on collections of their own; return what was learned."""
+    warnings.simplefilter("ignore")
+    pairs = load_collection(data / FIT, "train").pairs()
+    learned: dict[str, object] = {}
+    for kind in ("fitted", "unfitted"):
+        groups, temperatures = [], []
+        for encoders, names in zip(ensembles, sets, strict=True):
+            uec = UEC(list(encoders))
+            collections = [load_collection(data / name) for name in names]
+            if kind == "fitted":
+                uec.fit(pairs)
+                temperature = uec.confidence_model.temperature
+            else:
+                temperature = temperature_of(
+                    uec, [c for c in collections if c.name in LEARNED], most
+                )
+            print(f"{', '.join(uec.names)}, {kind}: temperature {temperature:.3f}")
+            temperatures.append(temperature)
+            groups.append((uec, collections))
+        cells, shared = [], float(np.exp(np.mean(np.log(temperatures))))
+        for (uec, collections), own in zip(groups, temperatures, strict=True):
+            start = shipped_model(kind)
+            model = replace(start, temperature=own if kind == "fitted" else shared)
+            cells.append(list(_cells(uec, model, collections, most)))
+        start = replace(shipped_model(kind), temperature=1.0 if kind == "fitted" else shared)
+        learned[kind] = study(kind, cells, start).metadata()
+    return learned
+
+
+def _cells(
+    uec: UEC, model: ConfidenceModel, collections: Sequence[Collection], most: int
+) -> Iterator[Cell]:
+    for place, collection in enumerate(collections):
+        strange = [
+            other
+            for other in [*collections[place + 1 :], *collections[:place]]
+            if DOMAINS[other.name] != DOMAINS[collection.name]
+        ][:3]
+        texts = [t for other in strange for t in list(other.queries.values())[: most // 4]]
+        foreign = uec.encode(texts, "query")
+        by_kind: dict[tuple[str, int], list[HitExamples]] = {}
+        for cell in gather(uec, model, collection, foreign, most):
+            by_kind.setdefault((cell.kind, cell.size), []).append(cell.examples)
+        for (kind, size), examples in by_kind.items():
+            yield Cell(collection.name, kind, size, joined_examples(examples))
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    ensemble: Annotated[list[str], typer.Option(help="Models, comma-separated.")],
+    sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ",".join(DOMAINS),
+    most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
+    write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
+) -> None:
+    """Print the tables; with --write put the model into the package."""
+    cache = cache_folder() / "embeddings"
+    encoders = [
+        [CachedEncoder(load_encoder(name), cache) for name in names.split(",")]
+        for names in ensemble
+    ]
+    learned = run(data, encoders, [sets.split(",")] * len(encoders), most)
+    if write:
+        save(learned)
+
+
+def save(learned: dict[str, object]) -> None:
+    """Write what was learned into the package."""
+    path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
+    path.write_text(json.dumps(_rounded(learned), indent=1) + "\n", encoding="utf-8")
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return round(value, 5) if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    typer.run(main)
