@@ -231,7 +231,7 @@ class UncertainRetriever(VectorStoreRetriever):
             )
         return retriever_tool(self, name or NAME, description or DESCRIPTION)
 
-    def _preferences(self) -> dict[str, Preferences]:
+    def _preferences(self) -> dict[str, Any]:
         return {} if self.prefer is None else {"prefer": self.prefer}
 
     def search_options(self, call: Mapping[str, Any]) -> SearchOptions:

@@ -212,4 +212,5 @@ def _among_kept(result: SearchResult) -> SearchResult:
             ambiguous.append(None)
     if ambiguous == result.ambiguous:
         return result
-    return replace(result, ambiguous=ambiguous, decisions=decide(result.confidence, ambiguous))
+    decisions = decide(result.confidence, ambiguous, in_corpus=result.in_corpus)
+    return replace(result, ambiguous=ambiguous, decisions=decisions)
