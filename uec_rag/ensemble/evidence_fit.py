@@ -95,6 +95,15 @@ def corpus_views(
     return views
 
 
+@dataclass(frozen=True, eq=False)
+class AskedElsewhere:
+    """Queries asked of a corpus of their own; as in `fit_evidence_weights`."""
+
+    similarities: Sequence[FloatArray]
+    relevant: Sequence[Collection[int]]
+    trace: ArrayLike
+
+
 def fit_evidence_weights(
     similarities: Sequence[FloatArray],
     relevant: Sequence[Collection[int]],
@@ -106,6 +115,7 @@ def fit_evidence_weights(
     learn_prior: bool = False,
     penalty: float = 0.03,
     seed: int = 0,
+    beside: Sequence[AskedElsewhere] = (),
 ) -> EvidenceWeights:
     """Learn the weights on fit queries: the relevant passage's share of the fused posterior.
 
@@ -130,6 +140,8 @@ def fit_evidence_weights(
         Of the ridge.
     seed : int
         Of the views.
+    beside : sequence of AskedElsewhere
+        Queries asked of other corpora, to learn from as well.
 
     Raises
     ------
@@ -148,6 +160,11 @@ def fit_evidence_weights(
         corpus_evidence(cut, slopes, intercepts, traces[view.queries])
         for view, cut in zip(views, cuts, strict=True)
     ]
+    for other in beside:
+        views += corpus_views(other.relevant, other.similarities[0].shape[1], sizes=(1 << 30,))
+        cuts.append([views[-1].cut(similarity) for similarity in other.similarities])
+        asked = np.asarray(other.trace, dtype=np.float32)[views[-1].queries]
+        evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, asked))
     pooled = np.concatenate([e.reshape(-1, len(FEATURES)) for e in evidence])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not explode on others.

@@ -10,10 +10,13 @@ from typing import Self
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.encoders import Encoded, Encoder, Role
+from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
-from uec_rag.ensemble.fit_queries import FitQueries, choose_questions
+from uec_rag.ensemble.evidence_fit import AskedElsewhere
+from uec_rag.ensemble.fit_queries import FitQueries, Questions, choose_questions
 from uec_rag.ensemble.fitted import Fitted, blocks_of
+from uec_rag.ensemble.made_up_language import SHARES, made_up
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.fit import fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
@@ -79,11 +82,13 @@ def fit(
         [moments(q, c)[0] for q, c in zip(found.queries, found.corpus, strict=True)]
         if by_evidence
         else None,
-        found.relevant,
+        found.questions.relevant,
         seed,
     )
     if by_evidence:
-        fitted = replace(fitted, rule=Evidence(questions.fit_evidence_weights(fitted)))
+        strange = _in_no_language(encoders, fitted, found.questions, seed)
+        weights = questions.fit_evidence_weights(fitted, strange)
+        fitted = replace(fitted, rule=Evidence(weights))
     model = questions.fit_confidence(fitted, fitted.evidence_weights)
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
@@ -94,6 +99,23 @@ def fit(
         seconds,
     )
     return replace(fitted, confidence_model=model, report=report)
+
+
+def _in_no_language(
+    encoders: Sequence[Encoder], fitted: Fitted, questions: Questions, seed: int
+) -> list[AskedElsewhere]:
+    """Questions that words answer and vectors do not, where there are both."""
+    if len({isinstance(encoder, WithoutVectors) for encoder in encoders}) < 2:
+        return []
+    out = []
+    for number, share in enumerate(SHARES):
+        strange = made_up(questions, share, seed + number)
+        queries = fitted.gaussians([e.encode(strange.queries, "query") for e in encoders])
+        corpus = fitted.gaussians([e.encode(strange.corpus, "passage") for e in encoders])
+        similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
+        traces = fitted.standardised_traces(queries)
+        out.append(AskedElsewhere(similarities, strange.relevant, traces))
+    return out
 
 
 def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
@@ -117,8 +139,8 @@ class FittedPosteriors:
     queries, corpus : list of Gaussian
         Each encoder's, of some questions and a corpus that holds their answers: for what is
         learned on top of the posteriors.
-    relevant : list of list of int
-        Places in the corpus of each query's answers.
+    questions : Questions
+        Their texts, and the places in the corpus of each query's answers.
     encoding_seconds : float
         Time in the encoders.
     """
@@ -126,7 +148,7 @@ class FittedPosteriors:
     posteriors: list[Posterior]
     queries: list[Gaussian]
     corpus: list[Gaussian]
-    relevant: list[list[int]]
+    questions: Questions
     encoding_seconds: float
 
 
@@ -204,7 +226,7 @@ def fit_posteriors(
         posteriors,
         [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
         [p.gaussians(questions.corpus, post) for p, post in zip(passages, posteriors, strict=True)],
-        questions.relevant,
+        questions,
         encoding_seconds,
     )
 

@@ -12,7 +12,12 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.evidence import EvidenceWeights
-from uec_rag.ensemble.evidence_fit import CorpusView, corpus_views, fit_evidence_weights
+from uec_rag.ensemble.evidence_fit import (
+    AskedElsewhere,
+    CorpusView,
+    corpus_views,
+    fit_evidence_weights,
+)
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.similarity_summary import SimilaritySummary
 from uec_rag.laplace.pairs import Pairs
@@ -85,8 +90,10 @@ class FitQueries:
     relevant: list[list[int]]
     seed: int
 
-    def fit_evidence_weights(self, fitted: Fitted) -> EvidenceWeights:
-        """Learn which evidence makes an encoder worth trusting.
+    def fit_evidence_weights(
+        self, fitted: Fitted, beside: Sequence[AskedElsewhere] = ()
+    ) -> EvidenceWeights:
+        """Learn which evidence makes an encoder worth trusting; `beside` as there.
 
         With a prior per encoder: under the ridge it was measured to change nothing where all pairs
         are of one domain, and to be what tells languages apart where they are of several.
@@ -100,6 +107,7 @@ class FitQueries:
             fitted.standardised_traces(self.queries),
             learn_prior=True,
             seed=self.seed,
+            beside=beside,
         )
 
     def fit_confidence(
