@@ -117,7 +117,8 @@ def fitting_pairs(
         chunks = split(section.text)
         for chunk in chunks[:1] if section.heading else chunks:
             pair = question_of([section.heading] if telling else [], chunk, _SHORTEST_BODY)
-            if pair is not None:
+            # In lower case it is the rest of a sentence that began on the page before.
+            if pair is not None and not pair[0][0].islower():
                 passage_of.setdefault(*pair)
     query_of = {passage: query for query, passage in passage_of.items()}
     pairs = [(query, passage) for passage, query in query_of.items()]

@@ -108,8 +108,7 @@ def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, s
         if " " in title and _asks_for(title, text, shortest):
             return title, text
     first, rest = split_first_sentence(text)
-    begun_before = first[:1].islower()  # the rest of a sentence of the page before
-    return (first, rest) if not begun_before and _asks_for(first, rest, shortest) else None
+    return (first, rest) if _asks_for(first, rest, shortest) else None
 
 
 def _asks_for(question: str, answer: str, shortest: int) -> bool:
