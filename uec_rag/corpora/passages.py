@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
-from uec_rag.corpora.questions import question_of
+from uec_rag.corpora.questions import question_of, stands_in
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
@@ -118,7 +118,7 @@ def fitting_pairs(
         for chunk in chunks[:1] if section.heading else chunks:
             pair = question_of([section.heading] if telling else [], chunk, _SHORTEST_BODY)
             # In lower case it is the rest of a sentence that began on the page before.
-            if pair is not None and not pair[0][0].islower():
+            if pair is not None and not pair[0][0].islower() and not stands_in(*pair):
                 passage_of.setdefault(*pair)
     query_of = {passage: query for query, passage in passage_of.items()}
     pairs = [(query, passage) for passage, query in query_of.items()]

@@ -86,8 +86,8 @@ def make_questions(
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
     """A question that a text answers, and the answer; None where the text gives none.
 
-    The first of the titles that asks for the text; else its first sentence, which asks for the
-    rest. What stands word for word in its answer asks for nothing: finding it there is too easy.
+    The first of the titles that asks for the text, but for one that stands in it word for word,
+    which is found too easily; else its first sentence, which asks for the rest.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, s
     ('Bread wants time.', 'Let it rise.')
     """
     for title in titles:
-        if " " in title and _asks_for(title, text, shortest):
+        if " " in title and _asks_for(title, text, shortest) and not stands_in(title, text):
             return title, text
     first, rest = split_first_sentence(text)
     return (first, rest) if _asks_for(first, rest, shortest) else None
@@ -116,8 +116,12 @@ def _asks_for(question: str, answer: str, shortest: int) -> bool:
         _SHORTEST_QUESTION <= len(question) <= _LONGEST_QUESTION
         and len(answer) >= shortest
         and has_words(question)
-        and _words(question) not in _words(answer)
     )
+
+
+def stands_in(question: str, text: str) -> bool:
+    """Whether a text has a question word for word."""
+    return _words(question) in _words(text)
 
 
 def _words(text: str) -> str:
