@@ -1,0 +1,95 @@
+"""What each single member is worth and costs: nDCG@10 by language, milliseconds a passage.
+
+    python benchmarks/quality/members.py DATA --model pypi:wordllama --model bm25 --markdown
+
+Each model searches alone, by its own similarity, so nothing is fitted. Of each collection a fixed
+sample of queries is asked of all its passages. Milliseconds are of the processor, for a passage of
+320 characters, the median of batches, with one thread. DATA is a folder of test collections (see
+`uec_rag.paper.collections`), or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import numpy as np
+import typer
+from retrieval import CACHE, evaluate
+
+from uec_rag import UEC
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.base import WithoutVectors
+from uec_rag.paper.collections import Collection, load_collection
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tables import print_table
+
+SETS = "belebele_en,xquad_en,xquad_ru,xquad_zh"
+_CHARACTERS = 320
+_BATCH, _BATCHES = 32, 5
+
+
+def sampled(collection: Collection, queries: int) -> Collection:
+    """A collection with a fixed sample of its queries."""
+    names = list(collection.queries)
+    if len(names) > queries:
+        chosen = np.random.default_rng(0).permutation(len(names))[:queries]
+        names = [names[row] for row in sorted(chosen)]
+    return replace(
+        collection,
+        queries={name: collection.queries[name] for name in names},
+        relevant={name: collection.relevant[name] for name in names},
+    )
+
+
+def milliseconds(encoder: Encoder, collection: Collection) -> float:
+    """Of the processor, for a passage."""
+    texts = [text[:_CHARACTERS] for text in collection.passages.values()]
+    texts = [text for text in texts if len(text) == _CHARACTERS][: _BATCH * (_BATCHES + 1)]
+    times = []
+    for start in range(0, len(texts), _BATCH):
+        some = texts[start : start + _BATCH]
+        begin = time.process_time()
+        encoder.encode(some, "passage")
+        times.append(1000 * (time.process_time() - begin) / len(some))
+    return median(times[1:])
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    model: Annotated[list[str], typer.Option(help="A model to measure; give it several times.")],
+    sets: Annotated[str, typer.Option(help="Collections, the first in English.")] = SETS,
+    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 200,
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the table."""
+    import torch
+
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", "This UEC is not fitted")
+    collections = [sampled(load_collection(data / name), queries) for name in sets.split(",")]
+    rows = []
+    for name in model:
+        encoder = load_encoder(name)
+        cost = milliseconds(encoder, collections[0])
+        if not isinstance(encoder, WithoutVectors):
+            encoder = CachedEncoder(encoder, cache)
+        uec = UEC([encoder], coefficients="uniform")
+        found = [evaluate(uec, collection).ndcg10 for collection in collections]
+        width = str(encoder.dimension or "-")
+        label = Path(name).name
+        rows.append([label, width, f"{cost:.2f}", *(f"{score:.3f}" for score in found)])
+        print(rows[-1], file=sys.stderr, flush=True)
+    header = ["member", "d", "ms a passage", *sets.split(",")]
+    print_table("nDCG@10 of each member alone", header, rows, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)
