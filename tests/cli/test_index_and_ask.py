@@ -1,9 +1,14 @@
 """`uec-rag index` and `uec-rag ask`: from a folder of files to an answer."""
 
+import json
+import shutil
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from uec_rag.cli import app
 
 
 @pytest.fixture
@@ -103,6 +108,8 @@ def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents
         (["index", "docs", "--out", "docs"], "was not made by uec-rag"),
         (["index", "empty", "--out", "idx"], "no readable files"),
         (["index", "docs", "--out", "idx", "--model", "pypi:nothing"], "unknown encoder"),
+        (["index", "docs", "--out", "idx", "--update"], "there is no index in 'idx'"),
+        (["index", "docs", "--out", "idx", "--update", "--uec", "a"], "--update keeps the index's"),
         (["ask", "nowhere", "What?"], "no index in 'nowhere'; make one: uec-rag index"),
         (["ask", "docs", " "], "QUESTION is empty"),
     ],
@@ -117,6 +124,73 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, m
     assert result.stderr.count("error:") == 1
     assert "Traceback" not in result.output
     assert result.stdout == ""
+
+
+def test_questions_are_asked_in_turn_until_an_empty_line(index):
+    asked = CliRunner().invoke(
+        app, ["ask", str(index), "-k", "1"], input="honey in the hive\nthe anchor\n\nnot asked\n"
+    )
+    assert asked.exit_code == 0
+    assert asked.stdout.count("=> ") == 2
+    assert asked.stdout.index("bees.md") < asked.stdout.index("boats.md")
+    assert "not asked" not in asked.stdout
+    ended = CliRunner().invoke(app, ["ask", str(index), "-k", "1", "--json"], input="honey")
+    assert json.loads(ended.stdout)["question"] == "honey"
+
+
+class TestUpdating:
+    @pytest.fixture
+    def folder(self, tmp_path, documents):
+        return shutil.copytree(documents, tmp_path / "folder")
+
+    @pytest.fixture
+    def index(self, run, folder, words, tmp_path):
+        run("index", folder, "--out", tmp_path / "idx", "--model", words)
+        return tmp_path / "idx"
+
+    def test_only_what_has_changed_is_read_and_what_is_gone_goes(self, run, folder, index):
+        before = run("ask", index, "sand in the furnace", "--json", json_output=True)
+        (folder / "bees.md").unlink()
+        (folder / "boats.md").write_text("## Anchors\n\nThe anchor is heavy and the keel is deep.")
+        (folder / "new.txt").write_text("The dough is in the oven, and the crust is brown.")
+        told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
+        assert (told["new"], told["changed"], told["removed"]) == (1, 1, 1)
+        assert (told["passages"], told["encoded"]) == (62, 2)
+        for question in ("honey in the hive", "anchor and keel"):
+            found = run("ask", index, question, "-k", "62", "--json", json_output=True)
+            sources = [passage["metadata"]["source"] for passage in found["passages"]]
+            assert "bees.md" not in sources
+            assert sources.count("boats.md") == 1
+        after = run("ask", index, "sand in the furnace", "--json", json_output=True)
+        assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
+        assert after["passages"][0]["s_hat"] == pytest.approx(before["passages"][0]["s_hat"], 1e-2)
+
+    def test_where_nothing_has_changed_nothing_is_read(self, run, folder, index):
+        (folder / "bees.md").touch()
+        told = run("index", folder, "--out", index, "--update")
+        assert "0 new, 0 changed, 0 removed" in told.stdout
+        assert "Reading" not in told.stderr
+
+    def test_a_file_that_cannot_be_read_any_more_goes_too(self, run, folder, index):
+        (folder / "bees.md").write_text("...")
+        told = run("index", folder, "--out", index, "--update")
+        assert "left out bees.md, which holds no text" in " ".join(told.stderr.split())
+        assert "1 changed, 0 removed; 90 passages" in told.stdout
+
+    def test_a_file_that_only_went_leaves_the_rest(self, run, folder, index):
+        (folder / "bees.md").unlink()
+        told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
+        assert (told["removed"], told["passages"], told["encoded"]) == (1, 90, 0)
+
+
+def test_files_of_other_kinds_are_counted_and_named(run, few_documents, words, tmp_path):
+    folder = shutil.copytree(few_documents, tmp_path / "folder")
+    for name in ("a.py", "b.py", "c.py", "d.py", "LICENSE", ".hidden.py"):
+        (folder / name).write_text("text")
+    made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
+    assert "5 files of other kinds are left out: 4 .py (a.py, b.py, c.py, ...), 1 without" in (
+        " ".join(made.stderr.split())
+    )
 
 
 def test_a_question_without_an_index_is_a_usage_error(run):

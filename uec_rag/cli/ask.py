@@ -1,7 +1,11 @@
 """`uec-rag ask`: a question to an index."""
 
+import importlib
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,20 +14,31 @@ from uec_rag.cli.answers import LEGEND, answer_record, print_answer
 from uec_rag.cli.console import print_json, say
 from uec_rag.cli.options import Json
 
+if TYPE_CHECKING:
+    from uec_rag.retrieval import Retriever
+
+_KEPT = 1000  # questions that are remembered
+
 
 def ask(
     index: Annotated[
         Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
     ],
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="In quotes.")],
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 5,
     json: Json = False,
 ) -> None:
     """Answer a question from an index: the best passages, and whether to trust them.
 
+    Without a question it asks for one after the other, until an empty line or the end of the
+    input; earlier ones come back with the arrow keys, those of former times too.
+
     Example: uec-rag ask idx "How do I reset my password?"
     """
-    if not question.strip():
+    if question is not None and not question.strip():
         raise ValueError("QUESTION is empty; expected some words")
     if not (index / MANIFEST).is_file():
         raise FileNotFoundError(
@@ -32,9 +47,45 @@ def ask(
     say(f"Opening {index} ...")
     from uec_rag.retrieval import Retriever
 
-    result = Retriever.load(index).search([question], k=k)
+    retriever = Retriever.load(index)
+    if question is not None:
+        _answer(retriever, question, k, json)
+    else:
+        say("Ask; an empty line ends it.")
+        for asked in _questions():
+            _answer(retriever, asked, k, json)
+    if not json:
+        say(LEGEND)
+
+
+def _answer(retriever: "Retriever", question: str, k: int, json: bool) -> None:
+    result = retriever.search([question], k=k)
     if json:
         print_json(answer_record(result, 0))
     else:
         print_answer(result, 0, snippet=240)
-        say(LEGEND)
+
+
+def _questions() -> Iterator[str]:
+    """Questions as they are typed, remembered from one time to the next."""
+    from uec_rag.encoders.artifacts import cache_folder
+
+    # Where somebody types, Python's input() takes the line from readline, if that is imported.
+    lines = importlib.import_module("readline") if _typed() else None
+    history = cache_folder() / "questions"
+    if lines is not None and history.is_file():
+        lines.read_history_file(history)
+    try:
+        while question := input("? " if _typed() else "").strip():
+            yield question
+    except (EOFError, KeyboardInterrupt):
+        pass
+    finally:
+        if lines is not None:
+            history.parent.mkdir(parents=True, exist_ok=True)
+            lines.set_history_length(_KEPT)
+            lines.write_history_file(history)
+
+
+def _typed() -> bool:
+    return sys.stdin.isatty() and find_spec("readline") is not None

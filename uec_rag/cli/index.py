@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from uec_rag.base.manifest import MANIFEST
 from uec_rag.cli.building import add_passages, build_ensemble, check_output, fit_ensemble
+from uec_rag.cli.changes import changes_since, forget, kinds_of, note_hashes
 from uec_rag.cli.console import err, note, out, print_json, say
 from uec_rag.cli.options import Json, Models
 from uec_rag.encoders import EMBEDDED
@@ -35,6 +37,10 @@ def index(
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Also read what links in FOLDER lead to.")
     ] = False,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Read only what has changed since IDX was made."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Read a folder of documents and make an index to ask questions of.
@@ -44,16 +50,30 @@ def index(
     fitted elsewhere: which of its models to trust here, and how far, is then learned on such
     questions.
 
+    With --update an index that is there keeps its ensemble and what is known of files that are as
+    they were, by their content; changed files are read again, removed ones go.
+
     Example: uec-rag index ./docs --out idx
     """
     if uec is not None and model:
         raise ValueError("--uec and --model: expected one of them, got both")
+    if update and (uec is not None or model):
+        raise ValueError(
+            "--update keeps the index's own ensemble; expected no --uec and no --model"
+        )
     check_output(to)
+    if update:
+        _update(folder, to, follow_symlinks, json)
+        return
     say(f"Reading {folder} ...")
     from uec_rag.corpora import passages_of, read_folder
+    from uec_rag.corpora.folder import file_hashes
 
+    hashes = file_hashes(folder, follow_symlinks=follow_symlinks)
     documents = read_folder(folder, show_progress=err.is_terminal, follow_symlinks=follow_symlinks)
+    _note_other_files(folder, follow_symlinks)
     passages = passages_of(documents)
+    note_hashes(passages, hashes)
     say(f"{len(documents):,} files, {len(passages):,} passages")
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
@@ -86,6 +106,53 @@ def index(
             soft_wrap=True,
         )
         say(f'Ask it: uec-rag ask {to} "your question"')
+
+
+def _update(folder: Path, to: Path, follow_symlinks: bool, json: bool) -> None:
+    """Bring an index up to date with its folder."""
+    if not (to / MANIFEST).is_file():
+        raise FileNotFoundError(
+            f"--update: there is no index in {str(to)!r}; leave it out to make one"
+        )
+    say(f"Opening {to} ...")
+    from uec_rag.corpora import passages_of, read_folder
+    from uec_rag.corpora.folder import file_hashes
+    from uec_rag.retrieval import Retriever
+
+    retriever = Retriever.load(to)
+    hashes = file_hashes(folder, follow_symlinks=follow_symlinks)
+    changes = changes_since(retriever, hashes)
+    _note_other_files(folder, follow_symlinks)
+    count = 0
+    if changes:
+        forget(retriever, changes)
+        if read := changes.new | changes.changed:
+            say(f"Reading {len(read):,} files ...")
+            documents = read_folder(folder, follow_symlinks=follow_symlinks, only=read)
+            passages = passages_of(documents)
+            note_hashes(passages, hashes)
+            add_passages(retriever, passages)
+            count = len(passages)
+        if retriever.calibration is not None and retriever.calibration.source == "self":
+            _calibrate(retriever)
+        retriever.save(to)
+    told = {name: len(getattr(changes, name)) for name in ("new", "changed", "removed")}
+    if json:
+        print_json({"path": str(to), **told, "passages": len(retriever), "encoded": count})
+        return
+    parts = ", ".join(f"{number:,} {name}" for name, number in told.items())
+    out.print(
+        f"{to}: {parts}; {len(retriever):,} passages, {count:,} of them encoded now.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
+    from uec_rag.corpora.folder import other_files
+
+    if files := other_files(folder, follow_symlinks=follow_symlinks):
+        note(f"{len(files):,} files of other kinds are left out: {kinds_of(files)}")
 
 
 def _calibrate(retriever: "Retriever") -> None:

@@ -1,9 +1,10 @@
 """All the readable files of a folder."""
 
+import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def read_folder(
     show_progress: bool = False,
     follow_symlinks: bool = False,
     seconds: float = SECONDS,
+    only: Collection[str] | None = None,
 ) -> list[Document]:
     """Read every txt, md, rst, html and pdf file in a folder and in the folders inside it.
 
@@ -42,6 +44,8 @@ def read_folder(
         Also read what links in the folder lead to, inside it or not.
     seconds
         What a file may take before it is left out.
+    only
+        Sources to read, as `file_hashes` names them; all by default.
 
     Returns
     -------
@@ -53,7 +57,7 @@ def read_folder(
     FileNotFoundError, NotADirectoryError
         If there is no such folder.
     ValueError
-        If there is no file of these kinds in it, or none that holds text.
+        If there is no file of these kinds in it, or, of all, none that holds text.
     ImportError
         If the library for a kind of file that is there is missing.
 
@@ -67,7 +71,11 @@ def read_folder(
     from rich.progress import track
 
     root = Path(folder).expanduser()
-    found = _found(root, follow_symlinks)
+    found = {
+        path: problem
+        for path, problem in _found(root, follow_symlinks).items()
+        if only is None or path.relative_to(root).as_posix() in only
+    }
     _check_libraries(path for path, problem in found.items() if problem is None)
     documents = []
     with ReadingProcess(seconds) as process:
@@ -84,9 +92,44 @@ def read_folder(
                 documents.append(outcome)
             else:
                 warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=2)
-    if not documents:
+    if not documents and only is None:
         raise ValueError(f"none of the {len(found)} files in {str(root)!r} holds text to index")
     return documents
+
+
+def file_hashes(folder: str | Path, *, follow_symlinks: bool = False) -> dict[str, str]:
+    """Return the SHA-256 of each file that `read_folder` would read, by its path in the folder.
+
+    Parameters
+    ----------
+    folder, follow_symlinks
+        As in `read_folder`; so is what is raised.
+    """
+    root = Path(folder).expanduser()
+    hashes = {}
+    for path, problem in _found(root, follow_symlinks).items():
+        if problem is None:
+            with path.open("rb") as file:
+                hashes[path.relative_to(root).as_posix()] = hashlib.file_digest(
+                    file, "sha256"
+                ).hexdigest()
+    return hashes
+
+
+def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[str]:
+    """Return the paths in a folder of the files whose kind `read_folder` does not read, in order.
+
+    Parameters
+    ----------
+    folder, follow_symlinks
+        As in `read_folder`.
+    """
+    root = Path(folder).expanduser()
+    return sorted(
+        path.relative_to(root).as_posix()
+        for path in _files(root, follow_symlinks)
+        if path.suffix.lower() not in READERS and not path.is_dir()
+    )
 
 
 def _read(process: ReadingProcess, path: Path, source: str) -> Document | str:
@@ -114,8 +157,22 @@ def _found(root: Path, follow_symlinks: bool) -> dict[Path, str | None]:
         raise FileNotFoundError(f"no such folder: {str(root)!r}")
     if not root.is_dir():
         raise NotADirectoryError(f"expected a folder, got the file {str(root)!r}")
-    seen: set[tuple[int, int]] = set()
     found: dict[Path, str | None] = {}
+    for path in _files(root, follow_symlinks):
+        if path.is_symlink() and path.is_dir():
+            found[path] = _LINK
+        elif path.suffix.lower() in READERS:
+            found[path] = _problem(path, follow_symlinks)
+    if not found:
+        raise ValueError(
+            f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
+        )
+    return dict(sorted(found.items()))
+
+
+def _files(root: Path, follow_symlinks: bool) -> Iterator[Path]:
+    """Files that are not hidden, and links to folders that are not followed."""
+    seen: set[tuple[int, int]] = set()
     for here, folders, names in os.walk(root, followlinks=follow_symlinks):
         state = os.stat(here)
         if (state.st_dev, state.st_ino) in seen:  # links may lead back
@@ -123,17 +180,8 @@ def _found(root: Path, follow_symlinks: bool) -> dict[Path, str | None]:
             continue
         seen.add((state.st_dev, state.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if not follow_symlinks:
-            found |= {Path(here, name): _LINK for name in folders if Path(here, name).is_symlink()}
-        for name in names:
-            path = Path(here, name)
-            if not name.startswith(".") and path.suffix.lower() in READERS:
-                found[path] = _problem(path, follow_symlinks)
-    if not found:
-        raise ValueError(
-            f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
-        )
-    return dict(sorted(found.items()))
+        links = [name for name in folders if not follow_symlinks and Path(here, name).is_symlink()]
+        yield from (Path(here, name) for name in [*links, *names] if not name.startswith("."))
 
 
 def _problem(path: Path, follow_symlinks: bool) -> str | None:
