@@ -137,9 +137,9 @@ def test_an_encoder_that_fails_leaves_the_index_as_it_was():
 
 
 def test_passages_of_another_posterior_are_refused(small, encoders, fit_pairs):
-    other = Retriever(UEC(encoders, seed=1).fit(fit_pairs), small.store)
-    with pytest.raises(ValueError, match="another profile than the stored ones"):
-        other.add(["badero"])
+    other = UEC(encoders, seed=1).fit(fit_pairs)
+    with pytest.raises(ValueError, match="it holds vectors of another ensemble"):
+        Retriever(other, small.store).add(["badero"])
     assert len(small) == 10
 
 
@@ -165,6 +165,8 @@ def test_searches_during_writes_always_find_one_whole_state():
     """
 
     class Numbers(BlackBoxEncoder):
+        dimension = 2
+
         def encode(self, texts, role, *, show_progress=False):
             angle = np.array([float(text.split()[0]) for text in texts]) / 1e4
             vectors = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A batch of diagonal Gaussians: the one value that flows through the house."""
+"""A batch of diagonal Gaussians: the one value that every stage hands on."""
 
 from __future__ import annotations
 
