@@ -24,7 +24,10 @@ _FEWEST_PAIRS = 100
 
 def index(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="With txt, md, rst, html or pdf files in it.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="With documents in it; see the README for the kinds."
+        ),
     ],
     to: Annotated[
         Path,

@@ -29,7 +29,7 @@ def read_folder(
     seconds: float = SECONDS,
     only: Collection[str] | None = None,
 ) -> list[Document]:
-    """Read every txt, md, rst, html and pdf file in a folder and in the folders inside it.
+    """Read every file of the kinds in `READERS` in a folder and in the folders inside it.
 
     Files are read in another process, whose time and memory are limited: a damaged or malicious
     one is left out.

@@ -7,35 +7,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uec_rag.corpora.decode import decoded
 from uec_rag.corpora.document import Section
+from uec_rag.corpora.html import html_sections
+from uec_rag.corpora.office import read_csv, read_docx, read_epub, read_pptx, read_xlsx
 
 if TYPE_CHECKING:
-    from bs4 import Tag
     from docutils import nodes
 
 
-def _decode(path: Path) -> str:
-    """Decode as UTF-8, as UTF-16 where it says so, else as what old Windows files are in."""
-    data = path.read_bytes()
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16")
-    if b"\0" in data:
-        raise ValueError("it is not a text file")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace")
-
-
 def _read_text(path: Path) -> list[Section]:
-    return [Section("", _decode(path))]
+    return [Section("", decoded(path))]
 
 
 def _read_markdown(path: Path) -> list[Section]:
     from markdown_it import MarkdownIt
 
     # Site generators keep a block of YAML at the top.
-    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(_decode(path)), count=1, flags=re.DOTALL)
+    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(path)), count=1, flags=re.DOTALL)
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
     sections, heading, start = [], "", 0
@@ -54,7 +43,7 @@ def _read_rst(path: Path) -> list[Section]:
     from docutils.core import publish_doctree
 
     tree = publish_doctree(
-        _decode(path),
+        decoded(path),
         settings_overrides={
             "file_insertion_enabled": False,  # a document must not read other files
             "raw_enabled": False,
@@ -88,67 +77,8 @@ def _rst_sections(node: "nodes.Element") -> Iterator[Section]:
         yield from _rst_sections(section)
 
 
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_LINES = ("br", "dd", "dt", "li", "summary", "tr")
-_BLOCKS = (
-    *("article", "aside", "blockquote", "details", "div", "dl", "figure", "header", "ol"),
-    *("p", "pre", "section", "table", "ul", *_HEADINGS),
-)
-_NO_PROSE = (
-    *("button", "footer", "nav", "noscript", "script", "select", "style", "svg", "template"),
-    *("title", "a.headerlink"),
-)
-
-
 def _read_html(path: Path) -> list[Section]:
-    from bs4 import BeautifulSoup
-
-    soup = BeautifulSoup(path.read_bytes(), "html.parser")  # finds out the encoding by itself
-    title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for tag in soup.select(", ".join(_NO_PROSE)):
-        tag.decompose()
-    sections = _html_sections(soup.find("main") or soup.body or soup)
-    return [Section(heading or title, text) for heading, text in sections]
-
-
-def _html_sections(root: "Tag") -> list[tuple[str, str]]:
-    """Headings and the texts under them, in one walk that takes as long at any depth."""
-    from bs4.element import NavigableString, Tag
-
-    sections: list[tuple[list[str], list[str]]] = [([], [])]
-    headings: list[list[str]] = []  # those that are open
-    preformatted = 0
-    left = [(node, False) for node in reversed(root.contents)]
-    while left:
-        node, ends = left.pop()
-        if isinstance(node, Tag):
-            gap = "\n\n" if node.name in _BLOCKS else "\n" if node.name in _LINES else ""
-            if not ends:
-                if node.name in _HEADINGS:
-                    sections.append(([], []))
-                    headings.append(sections[-1][0])
-                preformatted += node.name == "pre"
-                left.append((node, True))
-                left += [(child, False) for child in reversed(node.contents)]
-            (headings[-1] if headings else sections[-1][1]).append(gap)
-            if ends:
-                if node.name in _HEADINGS:
-                    headings.pop()
-                preformatted -= node.name == "pre"
-        # A comment is a NavigableString too, of a class of its own.
-        elif type(node) is NavigableString:
-            kept = preformatted or node in ("\n", "\n\n")
-            text = str(node) if kept else re.sub(r"\s+", " ", node)
-            (headings[-1] if headings else sections[-1][1]).append(text)
-    return [
-        (" ".join("".join(heading).split()).strip("§¶ "), _tidy("".join(parts)))
-        for heading, parts in sections
-    ]
-
-
-def _tidy(text: str) -> str:
-    lines = "\n".join(line.rstrip() for line in text.split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", lines).strip()
+    return html_sections(path.read_bytes())  # the parser finds out the encoding by itself
 
 
 def _read_pdf(path: Path) -> list[Section]:
@@ -166,6 +96,11 @@ READERS: dict[str, Callable[[Path], list[Section]]] = {
     ".html": _read_html,
     ".htm": _read_html,
     ".pdf": _read_pdf,
+    ".docx": read_docx,
+    ".pptx": read_pptx,
+    ".xlsx": read_xlsx,
+    ".epub": read_epub,
+    ".csv": read_csv,
 }
 """File ending, in lower case -> reader."""
 
@@ -176,5 +111,9 @@ NEEDS = {
     ".html": ("bs4", "beautifulsoup4"),
     ".htm": ("bs4", "beautifulsoup4"),
     ".pdf": ("pypdf", "pypdf"),
+    ".docx": ("mammoth", "mammoth"),
+    ".pptx": ("pptx", "python-pptx"),
+    ".xlsx": ("openpyxl", "openpyxl"),
+    ".epub": ("bs4", "beautifulsoup4"),
 }
 """File ending -> module that its reader imports, and the package that has it."""

@@ -1,0 +1,135 @@
+"""Word, slides, spreadsheets and books become sections with their headings."""
+
+import zipfile
+
+import pytest
+from openpyxl import Workbook
+from pptx import Presentation
+from pptx.util import Inches
+
+from uec_rag.corpora import Section, read_folder
+
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+def sections_of(folder):
+    [document] = read_folder(folder)
+    return list(document.sections)
+
+
+def write_docx(path, paragraphs):
+    """The least that is a Word document: (style, text) per paragraph."""
+    body = "".join(
+        f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+        for style, text in paragraphs
+    )
+    relations = "http://schemas.openxmlformats.org/package/2006/relationships"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(
+            "[Content_Types].xml",
+            '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+            '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.'
+            'relationships+xml"/><Override PartName="/word/document.xml" ContentType="application/'
+            'vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>',
+        )
+        file.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="http://schemas.'
+            'openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
+            'Target="word/document.xml"/></Relationships>',
+        )
+        styles = "".join(
+            f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="heading {style[-1]}"/>'
+            "</w:style>"
+            for style in ("Heading1", "Heading2")
+        )
+        file.writestr("word/styles.xml", f'<w:styles xmlns:w="{WORD}">{styles}</w:styles>')
+        file.writestr(
+            "word/_rels/document.xml.rels",
+            f'<Relationships xmlns="{relations}"><Relationship Id="s" Type="http://schemas.'
+            'openxmlformats.org/officeDocument/2006/relationships/styles" Target="styles.xml"/>'
+            "</Relationships>",
+        )
+        file.writestr(
+            "word/document.xml",
+            f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>',
+        )
+
+
+def test_a_word_document_keeps_its_headings(tmp_path):
+    write_docx(
+        tmp_path / "a.docx",
+        [("Heading1", "Bread"), ("", "Dough rests."), ("Heading2", "Crust"), ("", "It is brown.")],
+    )
+    assert sections_of(tmp_path) == [
+        Section("Bread", "Dough rests."),
+        Section("Crust", "It is brown."),
+    ]
+
+
+def test_slides_are_sections_under_their_titles_with_tables_and_notes(tmp_path):
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[5])
+    slide.shapes.title.text = "Bread and\nbutter"
+    box = slide.shapes.add_textbox(Inches(1), Inches(2), Inches(4), Inches(1))
+    box.text_frame.text = "Dough rests."
+    table = slide.shapes.add_table(2, 2, Inches(1), Inches(3), Inches(4), Inches(1)).table
+    for row, values in enumerate([("flour", "water"), ("500 g", "350 g")]):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    slide.notes_slide.notes_text_frame.text = "Say it slowly."
+    show.slides.add_slide(show.slide_layouts[6])
+    show.save(tmp_path / "a.pptx")
+    text = "Dough rests.\n\nflour: 500 g, water: 350 g\n\nSay it slowly."
+    assert sections_of(tmp_path) == [Section("Bread and butter", text, 1)]
+
+
+def test_sheets_are_sections_in_which_values_have_their_columns_names(tmp_path):
+    book = Workbook()
+    book.active.title = "Stock"
+    for row in [("item", "count", None), ("flour", 3, "organic"), (None, None, None), ("yeast", 5)]:
+        book.active.append(row)
+    book.create_sheet("Empty")
+    book.save(tmp_path / "a.xlsx")
+    text = "item: flour, count: 3, organic\nitem: yeast, count: 5"
+    assert sections_of(tmp_path) == [Section("Stock", text)]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("item;count\nflour;3\nyeast;5\n", "item: flour, count: 3\nitem: yeast, count: 5"),
+        ('item,note\nflour,"fine, white"\n', "item: flour, note: fine, white"),
+        ("flour\n", "flour"),
+    ],
+)
+def test_rows_of_a_csv_file_are_lines(tmp_path, content, text):
+    (tmp_path / "a.csv").write_text(content)
+    assert sections_of(tmp_path) == [Section("", text)]
+
+
+def test_a_book_is_read_in_its_order(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.epub", "w") as book:
+        book.writestr(
+            "META-INF/container.xml",
+            '<container><rootfiles><rootfile full-path="OEBPS/b.opf"/></rootfiles></container>',
+        )
+        book.writestr(
+            "OEBPS/b.opf",
+            '<package><manifest><item id="two" href="text/2.xhtml"/>'
+            '<item id="one" href="text/one%20.xhtml"/></manifest>'
+            '<spine><itemref idref="one"/><itemref idref="two"/></spine></package>',
+        )
+        book.writestr(
+            "OEBPS/text/one .xhtml", "<html><body><h1>One</h1><p>Dough.</p></body></html>"
+        )
+        book.writestr("OEBPS/text/2.xhtml", "<html><body><h1>Two</h1><p>Crust.</p></body></html>")
+    assert sections_of(tmp_path) == [Section("One", "Dough."), Section("Two", "Crust.")]
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub"])
+def test_a_damaged_file_is_left_out_by_name(tmp_path, name):
+    (tmp_path / name).write_bytes(b"no such thing")
+    (tmp_path / "b.txt").write_text("Dough rests.")
+    with pytest.warns(UserWarning, match=f"left out {name}, which cannot be read"):
+        assert [document.source for document in read_folder(tmp_path)] == ["b.txt"]
