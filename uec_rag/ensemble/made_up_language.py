@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -24,6 +25,7 @@ SHARES = (0.5, 1.0)
 
 _QUERIES = 100
 _OTHERS = 150
+_USUAL = 0.995  # of a script's letters in the texts
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -68,15 +70,24 @@ def made_up(questions: Questions, share: float, seed: int) -> Questions:
 
 
 def _exchange(texts: Iterable[str], rng: np.random.Generator) -> dict[int, str]:
-    """A letter for each letter, of the same script and case."""
-    scripts: dict[str, list[str]] = {}
-    for letter in sorted({c for text in texts for c in text.lower() if c.isalpha()}):
-        script = unicodedata.name(letter, "?").partition(" ")[0]
-        scripts.setdefault(script, []).append(letter)
+    """A letter for each usual letter, of the same script and case."""
+    scripts: dict[str, Counter[str]] = {}
+    for letter, count in Counter("".join(texts).lower()).items():
+        if letter.isalpha():
+            script = unicodedata.name(letter, "?").partition(" ")[0]
+            scripts.setdefault(script, Counter())[letter] = count
     table: dict[int, str] = {}
-    for letters in scripts.values():
+    for counts in scripts.values():
+        letters = _usual(counts)
         for letter, place in zip(letters, rng.permutation(len(letters)).tolist(), strict=True):
             table[ord(letter)] = letters[place]
             if len(letter.upper()) == 1 and letter.upper() != letter:
                 table[ord(letter.upper())] = letters[place].upper()
     return table
+
+
+def _usual(counts: Counter[str]) -> list[str]:
+    """The letters that most of a script's text is made of: letters of loan words stay."""
+    ordered = sorted(counts, key=lambda letter: (-counts[letter], letter))
+    share = np.cumsum([counts[letter] for letter in ordered]) / counts.total()
+    return ordered[: int(np.searchsorted(share, _USUAL)) + 1]
