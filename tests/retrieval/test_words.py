@@ -189,12 +189,32 @@ def test_calibration_knows_words(uec):
     assert before.mean() > retriever.search(["xylophone quartz"]).confidence[0]
 
 
-def test_self_calibration_knows_words(uec):
+def test_self_calibration_learns_nothing_from_words_about_words():
+    words = np.random.default_rng(0)
+    uec = UEC([bag_of_words(24, "bag"), noise, "bm25"]).fit(pairs(200))
+    retriever = indexed(uec)
+    before = retriever.search(QUERIES)
+    retriever.self_calibrate(lambda text: " ".join(words.choice(text.split(), 3)))
+    old, new = uec.fitted.evidence_weights, retriever.evidence_weights
+    assert new.prior[2] == old.prior[2]
+    after = retriever.search(QUERIES)
+    assert np.isfinite(after.confidence).all()
+    found = [
+        np.mean([ids[0] == id_ for ids, id_ in zip(result.ids, IDS, strict=False)])
+        for result in (before, after)
+    ]
+    assert found[1] >= found[0] - 0.05
+
+
+def test_beside_words_one_member_has_nobody_to_be_told_from(uec):
     words = np.random.default_rng(0)
     retriever = indexed(uec)
+    before = retriever.search(QUERIES)
     retriever.self_calibrate(lambda text: " ".join(words.choice(text.split(), 3)))
-    assert len(retriever.evidence_weights.prior) == 2
-    assert np.isfinite(retriever.search(QUERIES).confidence).all()
+    after = retriever.search(QUERIES)
+    assert retriever.evidence_weights is uec.fitted.evidence_weights
+    assert after.ids == before.ids
+    assert (after.confidence != before.confidence).any()
 
 
 def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):

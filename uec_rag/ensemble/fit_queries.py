@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -89,6 +89,14 @@ class FitQueries:
     own: list[FloatArray] | None
     relevant: list[list[int]]
     seed: int
+
+    def among(self, members: Sequence[int]) -> FitQueries:
+        """The same questions to some of the encoders, for `fit_evidence_weights`."""
+        return replace(
+            self,
+            queries=[self.queries[member] for member in members],
+            own=None if self.own is None else [self.own[member] for member in members],
+        )
 
     def fit_evidence_weights(
         self, fitted: Fitted, beside: Sequence[AskedElsewhere] = ()

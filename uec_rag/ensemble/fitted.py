@@ -79,6 +79,17 @@ class Fitted:
         """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
+    def among(self, members: Sequence[int]) -> Fitted:
+        """What was fitted of some of the encoders, without what was learned for all together."""
+        posteriors = self.posteriors
+        return Fitted(
+            tuple(self.names[member] for member in members),
+            self.space,
+            Uniform(),
+            self.beta,
+            None if posteriors is None else tuple(posteriors[member] for member in members),
+        )
+
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Each encoder's Gaussians of texts that it has encoded."""
         if self.posteriors is None:

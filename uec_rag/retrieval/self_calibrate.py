@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.corpora.questions import QuestionGenerator, make_questions
 from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fit_queries import FitQueries
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
@@ -72,10 +75,29 @@ def self_calibrate(
             for part, member in zip(parts, members, strict=True)
         ]
     fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
-    weights = None if own is None else fit_queries.fit_evidence_weights(fitted)
+    weights = None if own is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
-    model = fit_queries.fit_confidence(fitted, weights, sizes, k)
+    model = fit_queries.fit_confidence(fitted, weights or fitted.evidence_weights, sizes, k)
     return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint)
+
+
+def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
+    """Which encoders to trust; None: as the ensemble has it.
+
+    Questions made from a passage's own words speak for words: how far these count is left as it
+    is, and only whom to trust among the others is learned.
+    """
+    wordwise = [bool(part.terms) for part in asked.queries]
+    if not any(wordwise):
+        return asked.fit_evidence_weights(fitted)
+    others = [member for member, words in enumerate(wordwise) if not words]
+    known = fitted.evidence_weights
+    if known is None or len(others) < 2:
+        return None
+    found = asked.among(others).fit_evidence_weights(fitted.among(others))
+    prior = np.array(known.prior)
+    prior[others] = prior[others].mean() + np.array(found.prior) - np.mean(found.prior)
+    return replace(known, prior=tuple(prior.tolist()))
 
 
 def _with_answers(
