@@ -75,7 +75,9 @@ def check_k(k: int) -> None:
 
 
 def listed(ids: Iterable[str], name: str) -> list[str]:
-    """Return ids as a list; TypeError if they are one string."""
+    """Return ids as a list; TypeError if they are one string, or not iterable."""
     if isinstance(ids, str):
         raise TypeError(f"{name}: expected a list of strings, got one string {ids!r}.")
+    if not isinstance(ids, Iterable):
+        raise TypeError(f"{name}: expected a list of strings, got {ids!r:.60}.")
     return list(ids)

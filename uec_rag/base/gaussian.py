@@ -31,7 +31,11 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     ValueError
         If it is not two-dimensional or holds NaN or infinity.
     """
-    matrix = np.ascontiguousarray(values, dtype=np.float32)
+    try:
+        with np.errstate(over="ignore"):  # said below, as infinity
+            matrix = np.ascontiguousarray(values, dtype=np.float32)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected numbers that float32 holds ({error}).") from error
     if matrix.ndim != 2:
         raise ValueError(f"{name}: expected shape (n, d), got {matrix.shape}.")
     if not np.isfinite(matrix).all():

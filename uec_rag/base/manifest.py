@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from uec_rag.base.files import open_regular, read_json, write_json
 MANIFEST = "manifest.json"
 GENERATIONS = "generations"
 _FORMAT = 2
+_WORTH_THREADS = 2**24  # bytes to hash
 _LARGEST = 2**24  # bytes of a manifest: some 100,000 files
 _GENERATION = re.compile(rf"{GENERATIONS}/[0-9]{{8,18}}-[0-9a-f]{{8}}")
 _PART = re.compile(r"[\w-][\w .-]*", re.ASCII)  # of a file's name: nothing hidden, no "..", no ":"
@@ -154,9 +156,13 @@ def names_in(root: Path) -> Iterator[str]:
 
 
 def describe(root: Path, names: Iterable[str]) -> dict[str, Entry]:
-    """Sizes and hashes of files, read in streams, several at a time."""
-    with ThreadPoolExecutor(cores()) as pool:
-        return dict(pool.map(lambda name: (name, _entry(root / name)), sorted(names)))
+    """Sizes and hashes of files, read in streams; large ones several at a time."""
+    names = sorted(names)
+    with suppress(OSError):  # a missing file is named below
+        if sum((root / name).lstat().st_size for name in names) > _WORTH_THREADS:
+            with ThreadPoolExecutor(cores()) as pool:
+                return dict(pool.map(lambda name: (name, _entry(root / name)), names))
+    return {name: _entry(root / name) for name in names}
 
 
 def _entry(file: Path) -> Entry:

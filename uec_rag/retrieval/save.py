@@ -64,6 +64,8 @@ def load_index(
     verify: bool,
 ) -> SavedIndex:
     """Read an index from the folder `path`; see `Retriever.load`."""
+    if not isinstance(uec, UEC | None):
+        raise TypeError(f"uec: expected a UEC or None, got {type(uec).__name__}.")
     with reading(path, KIND, verify=verify) as folder:
         state = read_json(folder / "index.json")
         with as_corrupted(folder / "index.json"):

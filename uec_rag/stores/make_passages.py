@@ -53,8 +53,10 @@ def keepable(passage: Passage) -> Passage:
     Raises
     ------
     TypeError, ValueError
-        If a saved index could not keep it.
+        If it is none, or a saved index could not keep it.
     """
+    if not isinstance(passage, Passage):
+        raise TypeError(f"passages: expected Passage objects, got {type(passage).__name__}.")
     _check_id(passage.id)
     if not isinstance(passage.text, str):
         raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,11 +12,12 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.checks import check_k
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
-from uec_rag.stores.additions import checked_addition
+from uec_rag.stores.additions import check_range, checked_addition
 from uec_rag.stores.base import Filter, Found, Passage
 from uec_rag.stores.buffers import with_room
 from uec_rag.stores.copies import packed, unpacked
@@ -138,7 +140,7 @@ class MemoryStore:
         ------
         ValueError
             If there is not one Gaussian per passage, an id comes twice, or the Gaussians are of
-            another dimension or variance profile than the stored ones.
+            another dimension or variance profile than the stored ones, or of variances above 1e19.
         TypeError, ValueError
             If a saved index could not keep a passage, see `uec_rag.stores.metadata.kept`.
         """
@@ -298,10 +300,10 @@ class MemoryStore:
             If k < 1, the query is of another dimension than the stored passages, or `mu` is not of
             this store.
         TypeError, ValueError
-            If the filter is none; see `uec_rag.stores.filters`.
+            If an argument is of another type, or the filter none: see `uec_rag.stores.filters`.
         """
-        if k < 1:
-            raise ValueError(f"k: expected an integer >= 1, got {k}.")
+        check_k(k)
+        _check_types(query, beta, mu)
         if filter is not None:
             return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
         state = self._state
@@ -353,6 +355,16 @@ class MemoryStore:
         store = cls()
         store._state = read_state(folder, device)
         return store
+
+
+def _check_types(query: object, beta: object, mu: object) -> None:
+    if not isinstance(query, Gaussian):
+        raise TypeError(f"query: expected a Gaussian, got {type(query).__name__}.")
+    check_range(query, "query")
+    if not isinstance(beta, (int, float, np.number)) or not 0 <= beta < math.inf:
+        raise ValueError(f"beta: expected a number >= 0, got {beta!r:.60}.")
+    if mu is not None and not isinstance(mu, np.ndarray):
+        raise TypeError(f"mu: expected an array, got {type(mu).__name__}.")
 
 
 def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:

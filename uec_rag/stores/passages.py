@@ -25,6 +25,8 @@ class PassageLog:
     ----------
     folder : path, optional
         Where `write` left passages; they are parsed when asked for, so opening costs nothing.
+    ids : sequence of str
+        Of those.
 
     Raises
     ------
@@ -39,10 +41,11 @@ class PassageLog:
     (1, 'a')
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, ids: Sequence[str] = ()) -> None:
         self._added: list[Passage] = []
         self._offsets: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._file: mmap.mmap | None = None
+        self._ids = ids
         if folder is not None:
             self._offsets = read_array(folder / "offsets.npy", np.int64, 1)
             with open_regular(folder / "passages.jsonl") as file:
@@ -72,6 +75,11 @@ class PassageLog:
                 f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
                 f"({error}); load the index with verify=True, or save it again."
             ) from error
+        if passage.id != self._ids[row]:
+            raise IndexCorrupted(
+                f"path: passages.jsonl of the index holds {passage.id!r} where store.json says "
+                f"{self._ids[row]!r}; save the index again."
+            )
         return passage
 
     def extend(self, passages: Sequence[Passage]) -> None:
@@ -83,6 +91,7 @@ class PassageLog:
         log = PassageLog()
         on_disk = min(rows, len(self._offsets) - 1)
         log._file, log._offsets = self._file, self._offsets[: on_disk + 1]
+        log._ids = self._ids
         log._added = self._added[: rows - on_disk]
         return log
 

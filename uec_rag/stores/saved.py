@@ -73,7 +73,7 @@ def read_state(folder: Path, device: str | None) -> State:
     scales = read_array(folder / "scales.npy", np.float32, 2, mapped=True)
     file = folder / "profile.npy"
     profile = read_array(file, np.float32, 2) if file.exists() else None
-    passages = PassageLog(folder)
+    passages = PassageLog(folder, ids)
     make_scan("float32", device)  # a device that is not here is no damage
     with as_corrupted(folder):
         _check_belong_together(folder, ids, means, scales, profile, len(passages))

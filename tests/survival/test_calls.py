@@ -1,0 +1,147 @@
+"""Calls with whatever arguments: answered, or refused with a documented exception; no half ways."""
+
+import datetime
+import os
+import random
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import passages
+from tests.survival.in_a_child import in_batches, run
+from tests.survival.scale import report, times
+from uec_rag import Gaussian, Retriever
+from uec_rag.stores.base import Passage
+from uec_rag.stores.memory import MemoryStore
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
+    pytest.mark.slow,
+]
+
+DOCUMENTED = (TypeError, ValueError, KeyError)
+TEXTS = passages(6, seed=3)
+
+
+def endless():
+    value = {}
+    value["again"] = value
+    return value
+
+
+class Odd:
+    """An object whose comparison, truth and length fail."""
+
+    def __eq__(self, other):
+        raise RuntimeError("no comparison")
+
+    __hash__ = None
+
+    def __len__(self):
+        raise RuntimeError("no length")
+
+
+PLAIN = [
+    *(None, True, 0, -1, 1, 3, 10, 2**63, 10**400, 0.5, -0.0, 1e308, 1e-320),
+    *(float("nan"), float("inf"), 1j, "", " ", "word", "badero fimafi", "p0", "\ud800", "\0"),
+    *(b"bytes", [], (), {}, set(), [""], ["a", "a"], ["p0", "p1"], [None], ["x", 1], [[]]),
+    *([b"x"], {"version": 1}, {"$gt": 1}, {"a": {"$in": 3}}, {"$or": []}, {1: 2}, {"a": {1, 2}}),
+    *(datetime.date(2026, 1, 1), range(3), object(), int, len, Odd(), endless()),
+    *(np.float32(1), np.int64(3), np.zeros(0), np.zeros((2, 3)), np.full((1, 90), np.nan)),
+    *(np.full((1, 90), 1e30, "f4"), np.ones(90), np.array(["a"]), np.array([{}], dtype=object)),
+    *(TEXTS, TEXTS[:2], "x" * 10_000, lambda passage: passage.id > "p", lambda: 1),
+    *(Passage("a", "b"), [Passage("a", "b")], Gaussian([[1.0]], [[0.0]])),
+]
+
+
+def _argument(rng):
+    value = rng.choice(PLAIN)
+    if rng.random() < 0.2:
+        value = [rng.choice(PLAIN) for _ in range(rng.randrange(4))]
+    if rng.random() < 0.05:
+        value = iter([value])
+    return value
+
+
+# Of each method: its arguments, some of which are right.
+def _methods(index):
+    store, uec = index.store, index.uec
+    return {
+        "add": (index.add, ("texts", "ids", "metadatas")),
+        "delete": (index.delete, ("ids",)),
+        "get": (index.get, ("ids",)),
+        "vectors": (index.vectors, ("ids",)),
+        "search": (index.search, ("queries", "k", "filter")),
+        "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable", "k")),
+        "store.add": (store.add, ("passages", "gaussians")),
+        "store.delete": (store.delete, ("ids",)),
+        "store.search": (store.search, ("query", "k", "beta", "filter", "mu")),
+        "embed": (uec.embed, ("texts", "role")),
+        "Gaussian": (Gaussian, ("mean", "variance")),
+        "MemoryStore": (MemoryStore, ("index", "dtype", "device")),
+        "save": (index.save, ("path",)),
+        "load": (Retriever.load, ("path", "uec")),
+    }
+
+
+RIGHT = {
+    "texts": TEXTS[:2],
+    "queries": ["badero"],
+    "ids": ["p0", "p9"],
+    "metadatas": [{}, {"a": 1}],
+    "k": 3,
+    "role": "query",
+    "beta": 1.0,
+    "relevant_ids": [["p0"]],
+    "mean": [[1.0, 0.0]],
+    "variance": [[0.1, 0.1]],
+}
+
+
+def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
+    calls = times(2500, 100_000)
+
+    def experiment(seed):
+        os.chdir(tmp_path)
+        rng = random.Random(seed)
+        index = Retriever(fitted)
+        index.add(TEXTS, ids=[f"p{i}" for i in range(6)], metadatas=[{"n": i} for i in range(6)])
+        methods = _methods(index)
+        for _ in range(50):
+            name = rng.choice(list(methods))
+            method, parameters = methods[name]
+            arguments = {}
+            for parameter in parameters:
+                if parameter in RIGHT and rng.random() < 0.5:
+                    arguments[parameter] = RIGHT[parameter]
+                elif rng.random() < 0.8:
+                    arguments[parameter] = _argument(rng)
+            if name in ("save", "load") and isinstance(arguments.get("path"), int):
+                continue  # a file descriptor's number, or one too large for any
+            before, refused = [passage.id for passage in index.passages()], False
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    method(**arguments)
+            except DOCUMENTED:
+                refused = not hasattr(arguments.get("texts"), "__next__")
+            except Exception as error:
+                if isinstance(error, OSError) and name in ("save", "load"):
+                    continue  # no such folder, a name too long: the system's own words
+                if "no comparison" in str(error) or "no length" in str(error):
+                    continue  # the caller's own
+                said = f"{type(error).__name__}: {error!s:.100}"
+                raise AssertionError(f"{name}({arguments!r:.200}) {said}") from error
+            # Nothing is half done, and it works as before.
+            assert not refused or [passage.id for passage in index.passages()] == before
+            assert len(index) == len(list(index.passages()))
+            if len(index):
+                assert len(index.search(["badero"], k=2).ids[0]) == min(2, len(index))
+
+    seeds = list(range(calls // 50))
+    wrong = [entry for batch in in_batches(seeds, 50) for entry in run(experiment, batch)]
+    lines = "\n".join(f"seed {seed}: {trace[-500:]}" for seed, trace in wrong[:40])
+    assert not wrong, f"{len(wrong)} of {len(seeds)} went wrong\n{lines}"
+    report(f"{calls:,} calls with odd arguments: no undocumented exception, nothing half added")
