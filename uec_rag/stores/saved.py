@@ -85,6 +85,8 @@ def read_state(folder: Path, device: str | None) -> State:
                     f"path: {str(folder)!r} lacks the graph of its passages; save it again."
                 )
         scan = Scan.load(folder, means, settings.get("scan", {}), device)
+        if scan is not None:
+            _check_scan(folder, scan, means)
         postings = tuple(Postings.load(folder, saved) for saved in settings.get("terms", ()))
     return State(
         rows=len(ids),
@@ -100,6 +102,20 @@ def read_state(folder: Path, device: str | None) -> State:
         graph=graph,
         postings=postings,
     )
+
+
+def _check_scan(folder: Path, scan: Scan, means: Means) -> None:
+    count = len(means.blocks)
+    fits = [tuple(block.shape) for block in scan.blocks] == [block.shape for block in means.blocks]
+    if scan.compressed:
+        fits &= len(scan.errors) == len(scan.lengths) == count
+        fits &= all(0 <= value < math.inf for value in (*scan.errors, *scan.lengths))
+        fits &= all(scale.shape == (len(means.blocks[0]),) for scale in scan.scales)
+    if not fits:
+        raise IndexCorrupted(
+            f"path: {str(folder)!r} holds a compressed copy that is not one of its means; save the "
+            "index again."
+        )
 
 
 def _check_belong_together(
