@@ -85,7 +85,7 @@ def read_state(folder: Path, device: str | None) -> State:
                     f"path: {str(folder)!r} lacks the graph of its passages; save it again."
                 )
         scan = Scan.load(folder, means, settings.get("scan", {}), device)
-        if scan is not None:
+        if scan is not None and ids:
             _check_scan(folder, scan, means)
         postings = tuple(Postings.load(folder, saved) for saved in settings.get("terms", ()))
     return State(
