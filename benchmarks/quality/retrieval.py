@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from uec_rag import UEC, Retriever
-from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder, load_encoders
 from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.paper.collections import Collection, load_collection
 from uec_rag.paper.scoring import RetrievalScores, score_retrieval
@@ -59,7 +59,8 @@ def main(
     if len({encoder.dimension for encoder in encoders}) == 1:
         shared = UEC(encoders, space="shared", coefficients="uniform", beta=0.0)
         systems["shared, uniform"] = (shared.fit(pairs), "top score")
-        systems["UEC.paper"] = (UEC.paper(encoders).fit(pairs), "top score")
+        inside = [CachedEncoder(e, cache) for e in load_encoders(model, last_layer="auto")]
+        systems["UEC.paper"] = (UEC.paper(inside).fit(pairs), "top score")
     direct = UEC(encoders, space="direct", coefficients="uniform", beta=0.0)
     systems["direct, uniform"] = (direct.fit(pairs), "top score")
     systems["UEC"] = (UEC(encoders).fit(pairs), "confidence")

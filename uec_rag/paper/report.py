@@ -65,8 +65,9 @@ larger models and its full data: compare differences between systems, not levels
 - "weighted (fit)" is tuned on the fitting pairs, "(test)" on the very data it is reported on, as
   the paper does; no one could deploy the latter. The same holds for "oracle", the member that is
   best on a data set.
-- "UEC.paper" has the paper's choices (shared space, diagonal posterior, trace rule, beta 0.01,
-  T 1.5), "UEC" has ours; neither is tuned on anything that is reported.
+- "UEC.paper" is the paper as it is written (shared space, diagonal posterior over the last block's
+  output layer where a model has one, unscaled, trace rule, beta 0.01, T 1.5), "UEC" is ours;
+  neither is tuned on anything that is reported.
 - "merged" systems are models of their own, which embed every text anew: they are measured on a few
   small sets. "merged, TA" takes the first member for the common base, which is not published.
 - A dash means not measured; failures, and systems that do not apply, are listed below a table.
