@@ -8,6 +8,7 @@ from pathlib import Path
 
 from uec_rag.encoders import CachedEncoder, Encoder, EncoderLike, load_encoder
 from uec_rag.paper.plan import Plan
+from uec_rag.paper.projection import ProjectionOf
 from uec_rag.paper.systems.lineup import Lineup
 
 MAIN, LANGUAGES = "main", "languages"
@@ -51,7 +52,14 @@ def make_group(name: str, plan: Plan, models: Sequence[EncoderLike], cache: Path
     def remember(encoder: Encoder) -> Encoder:
         return CachedEncoder(encoder, cache)
 
-    encoders = [remember(load_encoder(model)) for model in models]
+    def load(model: EncoderLike) -> Encoder:
+        try:
+            # Both layers of one encoding: UEC.paper asks for the one, all else for the other.
+            return ProjectionOf(remember(load_encoder(model, last_layer="ffn")))
+        except ValueError:  # not a transformer that one can look into
+            return remember(load_encoder(model))
+
+    encoders = [load(model) for model in models]
     names = [encoder.name for encoder in encoders]
     if len(set(names)) < len(names):
         raise ValueError(f"--model: expected encoders of different names, got {names}.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.encoders import Encoded, Role
+from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.base import EncoderInside
 
 
@@ -19,6 +19,11 @@ class ProjectionOf(EncoderInside):
     encoder : Encoder
         One with ``last_layer="ffn"``; such a model closes with no linear layer of its own.
     """
+
+    @property
+    def ffn(self) -> Encoder:
+        """The encoder with its own last layer."""
+        return self._encoder
 
     @property
     def feature_dimension(self) -> int:

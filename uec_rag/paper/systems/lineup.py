@@ -16,6 +16,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Encoder, load_encoder
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.pairs import check_pairs
+from uec_rag.paper.projection import ProjectionOf
 from uec_rag.paper.systems import (
     Ensemble,
     Entry,
@@ -112,15 +113,7 @@ class Lineup:
 
     def _inside(self) -> list[Encoder]:
         """The encoders with the posterior about their last block's output layer, where one is."""
-        return [self._with_ffn(encoder) or encoder for encoder in self.encoders]
-
-    def _with_ffn(self, encoder: Encoder) -> Encoder | None:
-        if encoder.spec is None:
-            return None
-        try:
-            return self.remember(load_encoder(encoder.spec, last_layer="ffn"))
-        except ValueError:  # not a transformer that one can look into
-            return None
+        return [e.ffn if isinstance(e, ProjectionOf) else e for e in self.encoders]
 
     def _check_one_space(self) -> None:
         dimensions = [encoder.dimension for encoder in self.encoders]
