@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import uec_rag
-from uec_rag.cli.console import note, print_json, readable_errors, say
+from uec_rag.cli.console import note, print_json, progress, readable_errors, say
 
 
 def outcome(command):
@@ -31,6 +31,24 @@ def test_a_missing_key_is_named_without_quotes_around_the_message():
         raise KeyError("filter: no passage has the key 'x'")
 
     assert outcome(command).stderr == "error: filter: no passage has the key 'x'\n"
+
+
+def test_long_work_is_told_of_in_a_log_every_half_minute(monkeypatch):
+    clock = iter(range(100, 1000, 10))
+    monkeypatch.setattr("uec_rag.cli.console.time.monotonic", lambda: next(clock))
+
+    def command() -> None:
+        with progress() as bar:
+            task = bar.add_task("Encoding", total=1200)
+            for _ in range(8):
+                bar.advance(task, 100)
+
+    lines = outcome(command).stderr.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
+        "Encoding: 400 of 1",
+        "Encoding: 700 of 1",
+    ]
+    assert all("left" in line for line in lines)
 
 
 def test_a_defect_is_called_one():

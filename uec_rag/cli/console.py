@@ -3,8 +3,10 @@
 import functools
 import json
 import os
+import time
 import warnings
 from collections.abc import Callable
+from datetime import timedelta
 from typing import ParamSpec
 
 import typer
@@ -14,6 +16,8 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -24,6 +28,8 @@ P = ParamSpec("P")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+_SILENT = 30.0  # seconds between two lines about long work in a log
 
 _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
 """What this package raises, with a message made for people; anything else is a defect."""
@@ -49,9 +55,30 @@ def print_json(value: object) -> None:
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
+class _Progress(Progress):
+    """A progress bar; where nobody watches it, a line every half minute instead."""
+
+    _said = 0.0
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        super().advance(task_id, advance)
+        now = time.monotonic()
+        if not self.disable or now - self._said < _SILENT:
+            return
+        if self._said:
+            say(_state(self._tasks[task_id]))
+        self._said = now
+
+
+def _state(task: Task) -> str:
+    left = task.time_remaining
+    wait = "" if left is None else f", about {timedelta(seconds=round(left))} left"
+    return f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{wait}"
+
+
 def progress() -> Progress:
-    """Return a progress bar on stderr; where stderr is no terminal it draws nothing."""
-    return Progress(
+    """Return a progress bar on stderr; where stderr is no terminal, a line every half minute."""
+    return _Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
