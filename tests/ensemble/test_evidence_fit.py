@@ -140,3 +140,17 @@ def test_a_view_cuts_rows_and_columns():
 def test_queries_without_a_passage_are_refused(relevant):
     with pytest.raises(ValueError, match="at least one query, and a passage for each"):
         corpus_views(relevant, 5)
+
+
+def test_about_the_share_asked_for_has_no_answer_where_questions_share_answers():
+    # Thirty passages answer three hundred questions, ten each.
+    relevant = [[row // 10] for row in range(300)]
+    view = corpus_views(relevant, 600, sizes=(400,), unanswerable=0.2, seed=3)[0]
+    gone = ~view.relevant.any(axis=1)
+    assert 0.2 <= gone.mean() <= 0.24
+
+
+def test_where_a_question_has_several_answers_it_has_none_only_when_all_are_gone():
+    relevant = [[row, (row + 1) % 200] for row in range(200)]
+    view = corpus_views(relevant, 600, sizes=(100,), unanswerable=0.3, seed=3)[0]
+    assert 0.3 <= (~view.relevant.any(axis=1)).mean() <= 0.32

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -166,3 +167,48 @@ def test_the_certainty_goes_by_its_old_name_too(full, texts):
     new = Gate.calibrate(full, *asked, risk=RISK, certainty=0.8)
     assert new == Gate.calibrate(full, *asked, risk=RISK, confidence=0.8)
     assert new.threshold.delta == pytest.approx(0.2)
+
+
+def test_a_gate_says_when_confidence_rests_on_something_else_than_when_it_was_made(full, texts):
+    view = full.snapshot()
+    queries, relevant = labelled(texts, 120, seed=5)
+    gate = Gate.calibrate(view, queries, relevant, risk=0.5, k=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gate.decide(view.search(queries[:3], 4))
+        assert gate.fits(view)
+    with pytest.warns(UserWarning, match="another calibration, share of unanswerable"):
+        gate.decide(view.search(queries[:3], 4, unanswerable=0.5))
+    view.calibrate(*labelled(texts, 60, seed=6))
+    assert not gate.fits(view)
+    with pytest.warns(UserWarning, match="Make the gate again"):
+        gate.decide(view.search(queries[:3], 4))
+
+
+def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full, texts):
+    queries, relevant = labelled(texts, 120, seed=5, unanswerable=0.3)
+    gate = Gate.calibrate(full, queries, relevant, risk=0.5, k=2)
+    few = [d.action == "answer" for d in gate.decide(full.search(queries, 2))]
+    many = [d.action == "answer" for d in gate.decide(full.search(queries, 9))]
+    assert few == many
+
+
+def test_a_budget_leaves_the_share_it_is_told_to_and_promises_nothing(full, texts):
+    queries, _ = labelled(texts, 200, seed=5, unanswerable=0.3)
+    gate = Gate.budget(full, queries, abstain=0.2)
+    answered = [d.action == "answer" for d in gate.decide(full.search(queries, 4))]
+    assert 0.7 < np.mean(answered) <= 0.8
+    assert "Nothing is guaranteed" in gate.report
+    assert Gate.restore(json.loads(json.dumps(gate.metadata()))) == gate
+    everything = Gate.budget(full, queries, abstain=0.0)
+    assert all(d.action == "answer" for d in everything.decide(full.search(queries, 4)))
+    with pytest.raises(ValueError, match="abstain: expected a share"):
+        Gate.budget(full, queries, abstain=1.0)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_log_of_questions_tells_the_share_without_an_answer(full, texts, share):
+    view = full.snapshot()
+    queries, _ = labelled(texts, 300, seed=5, unanswerable=share)
+    view.adapt(queries)
+    assert view.unanswerable == pytest.approx(share, abs=0.2)

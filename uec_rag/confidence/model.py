@@ -29,12 +29,18 @@ class Certainty:
     ----------
     in_corpus : array, shape (n,)
         P(the corpus answers the query).
-    confidence : array, shape (n,)
-        P(one of the hits answers it): `in_corpus`, times that it is found where it is there.
+    by_cutoff : array, shape (n, k)
+        P(one of the first 1, 2, ... k hits answers it): `in_corpus`, times that it is found where
+        it is there.
     """
 
     in_corpus: FloatArray
-    confidence: FloatArray
+    by_cutoff: FloatArray
+
+    @property
+    def confidence(self) -> FloatArray:
+        """P(one of the hits answers the query), shape (n,)."""
+        return self.by_cutoff[:, -1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,15 +153,15 @@ class ConfidenceModel(Record):
             Share of the questions asked that the corpus does not answer, where it is known; the
             odds of `in_corpus` shift by as much as it differs from what was learned with.
         """
-        hits = summary.found_features(logits / np.float32(self.temperature))[:, -1:]
-        confidence = self.level.predict(self._odds(summary.features(), hits))[:, 0]
+        hits = summary.found_features(logits / np.float32(self.temperature))
+        confidence = self.level.predict(self._odds(summary.features(), hits))
         held = self.presence.predict(self._held(summary.features()))
-        held = np.maximum(held, confidence)
+        held = np.maximum(held, confidence[:, -1])
         if unanswerable is None:
             return Certainty(held, confidence)
         moved = shifted(held, self.unanswerable, unanswerable)
-        share = confidence * moved / np.maximum(held, _SMALLEST)
-        return Certainty(moved, share.astype(np.float32))
+        factor = moved / np.maximum(held, _SMALLEST)
+        return Certainty(moved, (confidence * factor[:, None]).astype(np.float32))
 
     def _held(self, query: FloatArray) -> FloatArray:
         """Log odds of `in_corpus`, shape (n, 1)."""

@@ -80,8 +80,7 @@ def corpus_views(
     for size in sizes:
         rows = rng.permutation(len(relevant))[:queries]
         wanted = np.unique([p for row in rows for p in relevant[row]])
-        hidden_rows = rows[: round(unanswerable * len(rows))]
-        hidden = np.unique([p for row in hidden_rows for p in relevant[row]]).astype(np.intp)
+        hidden = _hidden(rows.tolist(), relevant, round(unanswerable * len(rows)))
         others = np.setdiff1d(rng.permutation(passages)[: size + len(wanted)], wanted)
         columns = np.setdiff1d(np.concatenate([rng.permutation(others)[:size], wanted]), hidden)
         place = np.full(passages, -1)
@@ -102,6 +101,29 @@ class AskedElsewhere:
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
     trace: ArrayLike
+
+
+def _hidden(rows: list[int], relevant: Sequence[Collection[int]], most: int) -> NDArray[np.intp]:
+    """Passages to take out so that about `most` rows lose every answer, and no more for others.
+
+    Questions share answers: with one's answers those of others go.
+    """
+    left = {row: set(relevant[row]) for row in rows}
+    asking: dict[int, list[int]] = {}
+    for row in rows:
+        for passage in left[row]:
+            asking.setdefault(passage, []).append(row)
+    hidden: list[int] = []
+    lost = 0
+    for row in rows:
+        if lost >= most:
+            break
+        for passage in sorted(left[row]):
+            hidden.append(passage)
+            for other in asking[passage]:
+                left[other].discard(passage)
+                lost += not left[other]
+    return np.unique(hidden).astype(np.intp)
 
 
 def fit_evidence_weights(

@@ -103,8 +103,28 @@ class UECGate(RunnableSerializable[Question, Gated]):
         made._calibrated_at = retriever.index.changes
         return made
 
+    @classmethod
+    def budget(cls, retriever: UECRetriever, queries: Sequence[str], abstain: float = 0.1) -> Self:
+        """Make a gate that leaves a share of questions unanswered, without labels or guarantee.
+
+        Parameters
+        ----------
+        retriever : UECRetriever
+        queries, abstain
+            As in `uec_rag.retrieval.gate.Gate.budget`.
+        """
+        where = passage_filter(retriever.filter)
+        gate = Gate.budget(retriever.index, queries, abstain=abstain, k=retriever.k, filter=where)
+        made = cls(retriever=retriever, gate=gate)
+        made._calibrated_at = retriever.index.changes
+        return made
+
     def _warn_changed(self) -> None:
         changes = self.retriever.index.changes
+        if self._calibrated_at is None and self.gate is not None:
+            # A gate that was saved knows the corpus that it is for.
+            where = passage_filter(self.retriever.filter)
+            self._calibrated_at = changes if self.gate.fits(self.retriever.index, where) else -1
         if self._calibrated_at not in (None, changes):
             self._calibrated_at = changes
             warnings.warn(

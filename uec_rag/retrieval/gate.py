@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -12,7 +14,7 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one
 from uec_rag.confidence.risk import RiskThreshold, risk_threshold
-from uec_rag.retrieval.calibrate import check_labels
+from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter
@@ -28,10 +30,21 @@ class Gate(Record):
         The confidence above which to answer, and the guarantee that comes with it.
     k : int
         A query counts as rightly answered where one of its first k hits is relevant.
+    basis : str
+        Fingerprint of the calibration, told share and filter that it was made with (see
+        `Retriever.basis`); empty where that is not known, as of a gate saved by version 0.1.
+    corpus : str
+        Fingerprint of the passages.
+    abstain : float or None
+        Share of questions that one was willing to leave unanswered, where `budget` made the gate:
+        nothing is guaranteed then.
     """
 
     threshold: RiskThreshold
     k: int
+    basis: str = ""
+    corpus: str = ""
+    abstain: float | None = None
 
     @classmethod
     def calibrate(
@@ -86,11 +99,72 @@ class Gate(Record):
         right = np.array(
             [any(id_ in ids for id_ in hits) for hits, ids in zip(result.ids, wanted, strict=True)]
         )
-        return cls(risk_threshold(result.confidence, right, risk, 1 - certainty), k)
+        found = risk_threshold(result.confidence, right, risk, 1 - certainty)
+        return cls(found, k, result.basis, corpus_fingerprint(retriever.store))
+
+    @classmethod
+    def budget(
+        cls,
+        retriever: Retriever,
+        queries: Sequence[str],
+        *,
+        abstain: float = 0.1,
+        k: int = 4,
+        filter: Filter | None = None,
+    ) -> Self:
+        """Set the threshold by how many questions one is willing to leave unanswered.
+
+        Needs no labels, and guarantees nothing: the least confident `abstain` of these questions
+        are those that it does not answer.
+
+        Parameters
+        ----------
+        retriever : Retriever
+        queries : sequence of str
+            As users ask them.
+        abstain : float
+            Share of them, in [0, 1).
+        k, filter
+            As in `calibrate`.
+
+        Raises
+        ------
+        ValueError
+            If there are no queries, or abstain is outside [0, 1).
+        """
+        check_k(k)
+        if not 0 <= abstain < 1:
+            raise ValueError(f"abstain: expected a share in [0, 1), got {abstain}.")
+        if not len(queries):
+            raise ValueError("queries: expected at least one, got none.")
+        result = retriever.search(queries, k, filter=filter)
+        sure = np.sort(result.confidence.astype(np.float64))
+        left = math.floor(abstain * len(sure))
+        threshold = float(sure[left - 1]) if left else float(np.nextafter(sure[0], -np.inf))
+        answered = int((sure > threshold).sum())
+        made = RiskThreshold(threshold, 1.0, 1.0, len(sure), answered, 0, 0)
+        return cls(made, k, result.basis, corpus_fingerprint(retriever.store), abstain)
 
     def decide(self, result: SearchResult) -> list[Decision]:
-        """Decide on each query of a result, with what the search knew of its ambiguity."""
-        return result.decide(self.threshold.threshold)
+        """Decide on each query of a result, with what the search knew of its ambiguity.
+
+        On the confidence of the first `k` hits, however many were found. A result of another
+        calibration, share or filter than the gate's is warned of.
+        """
+        if self.basis and result.basis and self.basis != result.basis:
+            warnings.warn(
+                "The gate was made with another calibration, share of unanswerable questions or "
+                "filter than this search: its guarantee is about those. Make the gate again, after "
+                "calibrating.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return result.decide_at(self.threshold.threshold, self.k)
+
+    def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
+        """Whether an index is as it was when the gate was made; reads every passage once."""
+        same = not self.basis or self.basis == retriever.basis(filter)
+        return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
     def redecide(self, decision: Decision) -> Decision:
         """Decide again on a query whose search decided at another threshold."""
@@ -107,4 +181,11 @@ class Gate(Record):
     @property
     def report(self) -> str:
         """What was found, in plain words."""
-        return self.threshold.report
+        if self.abstain is None:
+            return self.threshold.report
+        return (
+            f"Answering above confidence {self.threshold.threshold:.3f}: of "
+            f"{self.threshold.queries} questions {self.threshold.answered} are answered, where "
+            f"{self.abstain:.0%} may be left. Nothing is guaranteed: that takes labels, and "
+            "`calibrate`."
+        )

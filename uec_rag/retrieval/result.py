@@ -102,6 +102,10 @@ class SearchResult:
     judged : bool
         Whether the query's text was known: a vector alone says nothing of relevance and confidence,
         and neither does `metadata` then.
+    by_cutoff : array, shape (n, k), or None
+        Confidence of the first 1, 2, ... k hits that the search found, where anything is known.
+    basis : str
+        Fingerprint of what confidence rests on: calibration, told share, filter. See `Gate`.
     members : Members or None
         What each encoder has to do with the hits; None where that is not known.
     """
@@ -122,6 +126,8 @@ class SearchResult:
     names: list[str]
     judged: bool = True
     members: Members | None = None
+    by_cutoff: FloatArray | None = None
+    basis: str = ""
 
     @property
     def ids(self) -> list[list[str]]:
@@ -154,6 +160,13 @@ class SearchResult:
     def decide(self, threshold: float) -> list[Decision]:
         """Decide again at another threshold of confidence; nothing is computed anew."""
         return decide(self.confidence, self.ambiguous, threshold, self.in_corpus)
+
+    def decide_at(self, threshold: float, k: int) -> list[Decision]:
+        """Decide on the confidence of the first k hits that the search found."""
+        sure = self.confidence
+        if self.by_cutoff is not None and k < self.by_cutoff.shape[1]:
+            sure = self.by_cutoff[:, k - 1]
+        return decide(sure, self.ambiguous, threshold, self.in_corpus)
 
     def metadata(self, row: int, rank: int) -> dict[str, Any]:
         """What every adapter writes on a hit, in plain Python types.
@@ -206,6 +219,8 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         decisions=[decision for result in results for decision in result.decisions],
         exact=all(result.exact for result in results),
         names=results[0].names,
+        by_cutoff=None if results[0].by_cutoff is None else stacked("by_cutoff"),
+        basis=results[0].basis,
         members=_joined_members([result.members for result in results]),
     )
 

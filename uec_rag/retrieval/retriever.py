@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +15,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.model import ConfidenceModel, shifted
 from uec_rag.confidence.shipped import shipped_model
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import EncoderLike
@@ -44,6 +46,8 @@ from uec_rag.retrieval.search import (
 from uec_rag.retrieval.self_calibrate import self_calibrate
 from uec_rag.stores.base import Filter, Found, Store
 from uec_rag.stores.memory import MemoryStore
+
+_ROUNDS, _BELIEVED = 200, 20
 
 
 class Retriever(Index):
@@ -198,7 +202,7 @@ class Retriever(Index):
         store = self.store.snapshot(filter)
         rows = queries_at_once(len(store), len(parts))
         starts = range(0, max(1, len(queries)), rows)
-        return joined(
+        result = joined(
             [
                 self._search_block(
                     store,
@@ -210,6 +214,27 @@ class Retriever(Index):
                 for start in starts
             ]
         )
+        return replace(result, basis=self.basis(filter, told))
+
+    def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
+        """Fingerprint of what confidence rests on, but for the passages themselves.
+
+        Parameters
+        ----------
+        filter : mapping or callable, optional
+            As of the search. Of callables only that they are one is told.
+        unanswerable : float, optional
+            As of the search.
+        """
+        weights = self.evidence_weights
+        told = self.unanswerable if unanswerable is None else unanswerable
+        state = [
+            self.confidence_model.metadata(),
+            None if weights is None else weights.metadata(),
+            told,
+            repr(dict(filter)) if isinstance(filter, Mapping) else type(filter).__name__,
+        ]
+        return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:16]
 
     def _search_preferring(
         self,
@@ -462,6 +487,36 @@ class Retriever(Index):
         self.set_calibration(calibration, current=changes == self._changes)
         return self
 
+    def adapt(self, queries: Sequence[str], k: int = 10) -> Self:
+        """Estimate the share of questions that the corpus does not answer, from a log of them.
+
+        Without labels, by what `in_corpus` says of them and how that would change with the share
+        itself (expectation maximisation, Saerens et al., 2002), with the share that was learned
+        with counting as twenty questions. It is as good as the order of `in_corpus`.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            As users ask them, a hundred or more.
+        k : int
+            Hits to look at.
+
+        Returns
+        -------
+        self
+            With `unanswerable` set.
+        """
+        learned = self.confidence_model.unanswerable
+        held = self.search(queries, k, unanswerable=learned).in_corpus
+        if not len(held):
+            raise ValueError("queries: expected at least one, got none.")
+        share = learned
+        for _ in range(_ROUNDS):
+            gone = float((1 - shifted(held, learned, share)).sum())
+            share = (gone + _BELIEVED * learned) / (len(held) + _BELIEVED)
+        self.unanswerable = share
+        return self
+
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` says whether the corpus is still the calibrated one."""
         self.calibration = calibration
@@ -574,6 +629,7 @@ def _result(
         shares=fitted.shares(coefficients),
         confidence=judged.confidence,
         in_corpus=judged.in_corpus,
+        by_cutoff=judged.by_cutoff,
         ambiguous=judged.ambiguous,
         decisions=judged.decisions,
         exact=found.exact,

@@ -299,6 +299,8 @@ class Judgement:
     confidence, in_corpus : array, shape (n,)
     ambiguous : list of Ambiguity or None
     decisions : list of Decision
+    by_cutoff : array, shape (n, k), or None
+        Confidence of the first 1, 2, ... k hits, where anything is known.
     """
 
     relevance: FloatArray
@@ -306,6 +308,7 @@ class Judgement:
     in_corpus: FloatArray
     ambiguous: list[Ambiguity | None]
     decisions: list[Decision]
+    by_cutoff: FloatArray | None = None
 
 
 def judge(
@@ -351,6 +354,7 @@ def judge(
         sure.in_corpus,
         ambiguous,
         decide(sure.confidence, ambiguous, in_corpus=sure.in_corpus),
+        sure.by_cutoff,
     )
 
 
