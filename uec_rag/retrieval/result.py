@@ -138,14 +138,25 @@ class SearchResult:
         return len(self.queries)
 
     def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
-        """The same result with some of each query's hits, as many of each, in the order given."""
+        """The same result with some of each query's hits, as many of each, in the order given.
+
+        Confidence is that of as many of the best hits: what was chosen among more is not taken to
+        answer more.
+        """
         rows = np.asarray(places, dtype=np.intp).reshape(len(self), -1)
 
         def taken(values: FloatArray) -> FloatArray:
             return np.take_along_axis(values, rows, axis=1)
 
+        confidence, decisions, last = self.confidence, self.decisions, rows.shape[1]
+        if self.by_cutoff is not None and 0 < last < self.by_cutoff.shape[1]:
+            confidence = self.by_cutoff[:, last - 1]
+            decisions = decide(confidence, self.ambiguous, in_corpus=self.in_corpus)
         return replace(
             self,
+            confidence=confidence,
+            decisions=decisions,
+            by_cutoff=None if self.by_cutoff is None else self.by_cutoff[:, :last],
             passages=[
                 [hits[place] for place in chosen]
                 for hits, chosen in zip(self.passages, rows.tolist(), strict=True)
