@@ -30,7 +30,7 @@ def _text(document: Document | Mapping[str, Any]) -> str:
     return document["page_content"] if isinstance(document, Mapping) else document.page_content
 
 
-class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
+class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
     """Ends an agent's turn with a refusal or a question where no search of the turn answers it.
 
     For ``create_agent(model, tools=[retriever.as_tool()], middleware=[UECGateMiddleware()])``. The
