@@ -4,7 +4,9 @@ import os
 import uuid
 
 from tests.stores.edge_client import EdgeClient
+from tests.stores.postgres_server import server_dsn
 from uec_rag.stores import MemoryStore
+from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
 KINDS = {
@@ -12,6 +14,7 @@ KINDS = {
     "memory int8": lambda folder: MemoryStore(dtype="int8"),
     "memory hnsw": lambda folder: MemoryStore(index="hnsw"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
+    "postgres": lambda folder: PgVectorStore(server_dsn(), collection=f"test {uuid.uuid4().hex}"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
     "qdrant in a folder": lambda folder: QdrantStore(path=folder / "qdrant", collection="passages"),
 }

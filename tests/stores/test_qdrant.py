@@ -45,7 +45,7 @@ def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store, form
 
 def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):
     store.add(numbered(range(500)), gaussians(0, 500))
-    client, answers = store._collection.client, []
+    client, answers = store._client, []
     ask = client.query_batch_points
 
     def counted(*arguments, **named):
@@ -76,7 +76,7 @@ def test_a_server_that_is_not_there_is_asked_again_and_named(monkeypatch):
 
 def test_a_server_that_goes_in_the_middle_of_an_upsert_loses_no_part_in_silence(store, monkeypatch):
     monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
-    client, calls = store._collection.client, []
+    client, calls = store._client, []
     upsert = client.upsert
 
     def failing(*arguments, **named):

@@ -25,6 +25,7 @@ FEATURES = {
     "evaluation": "The evaluation",
     "hnsw": "Approximate search",
     "qdrant": "A store in Qdrant",
+    "postgres": "A store in PostgreSQL",
     "onnx": "Exporting a model to ONNX",
     "mteb": "The official benchmark",
     "demo": "Reading documents from a folder",

@@ -17,6 +17,7 @@ GROUP = "uec_rag.stores"
 
 _OURS = {
     "memory": "uec_rag.stores.memory:MemoryStore",
+    "pgvector": "uec_rag.stores.pgvector:PgVectorStore",
     "qdrant": "uec_rag.stores.qdrant:QdrantStore",
 }
 

@@ -1,60 +1,48 @@
 """A store in Qdrant: means searched by its HNSW, the score computed inside the engine.
 
 One point for each passage, with two vectors: "mean", which HNSW searches by inner product, and
-"spread", [mean^2, scales], of which no index is made. sigma_s^2 is the inner product of the second
-with [var_q, w], so that a formula over two prefetches gives s_hat where the vectors lie.
+"spread", of which no index is made. A formula over two prefetches gives s_hat where they lie.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from uec_rag.base.environment import missing_extra
-from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.files import read_json, write_json
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.terms import Terms
-from uec_rag.stores.additions import checked_addition
-from uec_rag.stores.base import Filter, Found, Passage
-from uec_rag.stores.filters import Condition, Every, parse
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.retries import retried
+from uec_rag.stores.base import Passage
+from uec_rag.stores.engine import EngineStore, Point, Ranking
+from uec_rag.stores.engine_notes import Notes
+from uec_rag.stores.filters import Condition
 from uec_rag.stores.point_ids import point_id
 
 try:
     from qdrant_client import QdrantClient, models
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 except ModuleNotFoundError as error:
     if error.name != "qdrant_client":
         raise
     raise ImportError(missing_extra("qdrant-client", "qdrant")) from error
 
-from uec_rag.stores.qdrant_collection import MEAN, PASSAGE, SPREAD, Collection
-from uec_rag.stores.qdrant_filters import keys_of, passage_of, payload_of, qdrant_filter
-from uec_rag.stores.qdrant_search import WHOLE, best_of, nearest_to, ranked
+from uec_rag.stores.qdrant_filters import FACTS, known, passage_of, payload_of, qdrant_filter
+from uec_rag.stores.qdrant_search import MEAN, PASSAGE, SPREAD, WHOLE, best_of, nearest_to
 
-_CANDIDATES = 256  # of a search, at least
+_NOTES = "uec_rag"
+_WRITTEN = 128  # points sent at a time
+_READ = 512  # points asked for at a time
 _FORMULAS_SINCE = (1, 14)
-_NO_WORDS = (
-    "store: words are not kept in Qdrant by this version; use a MemoryStore, or an ensemble of "
-    "dense members."
-)
+
+_T = TypeVar("_T")
 
 
-@dataclass
-class _Read:
-    """What was read of a collection, kept while nothing is written here and its size stays."""
-
-    size: int
-    samples: dict[int, Gaussian] = field(default_factory=dict)  # by their size
-    copy: MemoryStore | None = None
-
-
-class QdrantStore:
+class QdrantStore(EngineStore):
     """Passages and their Gaussians in a Qdrant collection.
 
     Candidates are the nearest by mu_s in Qdrant's HNSW; their order by s_hat is that of an exact
@@ -92,6 +80,7 @@ class QdrantStore:
 
     Examples
     --------
+    >>> from uec_rag import Gaussian
     >>> store = QdrantStore(location=":memory:", collection="letters")
     >>> store.add([Passage("a", "first"), Passage("b", "second")],
     ...           Gaussian([[1.0, 0.0], [0.6, 0.8]], [[0.0, 0.0], [0.1, 0.1]]))
@@ -99,8 +88,7 @@ class QdrantStore:
     'a'
     """
 
-    approximate = True
-    """Whether a search looks at candidates only."""
+    engine = "Qdrant"
 
     def __init__(
         self,
@@ -121,6 +109,7 @@ class QdrantStore:
                 "location, path, url: expected exactly one, location=':memory:' for a try; got "
                 f"{given or 'none'}."
             )
+        super().__init__()
         if client is None:
             client = QdrantClient(
                 location=location,
@@ -129,252 +118,176 @@ class QdrantStore:
                 api_key=api_key,
                 timeout=timeout,
             )
-        place = url or (None if path is None else str(path))
         self._place = {"path": None if path is None else str(path), "url": url}
-        self._collection = Collection(
-            client, collection, place or "location", settings, indexed=url is not None
-        )
-        self._fingerprint: str | None = None
-        self._condition: Condition | None = None
-        self._read = _Read(-1)
-        self._formulas = url is None or self._collection.version() >= _FORMULAS_SINCE
+        self._client, self._collection, self._settings = client, collection, settings
+        self._noted: Notes | None = None
+        self._formulas = url is None or self._version() >= _FORMULAS_SINCE
+
+    def _version(self) -> tuple[int, ...]:
+        number = self._ask(self._client.info).version.split("-")[0]
+        return tuple(int(part) for part in number.split(".")[:2])
+
+    def _ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+        """Call Qdrant, again a few times where it is out of reach for a moment.
+
+        Raises
+        ------
+        ConnectionError
+            If it stays out of reach.
+        """
+        try:
+            return retried(lambda: method(*arguments, **named))
+        except (ResponseHandlingException, UnexpectedResponse) as error:
+            status = getattr(error, "status_code", None)
+            if status is not None and 400 <= status < 500:
+                raise
+            raise ConnectionError(
+                f"store: Qdrant at {self._place['url']!r} does not answer ({error}). What this "
+                "call has not written or found is not hidden: call it again when Qdrant is there."
+            ) from error
 
     def close(self) -> None:
         """Close the connection, or give the folder free for another process."""
-        self._collection.client.close()
+        self._client.close()
 
-    def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians these are, or refuse another ensemble's.
+    def notes(self) -> Notes | None:
+        """What the collection notes of its Gaussians; None where there is none."""
+        if self._noted is None and self._ask(self._client.collection_exists, self._collection):
+            config = self._ask(self._client.get_collection, self._collection).config
+            self._noted = Notes.restore((config.metadata or {}).get(_NOTES), self._collection)
+        return self._noted
 
-        Raises
-        ------
-        FingerprintMismatch
-            If passages of another ensemble are stored.
-        """
-        self._fingerprint = fingerprint
-        about = self._collection.about()
-        if about is None or about.fingerprint in (None, fingerprint):
-            return
-        if self._collection.count(None):
-            raise FingerprintMismatch(
-                f"store: the collection {self._collection.name!r} holds vectors of another "
-                f"ensemble ({str(about.fingerprint)[:12]!r}, this one is {fingerprint[:12]!r}): "
-                "other models, revisions or posterior. Use that ensemble or another collection."
-            )
+    def make(self, notes: Notes) -> None:
+        """Make the collection, instead of an empty one that is there."""
+        if self.notes() is not None:
+            self._ask(self._client.delete_collection, self._collection)
+            self._noted = None
+        width, dot = notes.dimension, models.Distance.DOT
+        none = models.HnswConfigDiff(m=0)  # of what only scores candidates
+        self._ask(
+            self._client.create_collection,
+            self._collection,
+            vectors_config={
+                MEAN: models.VectorParams(size=width, distance=dot),
+                SPREAD: models.VectorParams(
+                    size=width + notes.scales, distance=dot, hnsw_config=none, on_disk=True
+                ),
+            },
+            metadata={_NOTES: notes.metadata()},
+            **self._settings,
+        )
+        if self._place["url"]:  # local mode has no such index
+            keyword = models.PayloadSchemaType.KEYWORD
+            self._ask(self._client.create_payload_index, self._collection, FACTS, keyword)
 
-    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
-        """Add passages, replacing those whose id is there already.
+    def put(self, points: Sequence[Point]) -> None:
+        """Write points, some at a time, and wait until each part is there."""
+        for start in range(0, len(points), _WRITTEN):
+            some = [
+                models.PointStruct(
+                    id=point_id(passage.id),
+                    vector={MEAN: mean.tolist(), SPREAD: spread.tolist()},
+                    payload=payload_of(passage),
+                )
+                for passage, mean, spread in points[start : start + _WRITTEN]
+            ]
+            self._ask(self._client.upsert, self._collection, some, wait=True)
 
-        They are sent some at a time; each such part is there whole or not at all, and sending all
-        of them again after an error does no harm.
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove points."""
+        for start in range(0, len(ids), _READ):
+            chosen = models.PointIdsList(points=[*map(point_id, ids[start : start + _READ])])
+            self._ask(self._client.delete, self._collection, chosen, wait=True)
 
-        Raises
-        ------
-        ValueError
-            If there is not one Gaussian per passage, an id comes twice, or the Gaussians are of
-            another dimension or posterior than the stored ones.
-        ConnectionError
-            If the server stays out of reach.
-        """
-        self._check_writable()
-        passages = checked_addition(passages, gaussians)
-        if not passages:
-            return
-        if gaussians.terms:
-            raise ValueError(_NO_WORDS)
-        points = [
-            models.PointStruct(
-                id=point_id(passage.id),
-                vector={MEAN: mean.tolist(), SPREAD: [*(mean**2).tolist(), *scales.tolist()]},
-                payload=payload_of(passage),
-            )
-            for passage, mean, scales in zip(
-                passages, gaussians.mean, gaussians.scales, strict=True
-            )
-        ]
-        self._collection.prepare(gaussians, self._fingerprint)
-        self._read = _Read(-1)
-        self._collection.put(points)
+    def count(self, condition: Condition | None) -> int:
+        """How many points a condition holds for."""
+        return self._counted(_where(condition))
 
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove passages; ids that are not there are ignored. Returns how many went."""
-        self._check_writable()
-        there = [*self._collection.points(ids, ["id"], vectors=False)]
-        self._read = _Read(-1)
-        self._collection.remove(there)
-        return len(there)
+    def has_key(self, key: str) -> bool:
+        """Whether any passage has a metadata key."""
+        return self._counted(known(key)) > 0
 
-    def _check_writable(self) -> None:
-        if self._condition is not None:
-            raise RuntimeError("this is a filtered view of a store; write to the store itself.")
+    def _counted(self, where: models.Filter | None) -> int:
+        if self.notes() is None:
+            return 0
+        return self._ask(self._client.count, self._collection, where, exact=True).count
 
-    def __len__(self) -> int:
-        return self._collection.count(self._filter())
-
-    def snapshot(self, filter: Filter | None = None) -> QdrantStore:
-        """Return a view of what a filter lets through; of all, where there is none.
-
-        It is no moment: what others write shows in it.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is no filter, or one that Qdrant cannot run.
-        """
-        if filter is None:
-            return self
-        condition = parse(filter)
+    def check(self, condition: Condition) -> None:
+        """Raise ValueError if Qdrant cannot run a condition."""
         qdrant_filter(condition)
-        self._collection.warn_of_unknown(keys_of(condition))
-        view = QdrantStore.__new__(QdrantStore)
-        view.__dict__.update(self.__dict__)
-        before = self._condition
-        view._condition = condition if before is None else Every((before, condition))
-        view._read = _Read(-1)
-        return view
 
-    def _filter(self) -> models.Filter | None:
-        return None if self._condition is None else qdrant_filter(self._condition)
+    def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
+        """Points of those distinct ids that are there."""
+        return {point.passage.id: point for point in map(_point, self._found(ids, vectors=True))}
 
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages of those ids that are there, in the order asked."""
-        found = self._collection.points(ids, PASSAGE, vectors=False)
-        return [passage_of(found[id_].payload) for id_ in ids if id_ in found]
+    def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
+        """Passages of those distinct ids that are there."""
+        found = (passage_of(point.payload) for point in self._found(ids, vectors=False))
+        return {passage.id: passage for passage in found}
 
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids.
+    def _found(self, ids: Sequence[str], *, vectors: bool) -> Iterator[models.Record]:
+        for start in range(0, len(ids) if self.notes() else 0, _READ):
+            yield from self._ask(
+                self._client.retrieve,
+                self._collection,
+                [*map(point_id, ids[start : start + _READ])],
+                with_payload=PASSAGE,
+                with_vectors=vectors,
+            )
 
-        Raises
-        ------
-        KeyError
-            If an id is not there.
-        """
-        found = self._collection.points(ids, ["id"], vectors=True)
-        for id_ in ids:
-            if id_ not in found:
-                raise KeyError(f"ids: {id_!r} is not in the store.")
-        return self._collection.gaussians([found[id_] for id_ in ids])
+    def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
+        """Points in the order of their UUIDs, which is one of chance, the same for everyone."""
+        return map(_point, self._scrolled(condition, limit, vectors=True))
 
-    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those a filter lets through, in an order of its own."""
-        view = self.snapshot(filter)
-        points = view._collection.scrolled(view._filter(), vectors=False)
+    def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
+        """Passages in the order of `scan`."""
+        points = self._scrolled(condition, None, vectors=False)
         return (passage_of(point.payload) for point in points)
 
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` passages by chance, or of all; the same for everyone."""
-        read = self._read_before()
-        if count not in read.samples:
-            points = self._collection.scrolled(self._filter(), vectors=True, limit=count)
-            read.samples[count] = self._collection.gaussians([*points])
-        return read.samples[count]
-
-    def _read_before(self) -> _Read:
-        size = len(self)
-        if size != self._read.size:
-            self._read = _Read(size)
-        return self._read
-
-    def _copy(self) -> MemoryStore:
-        """All of it in memory, for what needs every passage."""
-        read = self._read_before()
-        if read.copy is None:
-            copy, points = MemoryStore(), [*self._collection.scrolled(self._filter(), vectors=True)]
-            if points:
-                found = [passage_of(point.payload) for point in points]
-                copy.add(found, self._collection.gaussians(points))
-            read.copy = copy
-        return read.copy
-
-    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of queries with consecutive blocks of the stored means, (n, N) each.
-
-        All passages are read into memory for it, in the order of `passages`.
-        """
-        return self._copy().similarities(blocks) if blocks else []
-
-    def contributions(
-        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
-    ) -> list[list[FloatArray]]:
-        """ValueError: words are not kept here."""
-        raise ValueError(_NO_WORDS)
-
-    def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
-        """Ids of about `count` candidates for each query, probably of the highest mu_s."""
-        if terms:
-            raise ValueError(_NO_WORDS)
-        if not len(mean) or not len(self):
-            return [[] for _ in mean]
-        asked = [
-            models.QueryRequest(
-                **nearest_to(row, count, self._filter(), exact=False), with_payload=["id"]
+    def _scrolled(
+        self, condition: Condition | None, limit: int | None, *, vectors: bool
+    ) -> Iterator[models.Record]:
+        if self.notes() is None:
+            return
+        offset, left = None, limit
+        while left is None or left > 0:
+            points, offset = self._ask(
+                self._client.scroll,
+                self._collection,
+                scroll_filter=_where(condition),
+                limit=_READ if left is None else min(left, _READ),
+                offset=offset,
+                with_payload=PASSAGE,
+                with_vectors=vectors,
             )
+            yield from points
+            left = None if left is None else left - len(points)
+            if offset is None:
+                return
+
+    def near(self, condition: Condition | None, mean: FloatArray, count: int) -> list[list[str]]:
+        """Ids of about `count` points of the highest mu_s with each query."""
+        where = _where(condition)
+        asked = [
+            models.QueryRequest(**nearest_to(row, count, where, exact=False), with_payload=["id"])
             for row in mean
         ]
-        answers = self._collection.answers(asked)
-        return [[(point.payload or {})["id"] for point in points] for points in answers]
+        return [[(point.payload or {})["id"] for point in found] for found in self._answers(asked)]
 
-    def search(
-        self,
-        query: Gaussian,
-        k: int,
-        *,
-        beta: float,
-        filter: Filter | None = None,
-        mu: FloatArray | None = None,
-    ) -> Found:
-        """Find the k passages of the highest s_hat among the nearest by mu_s.
+    def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
+        """The k points of the highest s_hat; all candidates where the server has no formulas."""
+        where, asked = _where(condition), []
+        for mean, spread in zip(ranking.mean, ranking.spread, strict=True):
+            nearest = nearest_to(mean, ranking.candidates, where, exact=ranking.exact)
+            if self._formulas:
+                asked.append(best_of(nearest, spread, ranking.k, ranking.beta))
+            else:
+                asked.append(models.QueryRequest(**nearest, **WHOLE))
+        return [[*map(_point, found)] for found in self._answers(asked)]
 
-        It is `exact` where all passages were candidates. With `mu`, a column for every passage in
-        the order of `passages`, all of them are read into memory.
-
-        Raises
-        ------
-        ValueError
-            If k < 1, the query is of another dimension than the stored passages, or the filter is
-            one that Qdrant cannot run.
-        TypeError
-            If it is no filter.
-        """
-        if k < 1:
-            raise ValueError(f"k: expected an integer >= 1, got {k}.")
-        if filter is not None:
-            return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
-        if mu is not None:
-            return self._copy().search(query, k, beta=beta, mu=mu)
-        size, about = len(self), self._collection.about()
-        if not size or about is None or not len(query):
-            nothing = np.zeros((len(query), 0), dtype=np.float32)
-            return Found([[] for _ in range(len(query))], nothing, nothing, nothing, exact=True)
-        if query.dimension != about.dimension:
-            raise ValueError(
-                f"query: expected dimension {about.dimension}, as stored, got {query.dimension}."
-            )
-        candidates = max(_CANDIDATES, 4 * k)
-        second = query.mean**2 + query.variance
-        weights = second if about.profile is None else second @ about.profile.T
-        nearest = [
-            nearest_to(row, candidates, self._filter(), exact=size <= candidates)
-            for row in query.mean
-        ]
-        wanted = [
-            best_of(nearest[i], query.variance[i], weights[i], k, beta)
-            if self._formulas
-            else models.QueryRequest(**nearest[i], **WHOLE)
-            for i in range(len(query))
-        ]
-        answers = self._collection.answers(wanted)
-        best = [
-            ranked(about.gaussians(points), query, i, weights[i], k, beta)
-            for i, points in enumerate(answers)
-        ]
-        few = min(len(places) for places, _ in best)
-        found = [
-            [passage_of(points[place].payload) for place in places[:few]]
-            for points, (places, _) in zip(answers, best, strict=True)
-        ]
-        scores, similarity, sigma2 = np.stack([row[:, :few] for _, row in best], axis=1)
-        return Found(found, scores, similarity, sigma2, exact=candidates >= size)
+    def _answers(self, asked: list[models.QueryRequest]) -> list[list[models.ScoredPoint]]:
+        found = self._ask(self._client.query_batch_points, self._collection, asked)
+        return [answer.points for answer in found]
 
     def save(self, folder: Path) -> None:
         """Write where the collection is; the passages stay in it.
@@ -389,7 +302,7 @@ class QdrantStore:
                 "store: a collection in memory, or of a client of your own, cannot be found again "
                 "by what is saved; use path= or url=."
             )
-        place = {"store": "qdrant", "collection": self._collection.name, **self._place}
+        place = {"store": "qdrant", "collection": self._collection, **self._place}
         write_json(folder / "store.json", place)
 
     @classmethod
@@ -413,3 +326,13 @@ class QdrantStore:
             url=noted["url"],
             api_key=os.environ.get("QDRANT_API_KEY"),
         )
+
+
+def _where(condition: Condition | None) -> models.Filter | None:
+    return None if condition is None else qdrant_filter(condition)
+
+
+def _point(point: models.Record | models.ScoredPoint) -> Point:
+    vectors: Any = point.vector
+    mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
+    return Point(passage_of(point.payload), mean, spread)

@@ -37,18 +37,6 @@ def known(key: str) -> models.Filter:
     return _all(_fact(fact("key", key)))
 
 
-def keys_of(condition: Condition) -> set[str]:
-    """Metadata keys that a condition names."""
-    match condition:
-        case Every(conditions) | Some(conditions):
-            return set().union(*map(keys_of, conditions))
-        case Not(one):
-            return keys_of(one)
-        case Compare(key, _, _):
-            return {key}
-    return set()
-
-
 def qdrant_filter(condition: Condition) -> models.Filter:
     """Translate a condition.
 

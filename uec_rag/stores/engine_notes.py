@@ -1,0 +1,90 @@
+"""What is noted beside Gaussians in an engine: how they are put together, and whose they are."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray, Gaussian
+
+
+@dataclass(frozen=True, eq=False)
+class Notes:
+    """What holds for all Gaussians of a collection.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Of the encoders' blocks of the means.
+    profile : array, shape (F, d), or None
+        Of a factored variance.
+    fingerprint : str or None
+        Of the ensemble, where it is known.
+    """
+
+    widths: tuple[int, ...]
+    profile: FloatArray | None
+    fingerprint: str | None
+
+    @classmethod
+    def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
+        """What is noted about Gaussians."""
+        return cls(tuple(gaussians.widths), gaussians.profile, fingerprint)
+
+    @property
+    def dimension(self) -> int:
+        """Of the means."""
+        return sum(self.widths)
+
+    @property
+    def scales(self) -> int:
+        """How many scales a Gaussian has."""
+        return self.dimension if self.profile is None else len(self.profile)
+
+    def admit(self, other: Notes) -> bool:
+        """Whether Gaussians of another description may stand beside these."""
+        one, two = self.fingerprint, other.fingerprint
+        profiles = [None if a.profile is None else a.profile.tolist() for a in (self, other)]
+        same = self.dimension == other.dimension and profiles[0] == profiles[1]
+        return same and (one is None or two is None or one == two)
+
+    def gaussians(self, means: Sequence[FloatArray], spreads: Sequence[FloatArray]) -> Gaussian:
+        """Gaussians of points' vectors."""
+        mean = np.array(means, dtype=np.float32).reshape(-1, self.dimension)
+        scales = np.array([spread[self.dimension :] for spread in spreads], dtype=np.float32)
+        scales = scales.reshape(len(mean), self.scales)
+        if self.profile is None:
+            return Gaussian(mean, scales, widths=self.widths)
+        return Gaussian.factored(mean, scales, self.profile, widths=self.widths)
+
+    def metadata(self) -> dict[str, Any]:
+        """JSON-able state."""
+        profile = None
+        if self.profile is not None:
+            bits = base64.b64encode(self.profile.astype("<f4").tobytes()).decode()
+            profile = {"shape": list(self.profile.shape), "float32": bits}
+        return {
+            "version": 1,
+            "widths": list(self.widths),
+            "profile": profile,
+            "fingerprint": self.fingerprint,
+        }
+
+    @classmethod
+    def restore(cls, given: object, collection: str) -> Self:
+        """Rebuild from `metadata`; ValueError if it is something else."""
+        match given:
+            case {"version": 1, "widths": [*widths], "profile": profile, "fingerprint": name}:
+                factors = None
+                if isinstance(profile, dict):
+                    bits = base64.b64decode(profile["float32"])
+                    factors = np.frombuffer(bits, dtype="<f4").reshape(profile["shape"])
+                return cls(tuple(widths), factors, name)
+        raise ValueError(
+            f"collection: {collection!r} is there and was not made by this version of uec_rag; "
+            "choose another name."
+        )
