@@ -64,7 +64,7 @@ class CorpusSummary:
         passage stands out; the top itself, whether it is near enough to be the answer. Tried beside
         them on eleven collections, each by what ten others taught: the corpus's size, the words
         that query and hit share, the agreement of the members, the likeness of the hits, the top's
-        distance from the mean. None made the level better or told off-topic questions better.
+        distance from the mean. None bettered the level without answering more off-topic questions.
         """
         return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, self.top], axis=1)
 
