@@ -104,3 +104,43 @@ def test_a_vector_alone_is_compared_with_vectors(uec, options):
     found = retriever.search_vector(mean.tolist(), 3)
     assert found.ids[0][0] == IDS[5]
     assert np.isfinite(found.scores).all()
+
+
+def ids_of(store, query, **options):
+    asked = VectorStoreQuery(query_str=query, similarity_top_k=5, **options)
+    return store.query(asked).ids
+
+
+def test_modes_of_llama_index_do_what_they_say(uec):
+    store = LlamaIndexVectorStore(uec=uec)
+    store.add(nodes())
+    words, vectors = Retriever(UEC(["bm25"])), Retriever(UEC([bag_of_words(24, "bag")]))
+    for alone in (words, vectors):
+        with pytest.warns(UserWarning, match="not fitted"):
+            alone.add(TEXTS, ids=IDS)
+    for query in QUERIES:
+        by_words, by_vectors = (alone.search([query], 5).ids[0] for alone in (words, vectors))
+        assert ids_of(store, query, mode="sparse") == by_words
+        assert ids_of(store, query, mode="text_search") == by_words
+        assert ids_of(store, query, mode="hybrid", alpha=0.0) == by_words
+        assert ids_of(store, query, mode="hybrid", alpha=1.0) == by_vectors
+        assert ids_of(store, query, mode="hybrid") == ids_of(store, query)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"mode": "hybrid", "alpha": 1.5}, "alpha: expected a number from 0 to 1"),
+        ({"mode": "svm"}, "mode: expected one of"),
+    ],
+)
+def test_other_modes_are_refused(uec, options, match):
+    with pytest.raises(ValueError, match=match):
+        ids_of(LlamaIndexVectorStore(uec=uec), "badefi", **options)
+
+
+def test_modes_that_look_for_words_need_a_member_that_does():
+    store = LlamaIndexVectorStore(uec=UEC([bag_of_words(24, "bag")]))
+    for mode in ("hybrid", "sparse", "text_search"):
+        with pytest.raises(ValueError, match="add 'bm25' to its members"):
+            ids_of(store, "badefi", mode=mode)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from llama_index.core.vector_stores.types import VectorStoreQuery
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble import UEC
 
 _SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON
@@ -38,6 +39,54 @@ def check_query(uec: UEC, query: VectorStoreQuery) -> tuple[str, FloatArray | No
             f"{vector.shape[1]}; embed with UECEmbedding, or give query_str."
         )
     return text, None
+
+
+_WORDS = (VectorStoreQueryMode.SPARSE, VectorStoreQueryMode.TEXT_SEARCH)
+_MODES = (
+    VectorStoreQueryMode.DEFAULT,
+    VectorStoreQueryMode.MMR,
+    VectorStoreQueryMode.HYBRID,
+    *_WORDS,
+)
+
+
+def check_mode(uec: UEC, query: VectorStoreQuery) -> None:
+    """Raise ValueError unless the query's mode is known and the ensemble has members for it."""
+    if query.mode not in _MODES:
+        raise ValueError(
+            f"mode: expected one of {[mode.value for mode in _MODES]}, got {query.mode!r}."
+        )
+    mode = VectorStoreQueryMode(query.mode).value
+    if query.mode in (VectorStoreQueryMode.HYBRID, *_WORDS):
+        if not any(_wordwise(uec)):
+            raise ValueError(
+                f"mode: {mode!r} looks for words, and the ensemble {uec.names} does not; add "
+                "'bm25' to its members."
+            )
+        if not query.query_str:
+            raise ValueError(f"query: mode {mode!r} needs query_str, the words.")
+    if query.alpha is not None and not 0 <= query.alpha <= 1:
+        raise ValueError(f"alpha: expected a number from 0 to 1, got {query.alpha}.")
+
+
+def counted(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
+    """How much each member counts in a mode, by name; None: as the ensemble has it."""
+    wordwise = _wordwise(uec)
+    if query.mode in _WORDS:
+        alpha = 0.0
+    elif query.mode == VectorStoreQueryMode.HYBRID and query.alpha is not None:
+        alpha = query.alpha if not all(wordwise) else 0.0
+    else:
+        return None
+    words = sum(wordwise)
+    return {
+        name: (1 - alpha) / words if is_words else alpha / (len(wordwise) - words)
+        for name, is_words in zip(uec.names, wordwise, strict=True)
+    }
+
+
+def _wordwise(uec: UEC) -> list[bool]:
+    return [isinstance(encoder, WithoutVectors) for encoder in uec.encoders]
 
 
 def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:

@@ -32,7 +32,7 @@ from uec_rag.llama_index.encoding import aencode, encode
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
-from uec_rag.llama_index.query import check_query, is_of
+from uec_rag.llama_index.query import check_mode, check_query, counted, is_of
 from uec_rag.llama_index.remote_folder import download, upload
 from uec_rag.llama_index.serialization import check_picklable, index_from_dict, index_to_dict
 from uec_rag.retrieval import Retriever
@@ -266,8 +266,10 @@ class UECVectorStore(BasePydanticVectorStore):
         Parameters
         ----------
         query : VectorStoreQuery
-            Mode "default" or "mmr"; `similarity_top_k`, `filters`, `node_ids` and `doc_ids` hold
-            in both, `mmr_threshold` (1 looks at relevance only, 0 at diversity only) in the second.
+            Mode "default" or "mmr", or, of an ensemble with words, "hybrid" (`alpha`: how much the
+            vectors count, 0 to 1; without it all members as the ensemble weighs them), "sparse" or
+            "text_search" (words alone). `similarity_top_k`, `filters`, `node_ids` and `doc_ids`
+            hold in all, `mmr_threshold` (1 looks at relevance only, 0 at diversity only) in "mmr".
         **kwargs
             `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), how many times
             `similarity_top_k` nodes of the highest s_hat to choose from in mode "mmr".
@@ -275,16 +277,17 @@ class UECVectorStore(BasePydanticVectorStore):
         Raises
         ------
         ValueError
-            If the mode is another, k < 1, or there is nothing to search with.
+            If the mode is another or looks for words that the ensemble does not know, k < 1, or
+            there is nothing to search with.
         """
-        _check_mode(query)
+        check_mode(self.uec, query)
         text, vector = check_query(self.uec, query)
         parts = encode(self.uec, [text], "query") if text else None
         return self._search(query, vector, parts, kwargs)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` without blocking the event loop."""
-        _check_mode(query)
+        check_mode(self.uec, query)
         text, vector = check_query(self.uec, query)
         parts = await aencode(self.uec, [text], "query") if text else None
         return await asyncio.to_thread(self._search, query, vector, parts, kwargs)
@@ -300,7 +303,9 @@ class UECVectorStore(BasePydanticVectorStore):
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * options.get("mmr_prefetch_factor", _PREFETCH))) if diverse else k
         text = query.query_str or ""
-        index = self._retriever.snapshot()  # what it finds must still have its vectors afterwards
+        # What it finds must still have its vectors afterwards.
+        shares = counted(self.uec, query)
+        index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
         if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
             found = index.search_encoded([text], parts, fetched, filter=where)
         else:
@@ -392,11 +397,3 @@ class UECVectorStore(BasePydanticVectorStore):
         """Load what `StorageContext.persist` saved; `kwargs` as in `from_persist_path`."""
         name = f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
         return cls.from_persist_path(os.path.join(persist_dir, name), fs, **kwargs)
-
-
-def _check_mode(query: VectorStoreQuery) -> None:
-    known = VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR
-    if query.mode not in known:
-        raise ValueError(
-            f"mode: expected one of {[mode.value for mode in known]}, got {query.mode!r}."
-        )

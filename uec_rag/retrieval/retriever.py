@@ -8,6 +8,7 @@ import json
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Self
 
@@ -19,7 +20,7 @@ from uec_rag.confidence.model import ConfidenceModel, shifted
 from uec_rag.confidence.shipped import shipped_model
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.coefficients import Uniform
+from uec_rag.ensemble.coefficients import Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
@@ -391,6 +392,21 @@ class Retriever(Index):
         view._posteriors, view._changes = self._posteriors, self._changes
         view.set_calibration(self.calibration, current=False)
         view._changes_at_calibration = self._changes_at_calibration
+        return view
+
+    def counting(self, coefficients: Mapping[str, float]) -> Retriever:
+        """The index as it is now, where encoders count as given in every query: to search.
+
+        Parameters
+        ----------
+        coefficients : mapping of encoder name to float
+            At least 0, one for each encoder; 0 leaves one out.
+        """
+        view, fitted = self.snapshot(), self.uec.fitted
+        view.uec = copy(self.uec)
+        view.uec.fitted = replace(fitted, rule=make_rule(coefficients, fitted.names, 1.5))
+        if view.calibration is not None:
+            view.calibration = replace(view.calibration, evidence_weights=None)
         return view
 
     def calibrate(

@@ -1,0 +1,157 @@
+"""nDCG@10 of words beside vectors: as a member of the ensemble, and as others join the two.
+
+    python benchmarks/quality/hybrid.py DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
+
+Each model and `bm25` alone; "RRF" is reciprocal rank fusion (c = 60) of the collection's best model
+and `bm25`, what LangChain's `EnsembleRetriever` does with the two; "relative" sums the scores of
+all, scaled from 0 to 1 over each one's hits, what LlamaIndex's `QueryFusionRetriever` does in mode
+"relative_score"; "bm25s" is that library with its English stop words and Snowball's stems, where it
+is installed. Each finds 100. "UEC" and the ensemble without words are fitted on the
+training pairs of one collection, and reported on others. DATA is a folder of test collections (see
+`uec_rag.paper.collections`), or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from retrieval import CACHE
+
+from uec_rag import UEC, Retriever
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import mean_ndcg
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tables import print_table
+
+SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
+_DEPTH = 100
+_C = 60
+
+Run = list[dict[str, float]]
+"""Scores by passage of each query's hits, best first."""
+
+
+def searched(uec: UEC, collection: Collection) -> Run:
+    """Index a collection and search all its queries."""
+    retriever = Retriever(uec)
+    retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+    found = retriever.search(list(collection.queries.values()), k=_DEPTH)
+    return [
+        dict(zip(ids, scores, strict=True))
+        for ids, scores in zip(found.ids, found.scores.tolist(), strict=True)
+    ]
+
+
+def searched_by_bm25s(collection: Collection) -> Run | None:
+    """The same with bm25s; None where it is not installed."""
+    try:
+        import bm25s
+    except ImportError:
+        return None
+    import Stemmer
+
+    def tokens(texts: list[str]) -> object:
+        stemmer = Stemmer.Stemmer("english")
+        return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
+
+    index = bm25s.BM25()
+    index.index(tokens(list(collection.passages.values())), show_progress=False)
+    names = list(collection.passages)
+    places, scores = index.retrieve(
+        tokens(list(collection.queries.values())),
+        k=min(_DEPTH, len(names)),
+        show_progress=False,
+    )
+    return [
+        {names[place]: float(score) for place, score in zip(row, own, strict=True)}
+        for row, own in zip(places.tolist(), scores, strict=True)
+    ]
+
+
+def reciprocal_ranks(runs: list[Run]) -> Run:
+    """Sum of 1 / (c + rank) over the runs that found a passage."""
+    return _summed([[_reciprocal(hits) for hits in run] for run in runs])
+
+
+def relative_scores(runs: list[Run]) -> Run:
+    """Sum of scores that are scaled from 0 to 1 over each run's hits of a query."""
+    return _summed([[_relative(hits) for hits in run] for run in runs])
+
+
+def _reciprocal(hits: dict[str, float]) -> dict[str, float]:
+    return {id_: 1 / (_C + rank) for rank, id_ in enumerate(hits, 1)}
+
+
+def _relative(hits: dict[str, float]) -> dict[str, float]:
+    lowest, highest = min(hits.values()), max(hits.values())
+    width = max(highest - lowest, 1e-12)
+    return {id_: (score - lowest) / width for id_, score in hits.items()}
+
+
+def _summed(runs: list[Run]) -> Run:
+    return [
+        dict(sum(map(Counter, of_query), Counter()).most_common())
+        for of_query in zip(*runs, strict=True)
+    ]
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
+        "tydiqa_goldp_en"
+    ),
+    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the table."""
+    encoders: list[Encoder] = [CachedEncoder(load_encoder(name), cache) for name in model]
+    pairs = load_collection(data / fit, "train").pairs()
+    alone = {e.name: UEC([e]).fit(pairs) for e in encoders} | {"bm25": UEC(["bm25"]).fit(pairs)}
+    ensembles = {
+        "UEC, no words": UEC(encoders).fit(pairs),
+        "UEC": UEC([*encoders, "bm25"]).fit(pairs),
+    }
+    rows: list[dict[str, float]] = []
+    for name in sets.split(","):
+        collection = load_collection(data / name)
+        runs = {system: searched(uec, collection) for system, uec in (alone | ensembles).items()}
+        row = {
+            system: mean_ndcg(collection, [list(hits) for hits in run])
+            for system, run in runs.items()
+        }
+        best = max((e.name for e in encoders), key=row.__getitem__)
+        runs = {"RRF": reciprocal_ranks([runs[best], runs["bm25"]])} | {
+            "relative": relative_scores([runs[system] for system in alone])
+        }
+        others = searched_by_bm25s(collection)
+        if others is not None:
+            runs["bm25s"] = others
+        row |= {
+            system: mean_ndcg(collection, [list(hits) for hits in run])
+            for system, run in runs.items()
+        }
+        rows.append(row)
+        print(name, {system: round(score, 3) for system, score in row.items()}, file=sys.stderr)
+    systems = [*alone, *(s for s in ("bm25s", "RRF", "relative") if s in rows[0]), *ensembles]
+    table = [
+        [name, *(f"{row[system]:.3f}" for system in systems)]
+        for name, row in zip(sets.split(","), rows, strict=True)
+    ]
+    table.append(["mean", *(f"{np.mean([row[system] for row in rows]):.3f}" for system in systems)])
+    singles = np.array([max(row[system] for system in alone) for row in rows])
+    worst = [float(np.min(np.array([r[s] for r in rows]) - singles)) for s in systems]
+    table.append(["worst, over the best single member", *(f"{value:+.3f}" for value in worst)])
+    print_table("nDCG@10", ["collection", *systems], table, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)
