@@ -165,9 +165,9 @@ def test_a_keyboard_interrupt_at_any_time_leaves_a_store_that_works(delay):
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, interrupt)
-    threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt):  # wherever in here it comes
         try:
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
             approximate.add(*more)
         finally:
             while not came:
