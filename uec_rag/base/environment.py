@@ -28,6 +28,7 @@ FEATURES = {
     "postgres": "A store in PostgreSQL",
     "onnx": "Exporting a model to ONNX",
     "mteb": "The official benchmark",
+    "tracing": "Tracing",
     "demo": "Reading documents from a folder",
 }
 """What each extra of the package is for, as the subject of a sentence."""

@@ -14,6 +14,7 @@ import numpy as np
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.generations import reading, writing
+from uec_rag.base.spans import span
 from uec_rag.base.terms import Terms
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayers, Precision, load_encoders
@@ -319,7 +320,7 @@ class UEC:
         check_role(role)
         checked = check_texts(texts)
         self._warn_unfitted()
-        with shared_tokens():
+        with shared_tokens(), span("encode", texts=len(checked), role=role):
             encoded = encode_all(
                 *(self.encoders, self.posteriors, checked, role, self.on_error),
                 show_progress=show_progress,
@@ -331,7 +332,7 @@ class UEC:
         check_role(role)
         checked = await asyncio.to_thread(check_texts, texts)
         self._warn_unfitted()
-        with shared_tokens():
+        with shared_tokens(), span("encode", texts=len(checked), role=role):
             encoded = await aencode_all(
                 self.encoders, self.posteriors, checked, role, self.on_error
             )

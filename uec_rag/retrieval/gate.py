@@ -12,6 +12,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.records import Record
+from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one
 from uec_rag.confidence.risk import RiskThreshold, risk_threshold
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
@@ -159,7 +160,8 @@ class Gate(Record):
                 UserWarning,
                 stacklevel=2,
             )
-        return result.decide_at(self.threshold.threshold, self.k)
+        with span("gate", queries=len(result.queries), threshold=self.threshold.threshold):
+            return result.decide_at(self.threshold.threshold, self.k)
 
     def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
         """Whether an index is as it was when the gate was made; reads every passage once."""

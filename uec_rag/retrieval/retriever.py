@@ -16,6 +16,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.spans import span
 from uec_rag.confidence.model import ConfidenceModel, shifted
 from uec_rag.confidence.shipped import shipped_model
 from uec_rag.corpora.questions import QuestionGenerator
@@ -275,13 +276,14 @@ class Retriever(Index):
         unanswerable: float | None,
     ) -> SearchResult:
         fitted, weights = self.uec.fitted, self.evidence_weights
-        asking = ask_nearest if store.approximate else ask
-        asked = asking(fitted, weights, store, parts)
-        known = asked.similarities if asked.rest is None else None
-        found = store.search(asked.query, k, beta=fitted.beta, mu=known)
-        members = members_at(fitted, store, asked, found)
-        model = self.confidence_model
-        judged = judge(fitted, model, store, asked, found, members, unanswerable)
+        with span("search", queries=len(queries), k=k, passages=len(store)):
+            asking = ask_nearest if store.approximate else ask
+            asked = asking(fitted, weights, store, parts)
+            known = asked.similarities if asked.rest is None else None
+            found = store.search(asked.query, k, beta=fitted.beta, mu=known)
+            members = members_at(fitted, store, asked, found)
+            model = self.confidence_model
+            judged = judge(fitted, model, store, asked, found, members, unanswerable)
         result = _result(fitted, queries, found, asked.coefficients, judged)
         return replace(result, members=members)
 
