@@ -70,7 +70,7 @@ def test_interrupts_lose_and_mix_nothing(fitted, tmp_path):
                 index.save(path)
                 done = True
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, TypeError):  # NumPy makes the latter of one in its writing
                 hit += not done
             found = version_of(load(path, fitted))
             assert found == version + 1 if done else found in (version, version + 1)
