@@ -319,3 +319,14 @@ def test_a_shared_space_calibrates_itself_too(fit_pairs):
 def test_metadata_of_no_calibration_is_refused():
     with pytest.raises(ValueError, match="CorpusCalibration: no saved one looks like"):
         CorpusCalibration.restore({"source": "labels"})
+
+
+def test_confidence_stays_as_fitted_where_own_questions_do_not_speak_against_it(fitted):
+    retriever = Retriever(fitted)
+    retriever.add(sentences(120), ids=IDS[:120])
+    queries = [" ".join(text.split()[2:8]) for text in passages(120)]
+    before = retriever.search(queries, k=4).confidence
+    retriever.self_calibrate()
+    after = retriever.search(queries, k=4).confidence
+    kept = retriever.calibration.model == fitted.confidence_model
+    assert kept or after.mean() >= before.mean()

@@ -126,6 +126,22 @@ class FitQueries:
         k: int = 10,
     ) -> ConfidenceModel:
         """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
+        return fit_confidence(self.views(fitted, weights, sizes), k)
+
+    def some(self, rows: Sequence[int]) -> FitQueries:
+        """Some of the questions, asked of the same corpus."""
+        places = np.asarray(rows, dtype=np.intp)
+        return replace(
+            self,
+            queries=[part[places] for part in self.queries],
+            own=None if self.own is None else [similar[places] for similar in self.own],
+            relevant=[self.relevant[row] for row in rows],
+        )
+
+    def views(
+        self, fitted: Fitted, weights: EvidenceWeights | None, sizes: Sequence[int] = CORPUS_SIZES
+    ) -> list[FitView]:
+        """The questions asked of corpora of several sizes that lack some answers."""
         views = corpus_views(
             self.relevant,
             len(self.corpus),
@@ -142,7 +158,7 @@ class FitQueries:
                 unanswerable=_UNANSWERABLE,
                 seed=self.seed + 2 + number,
             )
-        return fit_confidence([self._asked(view, fitted, weights) for view in views], k)
+        return [self._asked(view, fitted, weights) for view in views]
 
     def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
         queries = [part[view.queries] for part in self.queries]

@@ -9,6 +9,8 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
+from uec_rag.confidence.fit import joined_examples, view_examples
+from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.corpora.questions import QuestionGenerator, make_questions
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.evidence import EvidenceWeights
@@ -18,6 +20,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 
+_CLEARLY = 0.1  # nats per question
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
 
@@ -77,8 +80,36 @@ def self_calibrate(
     fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
     weights = None if own is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
-    model = fit_queries.fit_confidence(fitted, weights or fitted.evidence_weights, sizes, k)
+    model = _agreed(fit_queries, fitted, weights or fitted.evidence_weights, sizes, k)
     return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint)
+
+
+def _agreed(
+    asked: FitQueries,
+    fitted: Fitted,
+    weights: EvidenceWeights | None,
+    sizes: Sequence[int],
+    k: int,
+) -> ConfidenceModel:
+    """Relevance and confidence: the fit's, unless questions held out clearly speak against them.
+
+    Questions made of passages are not those that users ask: how often they are answered says
+    little of these, and moving the level to them was measured to harm where the fit holds.
+    """
+    known = fitted.confidence_model
+    halves = [asked.some(range(start, len(asked.relevant), 2)) for start in (0, 1)]
+    if known is not None:
+        learned = halves[0].fit_confidence(fitted, weights, sizes, k)
+        views = halves[1].views(fitted, weights, sizes)
+        surprise = [
+            model.surprise(
+                joined_examples([view_examples(view, model.temperature, k) for view in views])
+            )
+            for model in (known, learned)
+        ]
+        if surprise[0] - surprise[1] < _CLEARLY:
+            return known
+    return asked.fit_confidence(fitted, weights, sizes, k)
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
