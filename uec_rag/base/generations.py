@@ -245,16 +245,16 @@ def _holding(generation: Path) -> Iterator[None]:
 def _alone(target: Path, kind: str) -> Iterator[None]:
     lock = FileLock(target / _LOCK)
     try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise BlockingIOError(
-            f"path: another process or thread is saving a {kind} at {str(target)!r}; "
-            "wait for it, or save elsewhere."
-        ) from error
-    try:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise BlockingIOError(
+                f"path: another process or thread is saving a {kind} at {str(target)!r}; "
+                "wait for it, or save elsewhere."
+            ) from error
         yield
     finally:
-        lock.release()
+        lock.release(force=True)
 
 
 def _remove_files(target: Path, before: Manifest) -> None:
