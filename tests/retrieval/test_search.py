@@ -6,7 +6,8 @@ import pytest
 from tests.helpers import WORDS, bag_of_words, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.features import summarise
-from uec_rag.retrieval.search import ask, judge
+from uec_rag.retrieval.judge import judge
+from uec_rag.retrieval.search import ask
 
 
 @pytest.fixture(scope="module")

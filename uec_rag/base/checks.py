@@ -81,3 +81,10 @@ def listed(ids: Iterable[str], name: str) -> list[str]:
     if not isinstance(ids, Iterable):
         raise TypeError(f"{name}: expected a list of strings, got {ids!r:.60}.")
     return list(ids)
+
+
+def check_unanswerable(share: float) -> float:
+    """Check the share of questions that a corpus does not answer; ValueError outside [0, 1)."""
+    if not 0 <= share < 1:
+        raise ValueError(f"unanswerable: expected a share in [0, 1), got {share}.")
+    return float(share)

@@ -31,7 +31,7 @@ MOVED = {
     "gaussian": "base.gaussian",
     "indexing": "retrieval.index",
     "inputs": "stores.make_passages",
-    "judging": "retrieval.search",
+    "judging": "retrieval.judge",
     "landscape": "ensemble.similarity_summary",
     "langchain.retriever": "langchain.vectorstore",
     "metrics": "paper.metrics",

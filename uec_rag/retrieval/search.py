@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.softmax_sums import Digest, SoftmaxSums
 from uec_rag.base.tiles import weighted_sum
-from uec_rag.confidence.decision import Action, Ambiguity, Decision, ambiguities, decide
 from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.coefficients import Uniform
@@ -287,96 +286,6 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
     deviation = np.sqrt(square / count)
     return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
-
-
-@dataclass(frozen=True, eq=False)
-class Judgement:
-    """What is made of the hits of n queries.
-
-    Attributes
-    ----------
-    relevance : array, shape (n, k)
-    confidence, in_corpus : array, shape (n,)
-    ambiguous : list of Ambiguity or None
-    decisions : list of Decision
-    by_cutoff : array, shape (n, k), or None
-        Confidence of the first 1, 2, ... k hits, where anything is known.
-    """
-
-    relevance: FloatArray
-    confidence: FloatArray
-    in_corpus: FloatArray
-    ambiguous: list[Ambiguity | None]
-    decisions: list[Decision]
-    by_cutoff: FloatArray | None = None
-
-
-def judge(
-    fitted: Fitted,
-    model: ConfidenceModel,
-    store: Store,
-    asked: Asked,
-    found: Found,
-    members: Members | None,
-    unanswerable: float | None = None,
-) -> Judgement:
-    """Turn similarities into probabilities and a decision.
-
-    Parameters
-    ----------
-    fitted : Fitted
-    model : ConfidenceModel
-    store : Store
-        What was searched.
-    asked : Asked
-    found : Found
-    members : Members or None
-        As `members_at` gives them.
-    unanswerable : float, optional
-        Share of the questions that the corpus does not answer, where it is known.
-    """
-    if not found.scores.size:
-        return unjudged(found, "abstain", "nothing was found")
-    scale = Scale.of(fitted, model, store, asked)
-    summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
-    logits = scale.logits(found.mu)
-    posterior: FloatArray = np.exp(
-        logits / np.float32(model.temperature) - summary.log_normaliser[:, None]
-    )
-    ids = [[passage.id for passage in row] for row in found.passages]
-    sure = model.certainty(summary, logits, unanswerable)
-    own = None if members is None else members.similarities
-    posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
-    ambiguous = ambiguities(posterior, posteriors, ids, sure.in_corpus, len(store))
-    return Judgement(
-        model.hit_relevance(logits, scale.variance(found.sigma2), summary),
-        sure.confidence,
-        sure.in_corpus,
-        ambiguous,
-        decide(sure.confidence, ambiguous, in_corpus=sure.in_corpus),
-        sure.by_cutoff,
-    )
-
-
-def unjudged(found: Found, action: Action, reason: str) -> Judgement:
-    """What is made of hits where nothing is known: relevance is the similarity, from 0."""
-    relevance = np.clip(found.mu, 0, 1)
-    best = relevance.max(axis=1, initial=0.0)
-    decisions = [Decision(action, reason, (), float(sure), float(sure)) for sure in best]
-    return Judgement(relevance, best, best, [None] * len(best), decisions)
-
-
-def _member_posterior(
-    fitted: Fitted, asked: Asked, own: FloatArray | None, hits: tuple[int, int]
-) -> FloatArray:
-    """Each encoder's softmax over the corpus, at the hits, shape (n, K, k); 0 where unknown."""
-    count, k = hits
-    if asked.summaries is None or own is None:
-        return np.zeros((count, len(asked.parts), k), dtype=np.float32)
-    logits = np.asarray(fitted.slopes, dtype=np.float32)[:, None] * own
-    normalisers = np.stack([s.sums.log_normaliser for s in asked.summaries], axis=1)
-    posterior: FloatArray = np.exp(np.minimum(logits - normalisers[:, :, None], 0))
-    return posterior
 
 
 def members_at(fitted: Fitted, store: Store, asked: Asked, found: Found) -> Members | None:

@@ -1,0 +1,128 @@
+"""What to make of hits: how relevant each is, whether the query is answered, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.decision import Action, Ambiguity, Decision, ambiguities, decide
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.retrieval.result import Members, SearchResult
+from uec_rag.retrieval.search import Asked, Scale
+from uec_rag.stores.base import Found, Store
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What is made of the hits of n queries.
+
+    Attributes
+    ----------
+    relevance : array, shape (n, k)
+    confidence, in_corpus : array, shape (n,)
+    ambiguous : list of Ambiguity or None
+    decisions : list of Decision
+    by_cutoff : array, shape (n, k), or None
+        Confidence of the first 1, 2, ... k hits, where anything is known.
+    """
+
+    relevance: FloatArray
+    confidence: FloatArray
+    in_corpus: FloatArray
+    ambiguous: list[Ambiguity | None]
+    decisions: list[Decision]
+    by_cutoff: FloatArray | None = None
+
+
+def judge(
+    fitted: Fitted,
+    model: ConfidenceModel,
+    store: Store,
+    asked: Asked,
+    found: Found,
+    members: Members | None,
+    unanswerable: float | None = None,
+) -> Judgement:
+    """Turn similarities into probabilities and a decision.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    model : ConfidenceModel
+    store : Store
+        What was searched.
+    asked : Asked
+    found : Found
+    members : Members or None
+        As `members_at` gives them.
+    unanswerable : float, optional
+        Share of the questions that the corpus does not answer, where it is known.
+    """
+    if not found.scores.size:
+        return unjudged(found, "abstain", "nothing was found")
+    scale = Scale.of(fitted, model, store, asked)
+    summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
+    logits = scale.logits(found.mu)
+    posterior: FloatArray = np.exp(
+        logits / np.float32(model.temperature) - summary.log_normaliser[:, None]
+    )
+    ids = [[passage.id for passage in row] for row in found.passages]
+    sure = model.certainty(summary, logits, unanswerable)
+    own = None if members is None else members.similarities
+    posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
+    ambiguous = ambiguities(posterior, posteriors, ids, sure.in_corpus, len(store))
+    return Judgement(
+        model.hit_relevance(logits, scale.variance(found.sigma2), summary),
+        sure.confidence,
+        sure.in_corpus,
+        ambiguous,
+        decide(sure.confidence, ambiguous, in_corpus=sure.in_corpus),
+        sure.by_cutoff,
+    )
+
+
+def unjudged(found: Found, action: Action, reason: str) -> Judgement:
+    """What is made of hits where nothing is known: relevance is the similarity, from 0."""
+    relevance = np.clip(found.mu, 0, 1)
+    best = relevance.max(axis=1, initial=0.0)
+    decisions = [Decision(action, reason, (), float(sure), float(sure)) for sure in best]
+    return Judgement(relevance, best, best, [None] * len(best), decisions)
+
+
+def _member_posterior(
+    fitted: Fitted, asked: Asked, own: FloatArray | None, hits: tuple[int, int]
+) -> FloatArray:
+    """Each encoder's softmax over the corpus, at the hits, shape (n, K, k); 0 where unknown."""
+    count, k = hits
+    if asked.summaries is None or own is None:
+        return np.zeros((count, len(asked.parts), k), dtype=np.float32)
+    logits = np.asarray(fitted.slopes, dtype=np.float32)[:, None] * own
+    normalisers = np.stack([s.sums.log_normaliser for s in asked.summaries], axis=1)
+    posterior: FloatArray = np.exp(np.minimum(logits - normalisers[:, :, None], 0))
+    return posterior
+
+
+def as_result(
+    fitted: Fitted, queries: list[str], found: Found, coefficients: FloatArray, judged: Judgement
+) -> SearchResult:
+    """The result of a search: what was found for each query, and what is made of it."""
+    return SearchResult(
+        queries=queries,
+        passages=found.passages,
+        scores=found.scores,
+        mu=found.mu,
+        sigma2=found.sigma2,
+        relevance=judged.relevance,
+        coefficients=coefficients,
+        shares=fitted.shares(coefficients),
+        confidence=judged.confidence,
+        in_corpus=judged.in_corpus,
+        by_cutoff=judged.by_cutoff,
+        ambiguous=judged.ambiguous,
+        decisions=judged.decisions,
+        exact=found.exact,
+        names=list(fitted.names),
+    )
