@@ -179,9 +179,15 @@ def test_a_query_without_text_and_vector_is_refused(store):
         store.query(VectorStoreQuery())
 
 
-@pytest.mark.parametrize("mode", [VectorStoreQueryMode.HYBRID, VectorStoreQueryMode.SVM])
-def test_modes_that_are_not_there_are_refused(store, question, mode):
-    with pytest.raises(ValueError, match=r"mode: expected one of \['default', 'mmr'\]"):
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        (VectorStoreQueryMode.HYBRID, "'hybrid' looks for words.*add 'bm25' to its members"),
+        (VectorStoreQueryMode.SVM, r"mode: expected one of \['default', 'mmr'"),
+    ],
+)
+def test_modes_that_are_not_there_are_refused(store, question, mode, message):
+    with pytest.raises(ValueError, match=message):
         ask(store, question, mode=mode)
 
 

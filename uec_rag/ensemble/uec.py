@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.generations import reading, writing
 from uec_rag.base.spans import span
 from uec_rag.base.terms import Terms
-from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayers, Precision, load_encoders
 from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
 from uec_rag.encoders.shared_tokens import shared_tokens
@@ -24,16 +23,16 @@ from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
 from uec_rag.ensemble.convolution import Space, block_scales
 from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import Fitted, blocks_of
-from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.fitted_properties import FittedProperties
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
-from uec_rag.laplace.posterior import Posterior, Structure
+from uec_rag.laplace.posterior import Structure
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
 
 
-class UEC:
+class UEC(FittedProperties):
     """An ensemble of embedding models whose embeddings are Gaussians.
 
     Parameters
@@ -183,70 +182,10 @@ class UEC:
         return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
 
     @property
-    def names(self) -> list[str]:
-        """The encoders' names, made unique."""
-        return list(self.fitted.names)
-
-    @property
-    def space(self) -> Space:
-        """Where the encoders' embeddings meet."""
-        return self.fitted.space
-
-    @property
-    def rule(self) -> CoefficientRule:
-        """How much each encoder counts in a text."""
-        return self.fitted.rule
-
-    @property
-    def beta(self) -> float:
-        """How strongly sigma_s^2 lowers a score."""
-        return self.fitted.beta
-
-    @property
-    def posteriors(self) -> tuple[Posterior, ...] | None:
-        """One per encoder; None before `fit`."""
-        return self.fitted.posteriors
-
-    @property
-    def confidence_model(self) -> ConfidenceModel | None:
-        """What turns logits into relevance and confidence, learned on the fit pairs."""
-        return self.fitted.confidence_model
-
-    @property
-    def report(self) -> FitReport | None:
-        """What `fit` found; None before."""
-        return self.fitted.report
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether `fit` has been called, or a fitted ensemble was loaded."""
-        return self.fitted.posteriors is not None
-
-    @property
     def dimension(self) -> int:
         """Dimension of `embed`'s Gaussians."""
         dimensions = [encoder.dimension for encoder in self.encoders]
         return sum(dimensions) if self.space == "direct" else dimensions[0]
-
-    @property
-    def weights(self) -> FloatArray:
-        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
-        return self.fitted.weights
-
-    @property
-    def slopes(self) -> list[float]:
-        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
-        return self.fitted.slopes
-
-    @property
-    def slope(self) -> float:
-        """Logits per unit of similarity: the mean of the encoders' slopes."""
-        return self.fitted.slope
-
-    @property
-    def intercepts(self) -> list[float]:
-        """Intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `fit`."""
-        return self.fitted.intercepts
 
     def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -352,14 +291,6 @@ class UEC:
             if isinstance(encoder, WithoutVectors)
             for block in blocks_of(encoder.encode(texts, "passage"))
         ]
-
-    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Coefficients of texts from the encoders' Gaussians alone; see `Fitted.coefficients`."""
-        return self.fitted.coefficients(parts, role)
-
-    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
-        return self.fitted.combine(parts, coefficients)
 
     def _warn_unfitted(self) -> None:
         if not self.is_fitted and not self._warned:
