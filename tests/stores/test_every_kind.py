@@ -106,7 +106,8 @@ def assert_finds(store, expected, query=QUERIES, k=K, filter_=None, mu=None):
     else:
         assert store.approximate
         missed = found.scores < best[:, -1:] - 1e-6
-        assert missed.sum() <= max(1, 0.02 * missed.size)
+        # Threads link a graph in another order every time.
+        assert missed.sum() <= max(1, 0.05 * missed.size)
     return found
 
 

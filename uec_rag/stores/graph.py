@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _LINKS = 16  # neighbours of a node; usearch's default
 _LOOK_ADDING = 128  # candidates while adding: usearch's default
-_FEW = 1000  # nodes that one thread adds: always the same graph, in as little time
 _GRAPH, _NODES, _HELD = "graph.usearch", "graph_nodes.npy", "graph_contents.npy"
 _ROWS = "graph_rows.npy"  # of graphs that had a node for each row
 
@@ -63,8 +62,7 @@ class Graph:
             nodes, new = self._rows.nodes_for(contents)
             try:
                 if len(new):
-                    threads = 1 if len(new) < _FEW else 0  # 0: as many as there are cores
-                    self._index.add(nodes[new].astype(np.uint64), mean[new], threads=threads)
+                    self._index.add(nodes[new].astype(np.uint64), mean[new])
             except BaseException as error:
                 # What made it into the graph stays there, and is used should it be added again.
                 inside = new[self._index.contains(nodes[new].astype(np.uint64))]
