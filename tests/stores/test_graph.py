@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+import torch  # noqa: F401  before usearch, which makes torch.jit.script hang otherwise
 from usearch.index import Index
 
 from tests.helpers import bag_of_words, pairs, passages, random_gaussian

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,14 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLay
     }
     if fitted.space == "shared":
         state["rule"] = fitted.rule.metadata()
-    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
-    for posterior in fitted.posteriors or ():
+    return _hashed(json.dumps(state, sort_keys=True), fitted.posteriors or ())
+
+
+@lru_cache(maxsize=4)
+def _hashed(state: str, posteriors: tuple[Posterior, ...]) -> str:
+    """Hash of a state and of frozen posteriors; every addition and every snapshot asks for it."""
+    digest = hashlib.sha256(state.encode())
+    for posterior in posteriors:
         digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())
         for array in posterior.arrays().values():
             digest.update(np.ascontiguousarray(array).tobytes())

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import PIECE
+from uec_rag.retrieval.result import surest_decision
 
 
 class Gated(TypedDict):
@@ -44,15 +45,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
     for document in documents:
         document.metadata["uec_decision"] = decision.action
         document.metadata["uec_reason"] = decision.reason
-    rivals = decision.candidates if decision.action == "clarify" else ()
-    return Gated(
-        question=question,
-        documents=list(documents),
-        decision=decision.action,
-        reason=decision.reason,
-        candidates=[document for document in documents if _is_one_of(document, rivals)],
-        confidence=decision.confidence,
-    )
+    return _joined(question, documents, decision)
 
 
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
@@ -76,27 +69,24 @@ def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
             confidence=found["confidence"],
         )
     if not found:
-        return gated(question, [], Decision("abstain", "nothing was found"))
-    known = [document.metadata for document in found if "uec_decision" in document.metadata]
-    if not known:
+        return _joined(question, [], Decision("abstain", "nothing was found"))
+    decision = surest_decision(document.metadata for document in found)
+    if decision is None:
         raise ValueError(
             "documents: none has uec_decision in its metadata; expected documents of a "
             "UECRetriever or a UECGate."
         )
-    surest = max(known, key=lambda metadata: float(metadata["uec_confidence"]))
-    decision = Decision(
-        surest["uec_decision"],
-        surest["uec_reason"],
-        tuple(surest["uec_candidates"]),
-        float(surest["uec_confidence"]),
-    )
+    return _joined(question, found, decision)
+
+
+def _joined(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     rivals = decision.candidates if decision.action == "clarify" else ()
     return Gated(
         question=question,
-        documents=list(found),
+        documents=list(documents),
         decision=decision.action,
         reason=decision.reason,
-        candidates=[document for document in found if _is_one_of(document, rivals)],
+        candidates=[document for document in documents if _is_one_of(document, rivals)],
         confidence=decision.confidence,
     )
 

@@ -14,6 +14,7 @@ from pydantic import field_serializer, field_validator
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.llama_index.events import UECGateEvent
 from uec_rag.retrieval.gate import Gate as RiskGate
+from uec_rag.retrieval.result import surest_decision
 
 Gate: TypeAlias = Callable[[float, Decision], Action]
 """From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, or any
@@ -72,20 +73,12 @@ def judge(
 def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Decision:
     if not nodes:
         return Decision("abstain", "nothing was found")
-    told = [node.metadata for node in nodes if "uec_decision" in node.metadata]
-    if not told:
+    own = surest_decision(node.metadata for node in nodes)
+    if own is None:
         raise ValueError(
             "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
             "or through a UECVectorStore."
         )
-    surest = max(told, key=lambda metadata: float(metadata["uec_confidence"]))
-    own = Decision(
-        surest["uec_decision"],
-        surest["uec_reason"],
-        tuple(surest["uec_candidates"]),
-        float(surest["uec_confidence"]),
-        float(surest.get("uec_in_corpus", 1.0)),
-    )
     if gate is None:
         return own
     if isinstance(gate, RiskGate):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -205,6 +205,24 @@ class SearchResult:
             "uec_candidates": list(self.decisions[row].candidates),
             "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
         }
+
+
+def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
+    """The decision that `SearchResult.metadata` wrote on hits; None where it is on none of them.
+
+    Where hits come from several queries, the one of the highest confidence counts.
+    """
+    known = [metadata for metadata in metadatas if "uec_decision" in metadata]
+    if not known:
+        return None
+    surest = max(known, key=lambda metadata: float(metadata["uec_confidence"]))
+    return Decision(
+        surest["uec_decision"],
+        surest["uec_reason"],
+        tuple(surest["uec_candidates"]),
+        float(surest["uec_confidence"]),
+        float(surest.get("uec_in_corpus", 1.0)),
+    )
 
 
 def joined(results: Sequence[SearchResult]) -> SearchResult:

@@ -21,9 +21,7 @@ from uec_rag.confidence.shipped import shipped_model
 from uec_rag.ensemble.coefficients import Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import (
-    CorpusCalibration,
-)
+from uec_rag.retrieval.calibrate import CorpusCalibration
 from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.judge import as_result, judge, unjudged
