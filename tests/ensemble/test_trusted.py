@@ -6,7 +6,7 @@ from tests.helpers import bag_of_words, files_of
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.base.files import read_json, write_json
 from uec_rag.base.generations import writing
-from uec_rag.encoders import sentence_transformer
+from uec_rag.encoders import hub
 from uec_rag.ensemble.save import KIND
 from uec_rag.ensemble.trusted import TRUSTED
 
@@ -38,7 +38,7 @@ def asked(monkeypatch):
         raise OSError("no such model")
 
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", loader)
-    monkeypatch.setattr(sentence_transformer, "_hub_is_reachable", lambda: True)
+    monkeypatch.setattr(hub, "_hub_is_reachable", lambda: True)
     return calls
 
 

@@ -150,9 +150,17 @@ class Terms:
     @property
     def lengths(self) -> FloatArray:
         """Sum of each text's weights, shape (n,)."""
-        total = np.concatenate([[0.0], np.cumsum(self.weights, dtype=np.float64)])
-        lengths: FloatArray = (total[self.starts[1:]] - total[self.starts[:-1]]).astype(np.float32)
-        return lengths
+        return self._sums(self.weights)
+
+    @property
+    def norms(self) -> FloatArray:
+        """Euclidean length of each text's weights, shape (n,)."""
+        return np.sqrt(self._sums(self.weights.astype(np.float64) ** 2))
+
+    def _sums(self, values: NDArray[np.floating]) -> FloatArray:
+        total = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+        sums: FloatArray = (total[self.starts[1:]] - total[self.starts[:-1]]).astype(np.float32)
+        return sums
 
 
 def together(parts: Sequence[Terms]) -> Terms:

@@ -5,11 +5,13 @@ from uec_rag.encoders.base import Encoded, Encoder, LastLayer, LastLayers, Role,
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.encoders.bundled import EMBEDDED
 from uec_rag.encoders.cache import CachedEncoder
+from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_encoders
 from uec_rag.encoders.onnx import Backend, ExportedEncoder
 from uec_rag.encoders.parallel import ParallelEncoder
-from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.sparse import LearnedSparse
 
 __all__ = [
     "EMBEDDED",
@@ -22,6 +24,7 @@ __all__ = [
     "ExportedEncoder",
     "LastLayer",
     "LastLayers",
+    "LearnedSparse",
     "Lexical",
     "ParallelEncoder",
     "Precision",

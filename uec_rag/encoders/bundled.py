@@ -19,7 +19,8 @@ from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.bundled_bert import OnnxEncoder
 from uec_rag.encoders.bundled_use import UniversalSentenceEncoder
 from uec_rag.encoders.downloads import download_file, download_wheel
-from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+from uec_rag.encoders.hub import Precision
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.static import StaticEncoder
 
 _log = logging.getLogger(__name__)

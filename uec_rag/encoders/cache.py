@@ -130,7 +130,7 @@ class CachedEncoder(EncoderInside):
         if isinstance(encoder, WithoutVectors):
             raise ValueError(
                 f"encoder {encoder.name!r} makes no vectors that a cache could keep; use it as it "
-                "is: reading words costs little"
+                "is"
             )
         self.revision = revision or encoder.revision
         if folder is not None and not self.revision:

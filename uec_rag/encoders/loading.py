@@ -18,34 +18,39 @@ from uec_rag.encoders.black_box import (
 from uec_rag.encoders.bundled import load_pypi
 from uec_rag.encoders.bundled_bert import OnnxEncoder
 from uec_rag.encoders.bundled_use import UniversalSentenceEncoder
+from uec_rag.encoders.hub import SPARSE, Kind, Precision, is_sparse_folder
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.onnx import BACKENDS, Backend, ExportedEncoder
 from uec_rag.encoders.parallel import ParallelEncoder
-from uec_rag.encoders.sentence_transformer import Precision, SentenceTransformerEncoder
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.sparse import LearnedSparse
 from uec_rag.encoders.static import StaticEncoder
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SparseEncoder
 
 EncoderLike: TypeAlias = (
-    "str | Path | SentenceTransformer | Encoder | LangChainEmbeddings | LlamaIndexEmbedding"
-    " | Callable[[list[str]], object]"
+    "str | Path | SentenceTransformer | SparseEncoder | Encoder | LangChainEmbeddings"
+    " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """Whatever `load_encoder` makes an encoder of."""
 
 _ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), 'bm25', "
-    "a SentenceTransformer, a LangChain Embeddings, a LlamaIndex BaseEmbedding, "
-    "a callable(list[str]) -> (n, d) array, or an Encoder"
+    "'sparse:' and a hub name, a SentenceTransformer, a SparseEncoder, a LangChain Embeddings, "
+    "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
 )
 
 
-class _Settings(TypedDict):
-    last_layer: LastLayer
+class _SparseSettings(TypedDict):
     device: str | None
     dtype: Precision | None
     batch_size: int
+
+
+class _Settings(_SparseSettings):
+    last_layer: LastLayer
 
 
 def load_encoders(
@@ -129,13 +134,15 @@ def load_encoder(
     spec
         A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
         "intfloat/e5-small-v2@COMMIT"), a folder, the name of an embedded model ("pypi:wordllama"),
-        "bm25" for words (see `Lexical`), a SentenceTransformer, a LangChain or LlamaIndex
-        embedding, a callable(list[str]) -> (n, d)
-        array, or an Encoder, returned as it is.
+        "bm25" for words (see `Lexical`), "sparse:naver/splade-v3" for a SparseEncoder of the hub
+        (a folder says itself that it is one, see `LearnedSparse`), a SentenceTransformer, a
+        SparseEncoder, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d) array,
+        or an Encoder, returned as it is.
     last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`. A black box runs where and how it likes: device, dtype
-        and batch_size do not reach it, and its last layer is always "projection". A model loaded
-        by name may have a list of devices, see `ParallelEncoder`.
+        As in `SentenceTransformerEncoder`; a SparseEncoder has no last layer to choose. A black box
+        runs where and how it likes: device, dtype and batch_size do not reach it, and its last
+        layer is always "projection". A model with vectors that is loaded by name may have a list
+        of devices, see `ParallelEncoder`.
     backend
         What runs a model loaded by name, see `ExportedEncoder`. Also written before the name, for
         one model of several, as in "onnx-int8:intfloat/e5-small-v2"; a saved ensemble remembers it.
@@ -172,6 +179,8 @@ def load_encoder(
         if isinstance(device, str | None):
             return _load_by_name(spec, settings, backend, fetch)
         return _load_parallel(spec, settings, backend, device, fetch)
+    if _is_sparse_encoder(spec):
+        return LearnedSparse(spec, **_of_sparse(settings))
     if _is_sentence_transformer(spec):
         return SentenceTransformerEncoder(spec, **settings)
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
@@ -199,6 +208,8 @@ def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend, fetch
         return load_pypi(name.removeprefix("pypi:"), **settings)
     if isinstance(spec, str):
         spec = spec.removeprefix("hf:")
+    if name.startswith(SPARSE) or is_sparse_folder(spec):
+        return LearnedSparse(name.removeprefix(SPARSE), **_of_sparse(settings), fetch=fetch)
     return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
 
 
@@ -240,11 +251,26 @@ def _load_exported(spec: str | Path, settings: _Settings, backend: Backend, fetc
     return ExportedEncoder(encoder, backend)
 
 
+def _of_sparse(settings: _Settings) -> _SparseSettings:
+    return {
+        "device": settings["device"],
+        "dtype": settings["dtype"],
+        "batch_size": settings["batch_size"],
+    }
+
+
+def _is_sparse_encoder(value: object) -> "TypeGuard[SparseEncoder]":
+    return _is_of_sentence_transformers(value, "SparseEncoder")
+
+
 def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
+    return _is_of_sentence_transformers(value, "SentenceTransformer")
+
+
+def _is_of_sentence_transformers(value: object, kind: Kind) -> bool:
     """By name, up the class's ancestors: no need to import the library to see it is not one."""
     return not isinstance(value, type) and any(
-        base.__name__ == "SentenceTransformer"
-        and base.__module__.partition(".")[0] == "sentence_transformers"
+        base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
         for base in type(value).__mro__
     )
 
@@ -278,6 +304,7 @@ def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
 
 for _kind in (
     ExportedEncoder,
+    LearnedSparse,
     OnnxEncoder,
     SentenceTransformerEncoder,
     StaticEncoder,

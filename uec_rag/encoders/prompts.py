@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from uec_rag.encoders.base import Role
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SparseEncoder
 
 _BGE_EN = "Represent this sentence for searching relevant passages: "
 _BGE_ZH = "为这个句子生成表示以用于检索相关文章："  # noqa: RUF001
@@ -38,7 +38,7 @@ def family_prompts(name: str) -> dict[Role, str]:
     return {"query": "", "passage": ""}
 
 
-def prompts_of(model: "SentenceTransformer", source: str) -> dict[Role, str]:
+def prompts_of(model: "SentenceTransformer | SparseEncoder", source: str) -> dict[Role, str]:
     """Prompts of a model: as configured, else as its family has them.
 
     sentence-transformers writes empty prompts into every model that is saved without any, so a

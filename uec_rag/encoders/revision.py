@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uec_rag.encoders.base import LastLayer, Role
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import SentenceTransformer, SparseEncoder
 
 # Of a transformer's configuration, what changes its output with the weights unchanged. The whole
 # configuration would also change with the version of the library that read it.
@@ -23,7 +23,9 @@ _CONFIGURATION = (
 
 
 def revision_of(
-    model: "SentenceTransformer", prompts: Mapping[Role, str], last_layer: LastLayer
+    model: "SentenceTransformer | SparseEncoder",
+    prompts: Mapping[Role, str],
+    last_layer: LastLayer,
 ) -> str:
     """sha256 (hex) over weights, architecture, tokenizer, prompts and last layer.
 
@@ -37,7 +39,7 @@ def revision_of(
         "modules": [_describe(module) for module in model],
         "prompts": {role: prompts[role] for role in ("query", "passage")},
         "last_layer": last_layer,
-        "truncate_dim": model.truncate_dim,
+        "truncate_dim": getattr(model, "truncate_dim", None),
         "max_length": str(model.max_seq_length),
         "tokenizer": tokenizer_state(model),
     }
@@ -68,7 +70,7 @@ def _describe(module: object) -> dict[str, object]:
     return described
 
 
-def tokenizer_state(model: "SentenceTransformer") -> object:
+def tokenizer_state(model: "SentenceTransformer | SparseEncoder") -> object:
     """Everything that decides how a model splits a text, but for how much of it."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

@@ -1,10 +1,9 @@
 """Encoders made of a SentenceTransformer: from the hub, from a folder, or one already in memory."""
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +18,14 @@ from uec_rag.encoders.base import (
     check_vectors,
 )
 from uec_rag.encoders.batches import can_batch, encode_in_batches
+from uec_rag.encoders.hub import (
+    Precision,
+    check_settings,
+    load_model,
+    origin,
+    place,
+    without_revision,
+)
 from uec_rag.encoders.last_layer import LastLayerTap, attach
 from uec_rag.encoders.prompts import prompts_of
 from uec_rag.encoders.revision import revision_of
@@ -26,10 +33,6 @@ from uec_rag.encoders.shared_tokens import tokenisation_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
-
-_HUB_TIMEOUT = 5.0  # seconds to wait for a sign of life
 
 
 class SentenceTransformerEncoder(InThread):
@@ -84,19 +87,21 @@ class SentenceTransformerEncoder(InThread):
         spec: str | None = None,
         fetch: bool = True,
     ) -> None:
-        _check_settings(last_layer, dtype, batch_size)
+        if last_layer not in ("projection", "ffn"):
+            raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
+        check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
         if isinstance(model_or_name, (str, Path)):
-            source, model = _load(model_or_name, device, fetch)
+            source, model = load_model("SentenceTransformer", model_or_name, device, fetch)
         else:
-            source, model = _origin(model_or_name), model_or_name
+            source, model = origin(model_or_name), model_or_name
         own_prompts = query_prompt is None and passage_prompt is None
         found = prompts_of(model, source)
         self.prompts: dict[Role, str] = {
             "query": found["query"] if query_prompt is None else query_prompt,
             "passage": found["passage"] if passage_prompt is None else passage_prompt,
         }
-        self.name = name or _without_revision(source) or "sentence-transformer"
+        self.name = name or without_revision(source) or "sentence-transformer"
         self.spec = spec or (source if own_prompts else "") or None
         self.last_layer: LastLayer = last_layer
         self.batch_size = batch_size
@@ -105,7 +110,7 @@ class SentenceTransformerEncoder(InThread):
         # Of the weights as they were stored: a cast to half precision must not change it, or an
         # index made on a GPU would be refused on a CPU.
         self.revision = revision_of(model, self.prompts, last_layer)
-        _place(model, device, dtype, loaded_here=loaded_here)
+        place(model, device, dtype, loaded_here=loaded_here)
         self.tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
@@ -166,137 +171,3 @@ class SentenceTransformerEncoder(InThread):
             truncate_dim=self.tap.output_width,
         )
         return np.asarray(output, dtype=np.float32)
-
-
-def _check_settings(last_layer: str, dtype: str | None, batch_size: int) -> None:
-    if last_layer not in ("projection", "ffn"):
-        raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
-    if dtype not in (None, "float32", "float16", "bfloat16"):
-        raise ValueError(f"dtype must be 'float32', 'float16' or 'bfloat16', got {dtype!r}")
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
-
-
-def _load(given: str | Path, device: str | None, fetch: bool) -> "tuple[str, SentenceTransformer]":
-    """Load from a folder or the hub; what is not there is found out within seconds.
-
-    Returns the hub name or the folder's absolute path, and the model.
-    """
-    from uec_rag.base.environment import shield_from_broken_torchvision
-
-    folder = Path(given).expanduser().absolute()
-    name = str(given)
-    if not folder.is_dir() and (isinstance(given, Path) or _looks_like_a_path(name)):
-        raise FileNotFoundError(
-            f"cannot load encoder {name!r}: there is no folder {folder}; a hub name has the form "
-            "owner/model"
-        )
-    shield_from_broken_torchvision()
-    from sentence_transformers import SentenceTransformer
-
-    with _quiet_weight_loading():
-        if folder.is_dir():
-            return str(folder), _load_folder(SentenceTransformer, folder, device)
-        return name, _load_from_hub(SentenceTransformer, name, device, fetch)
-
-
-def _load_folder(
-    loader: "type[SentenceTransformer]", folder: Path, device: str | None
-) -> "SentenceTransformer":
-    try:
-        return loader(str(folder), device=device, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise OSError(
-            f"folder {folder} holds no model that sentence-transformers can load: {error}"
-            f"{_needs_code(error)}"
-        ) from error
-
-
-def _load_from_hub(
-    loader: "type[SentenceTransformer]", name: str, device: str | None, fetch: bool
-) -> "SentenceTransformer":
-    model, _, revision = name.partition("@")
-    try:
-        return loader(
-            model,
-            device=device,
-            revision=revision or None,
-            trust_remote_code=False,
-            local_files_only=not (fetch and _hub_is_reachable()),
-        )
-    except ValueError as error:
-        if not _needs_code(error):
-            raise
-        raise OSError(f"cannot load encoder {name!r}: {error}{_needs_code(error)}") from error
-    except OSError as error:
-        raise OSError(
-            f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
-            "on the hub or the hub is out of reach. Check the spelling, the network (HF_ENDPOINT "
-            "for a mirror, HF_TOKEN for a private model), or give the path of a downloaded model, "
-            "or a model that comes from the package index such as 'pypi:wordllama'"
-        ) from error
-
-
-def _needs_code(error: Exception) -> str:
-    if "trust_remote_code" not in str(error):
-        return ""
-    return (
-        "\nHere no model's code is run: if you trust it, load it as "
-        "SentenceTransformer(..., trust_remote_code=True) and give that instead of its name"
-    )
-
-
-def _without_revision(source: str) -> str:
-    """Last part of a folder or hub name."""
-    name = Path(source).name
-    return name if Path(source).is_absolute() else name.partition("@")[0]
-
-
-def _looks_like_a_path(source: str) -> bool:
-    return source.startswith((".", "~", "/")) or "\\" in source or source.count("/") > 1
-
-
-def _hub_is_reachable() -> bool:
-    """One request without retries: the hub's own client tries for over a minute when offline."""
-    from huggingface_hub import constants, get_session
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
-    except Exception:  # which type depends on the hub client's HTTP library
-        return False
-    return True
-
-
-@contextmanager
-def _quiet_weight_loading() -> Iterator[None]:
-    """Keep transformers from drawing a progress bar for a load of a second."""
-    from transformers.utils import logging
-
-    was_on = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if was_on:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-def _origin(model: "SentenceTransformer") -> str:
-    """Name or folder that a model in memory says it was loaded from; "" where it does not say."""
-    config = getattr(getattr(model[0], "auto_model", None), "config", None)
-    return str(getattr(config, "_name_or_path", "") or "")
-
-
-def _place(
-    model: "SentenceTransformer", device: str | None, dtype: Precision | None, *, loaded_here: bool
-) -> None:
-    import torch
-
-    if device is not None:
-        model.to(device)
-    if dtype is None and loaded_here:
-        dtype = "float32" if model.device.type == "cpu" else "float16"
-    if dtype is not None:
-        model.to(getattr(torch, dtype))

@@ -108,7 +108,7 @@ def _without_failures(
         found, reason = outcome, "no vector for them"
         if isinstance(found, Exception):
             if isinstance(encoder, WithoutVectors):
-                raise found  # reading words fails for no reason that passes
+                raise found  # no vector of zeros says that terms are missing
             d, m = _widths(encoder, None if posteriors is None else posteriors[k], found)
             reason = f"{type(found).__name__}: {found}"
             found = Encoded(np.zeros((rows, d), np.float32), np.zeros((rows, m), np.float32))

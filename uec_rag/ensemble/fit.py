@@ -10,7 +10,7 @@ from typing import Self
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.encoders import Encoded, Encoder, Role
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
@@ -104,8 +104,8 @@ def fit(
 def _in_no_language(
     encoders: Sequence[Encoder], fitted: Fitted, questions: Questions, seed: int
 ) -> list[AskedElsewhere]:
-    """Questions that words answer and vectors do not, where there are both."""
-    if len({isinstance(encoder, WithoutVectors) for encoder in encoders}) < 2:
+    """Questions that words answer and models do not, where there are both."""
+    if len({isinstance(encoder, Lexical) for encoder in encoders}) < 2:
         return []
     out = []
     for number, share in enumerate(SHARES):

@@ -14,6 +14,7 @@ from pathlib import Path
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.manifest import MANIFEST, read_manifest
 from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.loading import load_encoder
 from uec_rag.encoders.onnx import BACKENDS
 
@@ -45,7 +46,7 @@ def load_named(
     name = spec
     for backend in BACKENDS:
         name = name.removeprefix(f"{backend}:")
-    name = name.removeprefix("hf:")
+    name = name.removeprefix("hf:").removeprefix(SPARSE)
     if name.startswith("pypi:"):  # of known content, whatever is fetched
         return load_encoder(spec, last_layer=last_layer, device=device)
     folder = Path(name).expanduser()
