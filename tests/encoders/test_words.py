@@ -72,6 +72,21 @@ def test_a_long_text_is_read_to_its_end():
     assert terms.weights.max() == 200_000
 
 
+def test_data_in_a_text_is_one_term_and_is_not_remembered():
+    words = WordTokenizer()
+    blob = "QWxhZGRpbjpvcGVu" * 600_000
+    assert len(words(f"{blob} needle {blob}")) == 4
+    assert words.terms(blob[:200]) == [blob[:200].lower()]
+    assert words.terms("北京大学的学生" * 50)[:2] == ["北京", "京大"]
+    words("北京大学的学生" * 50)
+    assert all(len(word) < 100 for word, _ in words._remembered)
+
+
+def test_words_that_say_little_are_terms_like_any_other():
+    terms = Lexical().encode(["of the and", "the"], "passage").terms
+    assert terms.lengths.tolist() == [3, 1]
+
+
 def test_queries_carry_readable_words_and_weights():
     terms = Lexical().encode(["Networks, networks"], "query").terms
     assert terms.labels == [{key_of("network"): "networks"}]

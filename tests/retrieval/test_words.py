@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import WORDS, bag_of_words, noise, pairs, passages
-from uec_rag import UEC, Retriever
+from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
 from uec_rag.stores import MemoryStore
 
@@ -224,11 +224,57 @@ def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):
         CachedEncoder(Lexical(), tmp_path)
 
 
-def test_passages_without_words_are_found_by_the_others(uec):
+def test_passages_without_words_are_found_by_the_others_and_say_so(uec):
     retriever = indexed(uec)
     retriever.add(["?!"] * 2, ids=["a", "b"], metadatas=[{"even": True}] * 2)
     similarities = retriever.search(QUERIES, k=len(TEXTS) + 2).members.similarities
     assert np.isfinite(similarities).all()
+    assert [p.metadata["uec_missing"] for p in retriever.get(["a", "b"])] == [["bm25"]] * 2
+    assert "uec_missing" not in retriever.get(["0"])[0].metadata
+
+
+def test_what_words_alone_could_never_find_is_refused():
+    retriever = indexed(UEC(["bm25"]).fit(pairs(60)))
+    with pytest.raises(ValueError, match=r"2 of 3 have no term that \['bm25'\].*'\?!' \(id 'a'\)"):
+        retriever.add(["?!", "badefi", "..."], ids=["a", "b", "c"])
+    assert len(retriever) == len(TEXTS)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_a_tokenizer_that_makes_nothing_of_any_text_is_found_out():
+    retriever = Retriever(UEC([Lexical(tokenizer=lambda text: [])]))
+    with pytest.raises(ValueError, match="with a tokenizer of your own, see what it makes"):
+        retriever.add(TEXTS)
+    assert not len(retriever)
+
+
+@pytest.mark.parametrize("query", ["?!", "xylophone"])
+def test_a_question_that_words_alone_know_nothing_of_is_not_answered(query):
+    found = indexed(UEC(["bm25"]).fit(pairs(60))).search([query])
+    assert not found.mu.any()
+    assert found.decisions[0].action == "abstain"
+
+
+def test_a_passage_of_small_words_is_found_by_them(uec):
+    retriever = indexed(uec)
+    retriever.add(["of the and"], ids=["small"], metadatas=[{"even": True}])
+    assert retriever.search(["the of"], k=1).ids == [["small"]]
+
+
+def test_a_passage_of_ten_megabytes_is_read_to_its_end(uec):
+    retriever = indexed(uec)
+    retriever.add(["filler " * 1_500_000 + "needle"], ids=["long"], metadatas=[{"even": True}])
+    found = retriever.search(["needle"], k=1)
+    assert found.ids == [["long"]]
+    assert found.metadata(0, 0)["uec_matched_terms"] == ["needle"]
+
+
+def test_an_index_whose_words_were_split_otherwise_is_refused(tmp_path, monkeypatch):
+    uec = UEC(["bm25"]).fit(pairs(60))
+    indexed(uec).save(tmp_path / "index")
+    monkeypatch.setattr("uec_rag.encoders.words._BEGINNING", 5)  # as a later version might
+    with pytest.raises(FingerprintMismatch, match="it makes other terms of a text than then"):
+        Retriever.load(tmp_path / "index")
 
 
 def test_every_word_of_the_helpers_is_a_term():

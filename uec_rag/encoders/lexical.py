@@ -27,7 +27,10 @@ class Lexical(WithoutVectors):
 
     The similarity of a query and a passage is BM25's score over the most that a passage could get
     from the query, words that no passage has among them: from 0 to 1. How rare a word is and how
-    long passages are is counted over the index as it is when it is asked.
+    long passages are is counted over the index as it is when it is asked. No word is left out as
+    saying too little: those that are everywhere weigh next to nothing by themselves. A passage is
+    read to its end, however long; one without a word is found by other members alone, which its
+    metadata says under "uec_missing", and refused where there is no other.
 
     Parameters
     ----------

@@ -34,6 +34,7 @@ FRAGMENT_WEIGHT = 0.25
 _BEGINNING = 4
 _RUN = 4
 _MOST_WORDS = 2**18  # that are remembered at a time
+_LONGEST = 128  # characters of a word; longer ones are data, which has no stem and no parts
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
@@ -101,20 +102,28 @@ class WordTokenizer:
         return found
 
     def _keys(self, word: str, runs: bool) -> tuple[int, ...]:
+        if len(word) > _LONGEST:
+            return self._keys_anew(word, runs)
         # Most words come again and again.
         known = self._remembered.get((word, runs))
         if known is None:
             if len(self._remembered) >= _MOST_WORDS:
                 self._remembered = {}
-            terms = self._terms(word, runs)
-            known = tuple(key_of(term, part=term.startswith("~")) for term in terms)
+            known = self._keys_anew(word, runs)
             self._remembered[word, runs] = known
         return known
 
+    def _keys_anew(self, word: str, runs: bool) -> tuple[int, ...]:
+        return tuple(key_of(t, part=t.startswith("~")) for t in self._terms(word, runs))
+
     def _terms(self, word: str, runs: bool) -> Iterator[str]:
-        whole, parts = word.casefold().strip("_"), _PART.findall(word)
-        yield from self._forms(whole or word, runs)
-        if len(parts) > 1 and not _HAS_SPACELESS.search(word):
+        spaceless = _HAS_SPACELESS.search(word)
+        if len(word) > _LONGEST and not spaceless:
+            yield word.casefold()
+            return
+        yield from self._forms(word.casefold().strip("_") or word, runs)
+        parts = [] if spaceless else _PART.findall(word)
+        if len(parts) > 1:
             for part in parts:
                 yield from self._forms(part.casefold(), runs)
 

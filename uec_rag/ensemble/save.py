@@ -16,6 +16,7 @@ from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupte
 from uec_rag.base.files import read_json, write_json
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
+from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.fitted import Fitted
@@ -216,8 +217,14 @@ def _load_encoders(
         if entry.revision != encoder.revision:
             raise FingerprintMismatch(
                 f"encoders: {entry.name!r} is not the model that was saved (revision "
-                f"{encoder.revision[:12]!r}, expected {entry.revision[:12]!r}); give the same "
-                "weights, or fit and save again."
+                f"{encoder.revision[:12]!r}, expected {entry.revision[:12]!r}); "
+                + (
+                    "it makes other terms of a text than then, by another tokenizer, setting or "
+                    "version of PyStemmer, regex or uec-rag: go back to that, or fit and index "
+                    "again."
+                    if isinstance(encoder, Lexical)
+                    else "give the same weights, or fit and save again."
+                )
             )
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from uec_rag.base.checks import listed
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.ensemble.faults import MISSING, present
@@ -73,8 +75,9 @@ class Index:
         Raises
         ------
         TypeError, ValueError
-            If a text is empty or not a string, an id comes twice, or the lengths differ. Where an
-            iterator's texts were stored before an error, a note on it says how many.
+            If a text is empty or not a string, an id comes twice, or the lengths differ; if a
+            text has no term, and nothing but terms is looked for. Where an iterator's texts were
+            stored before an error, a note on it says how many.
         """
         added: list[str] = []
         with _saying_how_far(texts, added):
@@ -117,9 +120,10 @@ class Index:
             The ids.
         """
         self._check_fit()
+        noted = _noting_missing(passages, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
-        self.store.add(_noting_missing(passages, parts, self.uec.names), gaussians)
+        self.store.add(noted, gaussians)
         self._changes += 1
         return [passage.id for passage in passages]
 
@@ -159,10 +163,28 @@ class Index:
 def _noting_missing(
     passages: Sequence[Passage], parts: Sequence[Gaussian], names: Sequence[str]
 ) -> Sequence[Passage]:
-    """Passages with the names of the members that did not answer, where there are any."""
+    """Passages with the names of the members that cannot find them, where there are any.
+
+    Raises
+    ------
+    ValueError
+        If no member can find a passage.
+    """
     there = present(parts)
+    for member, part in enumerate(parts):
+        for block in part.terms:
+            there[:, member] &= np.diff(block.starts) > 0
     if there.all():
         return passages
+    lost = ~there.any(axis=1)
+    if lost.any():
+        row = int(lost.argmax())
+        raise ValueError(
+            f"texts: {int(lost.sum())} of {len(passages)} have no term that {list(names)} would "
+            f"look for, first {passages[row].text!r:.40} (id {passages[row].id!r}); nothing could "
+            "find them. Leave them out, add a member with vectors, or, with a tokenizer of your "
+            "own, see what it makes of them."
+        )
     return [
         passage
         if row.all()
