@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
+from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import moments, probit, score
+from uec_rag.base.terms import Saturation, Terms
 
 SHAPES = pytest.mark.parametrize(
     ("query_factors", "candidate_factors"), [(None, None), (2, 2), (None, 2), (2, None)]
@@ -85,6 +87,32 @@ def test_variance_pulls_a_score_towards_0_and_never_past_it(mu, sigma2, beta):
     assert shrunk * np.float32(mu) >= 0
 
 
+def test_sparse_blocks_add_to_the_mean_alone(rng):
+    """As BM25 has it, with the candidates as the corpus: its own tests are those of Postings."""
+    q, c = random_gaussian(rng, 2, 6), random_gaussian(rng, 4, 6)
+    asked = [Terms.of(keys, Saturation()) for keys in ([[1, 2], [3]], [[5], [6, 1]])]
+    held = [
+        Terms.of(keys, Saturation())
+        for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
+    ]
+    mu, sigma2 = moments(q.with_terms(asked), c.with_terms(held))
+    added = [Postings.of(h).similarities(a, Corpus(4)) for a, h in zip(asked, held, strict=True)]
+    assert all(part.any() for part in added)
+    np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
+    np.testing.assert_array_equal(sigma2, moments(q, c)[1])
+
+
+def test_by_default_variance_counts_fully(rng):
+    q, c = random_gaussian(rng, 3, 6), random_gaussian(rng, 4, 6)
+    np.testing.assert_array_equal(score(q, c), probit(*moments(q, c), beta=1.0))
+
+
 def test_batches_of_different_dimension_are_refused(rng):
     with pytest.raises(ValueError, match="candidate: expected dimension 4, the query's, got 5"):
         moments(random_gaussian(rng, 1, 4), random_gaussian(rng, 1, 5))
+
+
+def test_so_are_batches_of_different_blocks_of_terms(rng):
+    q, c = random_gaussian(rng, 2, 4), random_gaussian(rng, 5, 4)
+    with pytest.raises(ValueError, match="expected 1 blocks of terms, the query's, got 0"):
+        moments(q.with_terms([Terms.of([[1], [2]], Saturation())]), c)

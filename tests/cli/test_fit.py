@@ -63,6 +63,11 @@ def test_a_row_that_is_not_a_pair_is_named(run, tmp_path, name, text, message):
     assert not (tmp_path / "fitted").exists()
 
 
+def test_a_text_may_be_of_any_length(tmp_path):
+    path = written(tmp_path, "a.csv", f"query,passage\nq,{'p' * 200_000}\n")
+    assert read_pairs(path) == [("q", "p" * 200_000)]
+
+
 def test_a_missing_file_is_refused(run, tmp_path):
     result = run("fit", tmp_path / "no.csv", "--out", tmp_path / "fitted", code=2)
     assert "no such file" in result.stderr

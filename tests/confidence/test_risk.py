@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
-from uec_rag.confidence.risk import RiskThreshold, queries_needed, risk_threshold
+from uec_rag.confidence.risk import RiskThreshold, _p_value, queries_needed, risk_threshold
 
 
 def test_80_queries_are_needed_for_5_percent_at_95_percent():
@@ -24,6 +24,14 @@ def test_what_is_said_to_be_needed_is_enough_and_one_less_is_not(risk, delta):
     for count in range(needed - 1, needed + 40):
         found = risk_threshold(np.arange(count), np.ones(count), risk, delta)
         assert (found.answered == count) == (count >= needed)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.001, 0.01])
+@pytest.mark.parametrize("risk", [0.1, 0.6, 0.99])
+def test_so_it_is_where_little_may_fail_or_most_may_be_wrong(risk, delta):
+    needed = queries_needed(risk, delta)
+    assert _answers_all(np.ones(needed), risk, delta)
+    assert not any(_answers_all(np.ones(count), risk, delta) for count in range(1, needed))
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(8, 400), st.floats(-1, 3), st.floats(0.5, 3))
@@ -72,6 +80,7 @@ def test_enough_right_queries_are_all_answered():
 def test_hopeless_retrieval_abstains_on_everything():
     found = risk_threshold(np.linspace(0, 1, 500), np.zeros(500, bool))
     assert math.isinf(found.threshold)
+    assert (found.answered, found.wrong) == (0, 0)
     assert "no threshold shows" in found.report
 
 
@@ -83,6 +92,44 @@ def test_the_counts_are_those_above_the_threshold():
     above = confidence > found.threshold
     assert (found.answered, found.wrong) == (above.sum(), (~correct[above]).sum())
     assert 0.1 < above.mean() < 0.9
+
+
+@pytest.mark.parametrize("wrong", [1, 4])
+def test_the_last_one_above_the_threshold_counts(wrong):
+    """The least sure of those answered are the wrong ones: one more, and too many are."""
+    right = np.ones(200, bool)
+    right[:wrong] = False
+    allowed = risk_threshold(np.arange(200), right, risk=0.1)
+    assert (allowed.answered, allowed.wrong) == (200, wrong)
+    lowest = next(r for r in np.linspace(0, 0.1, 201)[1:] if _answers_all(right, r))
+    p = [binomtest(n, 200, lowest, alternative="less").pvalue for n in (wrong - 1, wrong)]
+    assert p[0] < p[1] <= 0.05
+
+
+def _answers_all(right, risk, delta=0.05):
+    return risk_threshold(np.arange(len(right)), right, risk, delta).answered == len(right)
+
+
+def test_a_sequence_that_gets_through_leaves_its_share_to_the_next():
+    """What is wrong comes last: all may be answered at the whole of delta, not at a third."""
+    right = np.ones(1600, bool)
+    right[:62] = False
+    p = binomtest(62, 1600, 0.05, alternative="less").pvalue
+    assert 0.05 / 3 < p < 0.05
+    assert risk_threshold(np.arange(1600), right, risk=0.05).answered == 1600
+
+
+@pytest.mark.parametrize("risk", [0.02, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize("answered", [1, 10, 80, 1000])
+def test_the_next_batch_fails_least_surely_at_a_risk_that_is_looked_at(answered, risk):
+    """Few right here and many wrong there: its probability, over all risks, to one per cent."""
+    allowed = math.floor(risk * answered)
+    every = np.linspace(0, 1, 20_001)[1:-1]
+    for wrong in {0, allowed // 2, allowed}:
+        both = binom.cdf(wrong, answered, every) * binom.sf(allowed, answered, every)
+        exact = max(binom.cdf(wrong, answered, risk), both.max())
+        told = _p_value(np.array([wrong]), np.array([answered]), risk)[0]
+        assert 0.99 * exact <= told <= exact * (1 + 1e-6)
 
 
 def test_ties_are_answered_together_or_not_at_all():
@@ -119,7 +166,7 @@ def test_an_increasing_transformation_changes_no_decision(seed, power):
     assert ((confidence > plain.threshold) == (confidence**power > bent.threshold)).all()
 
 
-@pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])
+@pytest.mark.parametrize("share", [0, 1, 1e-12, -0.1, 1.5, float("nan")])
 def test_targets_outside_0_1_are_refused(share):
     with pytest.raises(ValueError, match="risk: expected a number between 0 and 1"):
         risk_threshold([0.5], [True], risk=share)
@@ -141,6 +188,12 @@ def test_saved_and_restored(size):
     found = risk_threshold(np.linspace(0, 1, size), np.ones(size, bool))
     text = json.dumps(found.metadata(), allow_nan=False)
     assert RiskThreshold.restore(json.loads(text)) == found
+
+
+def test_what_has_no_threshold_is_not_restored():
+    state = risk_threshold(np.linspace(0, 1, 200), np.ones(200, bool)).metadata()
+    with pytest.raises(ValueError, match="threshold"):
+        RiskThreshold.restore({name: state[name] for name in state if name != "threshold"})
 
 
 def test_the_next_batch_of_as_many_keeps_the_risk_too():

@@ -101,6 +101,9 @@ def test_sheets_are_sections_in_which_values_have_their_columns_names(tmp_path):
         ("item;count\nflour;3\nyeast;5\n", "item: flour, count: 3\nitem: yeast, count: 5"),
         ('item,note\nflour,"fine, white"\n', "item: flour, note: fine, white"),
         ("flour\n", "flour"),
+        ('item,note\nflour,"white\nfine"\n', "item: flour, note: white fine"),
+        ('item,note\nflour,"""fine"" white"\n', 'item: flour, note: "fine" white'),
+        (f"item,note\nflour,{'x' * 200_000}\n", f"item: flour, note: {'x' * 200_000}"),
     ],
 )
 def test_rows_of_a_csv_file_are_lines(tmp_path, content, text):

@@ -1,7 +1,6 @@
 """Rules for the coefficients: which one a space gets, and the evidence rule's way back."""
 
 import json
-import re
 
 import pytest
 
@@ -12,13 +11,16 @@ NAMES = ["a", "b"]
 
 
 def test_by_default_evidence_counts_in_the_direct_sum_and_the_trace_in_a_shared_space():
-    assert make_rule(None, NAMES, 2.0, "direct") == Evidence()
+    assert make_rule(None, NAMES, 2.0, "direct") == make_rule(None, NAMES, 2.0) == Evidence()
     assert make_rule(None, NAMES, 2.0, "shared") == Trace(2.0)
 
 
 @pytest.mark.parametrize("spec", ["evidence", Evidence()])
 def test_a_shared_space_has_no_evidence(spec):
-    with pytest.raises(ValueError, match=re.escape("use space='direct', or coefficients='trace'")):
+    with pytest.raises(
+        ValueError,
+        match=r"^coefficients: 'evidence' needs .*; use space='direct', or coefficients='trace'\.$",
+    ):
         make_rule(spec, NAMES, 1.5, "shared")
     assert make_rule("uniform", NAMES, 1.5, "shared") == Uniform()
 

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
-from uec_rag.ensemble.coefficients import Fixed, Trace, Uniform, make_rule, restore_rule, softmax
+from uec_rag.ensemble.coefficients import (
+    Evidence,
+    Fixed,
+    StandardisedTrace,
+    Trace,
+    Uniform,
+    make_rule,
+    restore_rule,
+    softmax,
+)
 
 NAMES = ["a", "b", "c"]
 
@@ -55,8 +64,9 @@ def test_softmax_sums_to_1_for_logits_of_any_size(logits):
     np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
 
 
-def test_fixed_weights_are_scaled_to_sum_to_1(parts):
-    np.testing.assert_allclose(Fixed((1.0, 2.0, 5.0))(parts), [[0.125, 0.25, 0.625]] * 5)
+@pytest.mark.parametrize("weights", [(1.0, 2.0, 5.0), (0.1, 0.2, 0.5), (1, 2, 5)])
+def test_fixed_weights_are_scaled_to_sum_to_1(parts, weights):
+    np.testing.assert_allclose(Fixed(weights)(parts), [[0.125, 0.25, 0.625]] * 5)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +101,20 @@ def test_what_is_no_rule_is_refused(spec, message):
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan])
-def test_a_temperature_that_is_not_positive_is_refused(temperature):
+@pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
+def test_a_temperature_that_is_not_positive_is_refused(rule, temperature):
     with pytest.raises(ValueError, match="temperature: expected a number > 0"):
-        Trace(temperature)
+        rule(temperature)
+
+
+@pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
+def test_a_temperature_is_kept_as_the_number_that_json_gives_back(rule):
+    assert repr(rule(np.float32(2)).metadata()["temperature"]) == "2.0"
+
+
+@pytest.mark.parametrize("rule", [Evidence(), StandardisedTrace()])
+def test_rules_that_ask_for_more_than_the_gaussians_count_all_alike(rule, parts):
+    np.testing.assert_array_equal(rule(parts), Uniform()(parts))
 
 
 @pytest.mark.parametrize("rule", [Uniform(), Fixed((1.0, 2.0, 0.7)), Trace(0.3), Trace(2)])
@@ -109,8 +130,8 @@ def test_metadata_of_no_rule_is_refused():
 
 
 def test_the_standardised_rule_prefers_the_encoder_that_is_less_unusual():
-    rule = make_rule("standardised_trace", ["a", "b"], None)
-    weights = rule.of(np.float32([[0.0, 2.0], [1.0, 1.0]]))
+    rule = make_rule("standardised_trace", ["a", "b"], 0.5)
+    weights = rule.of(np.float32([[0.0, 1.0], [1.0, 1.0]]))
     np.testing.assert_allclose(weights, [[1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))], [0.5, 0.5]])
     assert restore_rule(rule.metadata()) == rule
 

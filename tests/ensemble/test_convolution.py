@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.similarity import moments
+from uec_rag.base.terms import Saturation, Terms
 from uec_rag.ensemble.coefficients import Uniform
-from uec_rag.ensemble.convolution import block_diagonal, block_weights, direct_sum, shared
+from uec_rag.ensemble.convolution import (
+    block_diagonal,
+    block_scales,
+    block_weights,
+    blocks,
+    direct_sum,
+    shared,
+)
 
 FACTORS = pytest.mark.parametrize("factors", [(None, None), (1, 1), (1, None), (2, 1)])
 
@@ -129,8 +137,42 @@ def test_the_direct_sum_knows_the_widths_of_its_blocks(rng, factors):
     assert shared(same, Uniform()(same)).widths == (4,)
 
 
-def test_the_coefficients_are_carried_along(rng):
-    parts, pi = [random_gaussian(rng, 3, 4) for _ in range(2)], convex(rng, 3, 2)
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [0.4, 1.6]])
+def test_the_blocks_of_a_direct_sum_are_the_encoders_unit_vectors(rng, weights):
+    parts = [random_gaussian(rng, 3, d) for d in (4, 6)]
+    units = [p.mean / np.linalg.norm(p.mean, axis=1, keepdims=True) for p in parts]
+    parts = [Gaussian(u, p.variance) for u, p in zip(units, parts, strict=True)]
+    z = direct_sum(parts, Uniform()(parts), np.float32(weights))
+    for block, unit, scale in zip(
+        blocks(z.mean, (4, 6), np.float32(weights)),
+        units,
+        block_scales(np.float32(weights)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(block, unit, rtol=1e-5)
+        assert scale == pytest.approx(np.linalg.norm(block * scale, axis=1))
+
+
+@pytest.mark.parametrize("factors", [None, 1])
+def test_words_are_scaled_as_the_vectors_are(rng, factors):
+    words = Terms.of([[1, 2], [3]], Saturation())
+    parts = [random_gaussian(rng, 2, 4, factors), Gaussian.certain(np.zeros((2, 0)), [words])]
+    pi = np.float32([[0.25, 0.75], [1.0, 0.0]])
+    (scaled,) = direct_sum(parts, pi, np.float32([0.5, 1.5])).terms
+    np.testing.assert_allclose(scaled.scale, np.sqrt(2 * 1.5) * pi[:, 1], rtol=1e-6)
+    alone = direct_sum(parts[1:], Uniform()(parts[1:]), np.ones(1))
+    assert (alone.dimension, alone.widths, len(alone.terms)) == (0, (0,), 1)
+
+
+def test_words_have_no_place_in_a_shared_space():
+    words = Gaussian.certain(np.zeros((2, 0)), [Terms.of([[1, 2], [3]], Saturation())])
+    with pytest.raises(ValueError, match=r"^space: 'shared' averages vectors, and words have none"):
+        shared([words, words], Uniform()([words, words]))
+
+
+@FACTORS
+def test_the_coefficients_are_carried_along(rng, factors):
+    parts, pi = [random_gaussian(rng, 3, 4, f) for f in factors], convex(rng, 3, 2)
     np.testing.assert_array_equal(shared(parts, pi).coefficients, pi)
     np.testing.assert_array_equal(direct_sum(parts, pi, np.ones(2)).coefficients, pi)
 
@@ -138,6 +180,7 @@ def test_the_coefficients_are_carried_along(rng):
 @given(st.lists(st.floats(1e-2, 1e4), min_size=1, max_size=6))
 def test_block_weights_have_mean_1_and_the_ratios_of_the_slopes(slopes):
     weights = block_weights(slopes)
+    assert weights.dtype == np.float32
     np.testing.assert_allclose(weights.mean(), 1, rtol=1e-5)
     np.testing.assert_allclose(weights / weights[0], np.array(slopes) / slopes[0], rtol=1e-5)
 
@@ -153,7 +196,12 @@ def test_profiles_go_on_the_diagonal_of_one_matrix():
 @pytest.mark.parametrize(
     ("dimensions", "coefficients", "message"),
     [
-        ((3, 4), [[0.5, 0.5]] * 2, "space: 'shared' needs encoders of one dimension, got [3, 4]"),
+        (
+            (3, 4),
+            [[0.5, 0.5]] * 2,
+            "space: 'shared' needs encoders of one dimension, got [3, 4]; use space='direct', "
+            "which takes any.",
+        ),
         ((3, 3), [[1.0]] * 2, "coefficients: expected shape (2, 2)"),
         ((3, 3), [[0.5, 0.5]], "coefficients: expected shape (2, 2)"),
         ((3, 3), [[0.5, np.nan]] * 2, "coefficients: row 0 holds NaN or infinity"),

@@ -213,6 +213,8 @@ def test_a_changed_number_is_noticed(fitted, saved, verify):
         {"encoders": [{"name": 1, "spec": None, "revision": "", "dimension": 8}]},
         {"coefficients": {"name": "mine"}},
         {"beta": "high"},
+        {"beta": -1.0},
+        {"beta": 1e300},
         {"posteriors": [1, 2, 3]},
         {"seconds": [1]},
         {"confidence": []},
@@ -226,6 +228,40 @@ def test_files_that_were_made_up_are_said_to_be_corrupted(fitted, saved, tmp_pat
         shutil.copy(files_of(saved) / "posteriors.safetensors", folder)
         write_json(folder / "uec.json", state | change)
     with pytest.raises(IndexCorrupted):
+        UEC.load(tmp_path / "made up", encoders=by_name(fitted))
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "value"),
+    [
+        ("confidence", "temperature", 0.0),
+        ("confidence", "temperature", -1.0),
+        ("confidence", "temperature", float("inf")),
+        ("confidence", "temperature", float("nan")),
+        ("confidence", "temperature", 10**400),
+        ("confidence", "unanswerable", 2.0),
+        ("relevance", "spread", [0.0, 1.0]),
+        ("relevance", "weights", [1.0]),
+        ("relevance", "location", [float("nan"), 0.0]),
+        ("summary", "slope", float("nan")),
+        ("summary", "scale", -1.0),
+        ("summary", "log_trace_sd", 0.0),
+        ("summary", "intercept", "high"),
+    ],
+)
+def test_so_are_numbers_that_nothing_can_be_made_of(fitted, saved, tmp_path, of, name, value):
+    state = read_json(files_of(saved) / "uec.json")
+    inner = {
+        "confidence": state["confidence"],
+        "relevance": state["confidence"]["relevance"],
+        "summary": state["posteriors"][1]["summary"],
+    }[of]
+    assert name in inner
+    inner[name] = value
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copy(files_of(saved) / "posteriors.safetensors", folder)
+        write_json(folder / "uec.json", state)
+    with pytest.raises(IndexCorrupted, match=r"uec\.json' does not hold what belongs there"):
         UEC.load(tmp_path / "made up", encoders=by_name(fitted))
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.helpers import assert_same_result, beside, noise
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import BlackBoxEncoder, Encoded
+from uec_rag.retrieval.preferences import Preferences
 from uec_rag.stores import MemoryStore
 
 
@@ -113,6 +114,18 @@ def test_unknown_keyword_arguments_are_refused(full):
         full.search(["a"], top_k=3)
     with pytest.raises(TypeError, match="metadata"):
         full.add(["a"], metadata=[{}])
+
+
+def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
+    with pytest.raises(TypeError, match=r"uec: expected a UEC, got str; make one with UEC\("):
+        Retriever("all-MiniLM-L6-v2")
+    for store in ([], MemoryStore):
+        with pytest.raises(TypeError, match=r"store: expected a store, as MemoryStore\(\), got"):
+            Retriever(full.uec, store)
+    with pytest.raises(TypeError, match="prefer: expected Preferences or None, got dict"):
+        full.search(["a"], prefer={"max_per_source": 1})
+    with pytest.raises(TypeError, match="boosts: expected Boost objects"):
+        Preferences(boosts=[1.0])
 
 
 def test_one_string_is_no_list_of_ids(small):

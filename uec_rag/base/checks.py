@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     """Check that texts are non-blank strings, before any model runs.
@@ -88,3 +90,10 @@ def check_unanswerable(share: float) -> float:
     if not 0 <= share < 1:
         raise ValueError(f"unanswerable: expected a share in [0, 1), got {share}.")
     return float(share)
+
+
+def check_beta(beta: float) -> float:
+    """Check how strongly variance lowers a score; ValueError unless a float32 holds it."""
+    if not isinstance(beta, int | float | np.number) or not 0 <= beta <= _LARGEST:
+        raise ValueError(f"beta: expected a number >= 0, got {beta!r:.60}; a float32 must hold it.")
+    return float(beta)

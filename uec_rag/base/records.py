@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, ClassVar, Self, cast
@@ -42,17 +43,27 @@ class Record:
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`; ValueError if something is missing, unknown or of another type.
 
-        Keys that this version does not know are refused: they may say what it cannot do.
+        So are numbers that are none, or infinite, and keys that this version does not know: they
+        may say what it cannot do.
         """
         from dacite import Config, DaciteError, from_dict
 
         config = Config(strict=True, cast=[tuple], type_hooks=Record._restorers)
         try:
-            return cast(Self, from_dict(cast(Any, cls), metadata, config))
-        except (DaciteError, TypeError, ValueError) as error:
+            record = cast(Self, from_dict(cast(Any, cls), metadata, config))
+            if not all(_finite(getattr(record, field.name)) for field in fields(cast(Any, cls))):
+                raise ValueError("a number is not finite")
+            return record
+        except (DaciteError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{cls.__name__}: no saved one looks like {dict(metadata)} ({error})."
             ) from error
+
+
+def _finite(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_finite, value))
+    return not isinstance(value, int | float) or math.isfinite(value)
 
 
 def _plain(value: object) -> object:

@@ -94,6 +94,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
 def _table_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
+        csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
         reader = csv.DictReader(file, delimiter=delimiter)
         missing = {"query", "passage"} - set(reader.fieldnames or ())
         if missing:

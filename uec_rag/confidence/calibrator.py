@@ -34,6 +34,12 @@ class Calibrator(Record):
     slope: float = 1.0
     offset: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not len(self.weights) == len(self.location) == len(self.spread):
+            raise ValueError("weights, location, spread: expected one of each per feature.")
+        if not all(value > 0 for value in self.spread):
+            raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
+
     def score(self, features: FloatArray) -> FloatArray:
         """Log odds before the line, shape (...), of features (..., F)."""
         location, spread = (np.asarray(v, np.float32) for v in (self.location, self.spread))

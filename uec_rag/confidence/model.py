@@ -122,6 +122,12 @@ class ConfidenceModel(Record):
     presence: Calibrator = IDENTITY
     level: Calibrator = IDENTITY
 
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
+        if not 0 <= self.unanswerable <= 1:
+            raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
+
     def hit_relevance(
         self, logits: FloatArray, variance: FloatArray, summary: CorpusSummary
     ) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from uec_rag.base.records import Record
 _STARTS = (1 / 8, 1 / 4, 1 / 2, 1)
 # Shares of delta. A third is for answering everything: 80 right of 80 show 5 % at 95 % certainty.
 _SHARES = (2 / 9, 2 / 9, 2 / 9, 1 / 3)
+_SMALLEST = 1e-5  # share to show, with ever so many queries
 _AROUND = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 
 
@@ -80,7 +81,8 @@ class RiskThreshold(Record):
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`; ValueError if something is missing."""
         never = metadata.get("threshold", 0.0) is None
-        return super().restore({**metadata, "threshold": math.inf} if never else metadata)
+        found = super().restore({**metadata, "threshold": 0.0} if never else metadata)
+        return replace(found, threshold=math.inf) if never else found
 
 
 def queries_needed(risk: float, delta: float) -> int:
@@ -93,11 +95,14 @@ def queries_needed(risk: float, delta: float) -> int:
     """
     _check_share("risk", risk)
     _check_share("delta", delta)
-    # (1 - risk)^n <= delta / 3 from here on, which is what counts where none is wrong; or soon.
-    fewest = max(1, math.floor(math.log(delta * _SHARES[-1]) / math.log1p(-risk)))
-    count = np.arange(max(1, fewest - 1), fewest + math.ceil(2 / risk) + 2)
-    passed = _p_value(np.zeros_like(count), count, risk) <= delta * _SHARES[-1]
-    return int(count[np.argmax(passed)])
+    # (1 - risk)^n <= delta / 3 from here on, at the earliest: the next batch may ask for more.
+    start = max(1, math.floor(math.log(delta * _SHARES[-1]) / math.log1p(-risk)))
+    while True:
+        count = np.arange(start, 2 * start + math.ceil(2 / risk))
+        passed = _p_value(np.zeros_like(count), count, risk) <= delta * _SHARES[-1]
+        if passed.any():
+            return int(count[np.argmax(passed)])
+        start += len(count)
 
 
 def risk_threshold(
@@ -131,8 +136,8 @@ def risk_threshold(
     Raises
     ------
     ValueError
-        If a target is outside (0, 1), the two differ in length, are empty, or a confidence is not
-        a number.
+        If a target is outside (0, 1) or below 1e-5, the two differ in length, are empty, or a
+        confidence is not a number.
 
     Notes
     -----
@@ -234,5 +239,8 @@ def _p_value(
 
 
 def _check_share(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name}: expected a number between 0 and 1, both excluded, got {value}.")
+    if not _SMALLEST <= value < 1:
+        raise ValueError(
+            f"{name}: expected a number between 0 and 1, both excluded, and not below {_SMALLEST}, "
+            f"got {value}."
+        )

@@ -1,6 +1,7 @@
 """Readers of what word processors, slides, spreadsheets and e-books are saved as."""
 
 import csv
+import io
 import posixpath
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -68,11 +69,13 @@ def read_xlsx(path: Path) -> list[Section]:
 def read_csv(path: Path) -> list[Section]:
     """One section: a line per row."""
     text = decoded(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:10_000], ",;\t|")
     except csv.Error:  # a single column
         dialect = csv.excel
-    return [Section("", _table(csv.reader(text.splitlines(), dialect)))]
+    rows = csv.reader(io.StringIO(text, newline=""), dialect, doublequote=True)
+    return [Section("", _table(rows))]
 
 
 def read_epub(path: Path) -> list[Section]:

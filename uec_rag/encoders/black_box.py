@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import pickle
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
@@ -113,7 +114,15 @@ class BlackBoxEncoder(IdentityHead):
         self._dimension: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As pickle stores it: what it was made of, if that can be pickled."""
+        """As pickle stores it: what it was made of; PicklingError if that cannot be pickled."""
+        try:
+            pickle.dumps(self._given)
+        except Exception as error:
+            raise pickle.PicklingError(
+                f"encoder {self.name!r} cannot be pickled ({error}); make it of a function at the "
+                "top of a module, or save what it is a part of, and load that with encoders= in "
+                "the other process."
+            ) from error
         return functools.partial(BlackBoxEncoder, name=self.name), (self._given,)
 
     @property

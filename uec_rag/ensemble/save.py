@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from uec_rag.base.checks import check_beta
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
 from uec_rag.base.files import read_json, write_json
 from uec_rag.confidence.model import ConfidenceModel
@@ -156,7 +157,7 @@ def read_ensemble(
             names=names,
             space=state["space"],
             rule=restore_rule(state["coefficients"]),
-            beta=float(state["beta"]),
+            beta=check_beta(state["beta"]),
             posteriors=posteriors,
             confidence_model=(
                 ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-import numpy as np
-
-from uec_rag.base.checks import check_texts
+from uec_rag.base.checks import check_beta, check_texts
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.generations import reading, writing
 from uec_rag.base.spans import span
@@ -126,8 +124,7 @@ class UEC(FittedProperties):
         ):
             if value not in allowed:
                 raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
-        if not (np.isfinite(beta) and beta >= 0):
-            raise ValueError(f"beta: expected a number >= 0, got {beta!r}.")
+        strength = check_beta(beta)
         self.encoders: list[Encoder] = load_encoders(
             encoders,
             last_layer=last_layer,
@@ -145,7 +142,7 @@ class UEC(FittedProperties):
         self.on_error: OnError = on_error
         names = unique_names([encoder.name for encoder in self.encoders])
         rule = make_rule(coefficients, names, temperature, space)
-        self.fitted = Fitted(tuple(names), space, rule, float(beta))
+        self.fitted = Fitted(tuple(names), space, rule, strength)
         self._warned = False
 
     @classmethod

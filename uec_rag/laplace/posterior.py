@@ -105,13 +105,17 @@ class Posterior:
 
     @classmethod
     def restore(cls, arrays: dict[str, FloatArray], metadata: dict[str, object]) -> Self:
-        """Rebuild from `arrays` and `metadata`."""
+        """Rebuild from `arrays` and `metadata`; ValueError if a number is not finite, say."""
         summary, structure = metadata["summary"], metadata["structure"]
         assert isinstance(summary, dict)
         assert structure in ("kron", "diag")
+        found = PosteriorSummary(**summary)
+        used = [found.slope, found.intercept, found.scale, found.log_trace_mean, found.log_trace_sd]
+        if not np.isfinite(used).all() or found.scale < 0 or found.log_trace_sd <= 0:
+            raise ValueError(f"summary: expected finite numbers, and no spread of 0, got {found}.")
         return cls(
             "kron" if structure == "kron" else "diag",
             arrays["covariance"],
             arrays["profile"],
-            PosteriorSummary(**summary),
+            found,
         )

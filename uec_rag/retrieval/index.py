@@ -31,6 +31,12 @@ class Index:
     """
 
     def __init__(self, uec: UEC, store: Store) -> None:
+        if not isinstance(uec, UEC):
+            raise TypeError(
+                f"uec: expected a UEC, got {type(uec).__name__}; make one with UEC([encoder, ...])."
+            )
+        if isinstance(store, type) or not callable(getattr(store, "bind", None)):
+            raise TypeError(f"store: expected a store, as MemoryStore(), got {store!r:.60}.")
         self.uec = uec
         self.store = store
         self._posteriors = uec.fitted.posteriors

@@ -111,7 +111,10 @@ class Preferences:
     def __post_init__(self) -> None:
         if self.max_per_source is not None:
             check_k(self.max_per_source)
-        object.__setattr__(self, "boosts", tuple(self.boosts))
+        boosts = tuple(self.boosts)
+        if not all(isinstance(boost, Boost) for boost in boosts):
+            raise TypeError(f"boosts: expected Boost objects, got {self.boosts!r:.60}.")
+        object.__setattr__(self, "boosts", boosts)
 
     def at(self, passage: Passage) -> float:
         """Log-odds of all boosts, before they are normalised."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,8 +74,6 @@ def load_index(
             calibration = None
             if state["calibration"] is not None:
                 calibration = CorpusCalibration.restore(state["calibration"])
-                if not 0 < calibration.model.temperature < math.inf:
-                    raise ValueError("a temperature is a number above 0")
         if uec is None:
             uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)
         if uec.fingerprint != saved:

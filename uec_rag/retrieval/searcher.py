@@ -165,6 +165,8 @@ class Searcher(Index):
         """
         check_k(k)
         told = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
+        if not isinstance(prefer, Preferences | None):
+            raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None:
             return self._search_preferring(queries, parts, k, filter, prefer, told)
         self._check_fit()

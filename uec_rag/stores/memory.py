@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k
+from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
@@ -357,12 +356,11 @@ class MemoryStore:
         return store
 
 
-def _check_types(query: object, beta: object, mu: object) -> None:
+def _check_types(query: object, beta: float, mu: object) -> None:
     if not isinstance(query, Gaussian):
         raise TypeError(f"query: expected a Gaussian, got {type(query).__name__}.")
     check_range(query, "query")
-    if not isinstance(beta, (int, float, np.number)) or not 0 <= beta < math.inf:
-        raise ValueError(f"beta: expected a number >= 0, got {beta!r:.60}.")
+    check_beta(beta)
     if mu is not None and not isinstance(mu, np.ndarray):
         raise TypeError(f"mu: expected an array, got {type(mu).__name__}.")
 
