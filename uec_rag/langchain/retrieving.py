@@ -32,6 +32,8 @@ from uec_rag.langchain.runs import aretriever_runs, retriever_runs
 from uec_rag.langchain.search import RetrieverSearch, fetched
 from uec_rag.langchain.tool import DESCRIPTION, NAME, retriever_tool
 from uec_rag.retrieval import Preferences, Retriever, SearchResult
+from uec_rag.retrieval.elsewhere import Elsewhere
+from uec_rag.stores.base import Filter
 
 
 class SearchOptions(NamedTuple):
@@ -102,7 +104,7 @@ class UncertainRetriever(VectorStoreRetriever):
             If a question is empty or not a string, or an option is unknown or out of range.
         """
         asked, checked = self.search_options(options), _checked(queries)
-        where = passage_filter(asked.filter)
+        where = self._where(asked)
         if self.search_type == "mmr":
             return self.index.search_diverse(
                 checked,
@@ -116,7 +118,7 @@ class UncertainRetriever(VectorStoreRetriever):
     async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
         """`search` without blocking the event loop."""
         asked, checked = self.search_options(options), _checked(queries)
-        where = passage_filter(asked.filter)
+        where = self._where(asked)
         if self.search_type == "mmr":
             return await self.index.asearch_diverse(
                 checked,
@@ -126,6 +128,11 @@ class UncertainRetriever(VectorStoreRetriever):
                 filter=where,
             )
         return await self.index.asearch(checked, asked.k, filter=where, **self._preferences())
+
+    def _where(self, asked: SearchOptions) -> Filter | None:
+        """The filter as the index takes it; over another's store it is one of that store's own."""
+        own: Any = asked.filter
+        return own if isinstance(self.index, Elsewhere) else passage_filter(own)
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
         """Make the documents of each question of a result that `search` gave for these options."""

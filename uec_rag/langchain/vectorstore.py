@@ -8,14 +8,17 @@ from typing import Any, Self
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
 
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.adding import RetrieverAdding
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
+from uec_rag.langchain.over import LangChainEngine, Stored
 from uec_rag.langchain.retrieving import UncertainRetriever
 from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.elsewhere import elsewhere
 
 
 class UECVectorStore(RetrieverAdding):
@@ -268,6 +271,55 @@ class UECRetriever(UncertainRetriever):
     def from_store(cls, vectorstore: UECVectorStore, k: int = 4, **kwargs: Any) -> Self:
         """Return a retriever over a store, which goes on to be shared with it."""
         return cls(vectorstore=vectorstore, k=k, **kwargs)
+
+    @classmethod
+    def over(
+        cls,
+        vectorstore: VectorStore,
+        uec: UEC,
+        k: int = 4,
+        *,
+        candidates: int = 50,
+        stored: Stored | None = None,
+        size: int | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Return a retriever over any other vector store: it names candidates, `uec` ranks them.
+
+        Candidates' texts are encoded, and remembered; where the vectors that lie there are the
+        ensemble's, or one encoder's, those are used. Confidence is about the whole store: what it
+        finds near random directions stands for the documents that are no candidates.
+
+        Parameters
+        ----------
+        vectorstore : VectorStore
+            Filled and written to by its own means.
+        uec : UEC
+            Without words.
+        k : int
+        candidates : int
+            How many documents the store is asked for in each search, at least.
+        stored : callable(list of id) -> list of vectors, optional
+            How to ask the store for vectors; an `InMemoryVectorStore` is known.
+        size : int, optional
+            How many documents the store holds, which confidence depends on; by default what was
+            seen of it.
+        **kwargs
+            The class's other parameters. A filter is handed to the store as it is; where it is
+            neither a mapping nor a callable, in `search_kwargs` or with the call.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If vectorstore is none or a `UECVectorStore`, or uec has words.
+        """
+        if not isinstance(vectorstore, VectorStore) or isinstance(vectorstore, UECVectorStore):
+            raise TypeError(
+                "vectorstore: expected a LangChain VectorStore other than UECVectorStore (for "
+                f"which there is from_store), got {type(vectorstore).__name__}."
+            )
+        engine = LangChainEngine(vectorstore, stored, size)
+        return cls(vectorstore=UECVectorStore(elsewhere(uec, engine, candidates)), k=k, **kwargs)
 
     @property
     def report(self) -> str:

@@ -14,7 +14,7 @@ from uec_rag.base.gaussian import Gaussian, as_lists
 from uec_rag.encoders import Role
 from uec_rag.encoders.black_box import is_llama_index
 from uec_rag.ensemble import UEC, plain
-from uec_rag.llama_index.encoding import aencode, encode
+from uec_rag.ensemble.sparing import aencode, encode
 from uec_rag.llama_index.serialization import check_picklable, ensemble_from_dict, ensemble_to_dict
 
 
@@ -23,7 +23,7 @@ class UECEmbedding(BaseEmbedding):
 
     A vector has no room for a variance. Where a `UECVectorStore` of the same ensemble stands behind
     the index, it gets the variances nevertheless, without encoding a text again (see
-    `uec_rag.llama_index.encoding`); behind another store the index is a plain vector search.
+    `uec_rag.ensemble.sparing`); behind another store the index is a plain vector search.
 
     Parameters
     ----------

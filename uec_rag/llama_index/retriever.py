@@ -30,9 +30,11 @@ from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, passages_of
+from uec_rag.llama_index.over import LlamaIndexEngine, Stored
 from uec_rag.llama_index.query import averaged
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
+from uec_rag.retrieval.elsewhere import Elsewhere, elsewhere
 
 
 class UECRetriever(BaseRetriever):
@@ -211,6 +213,56 @@ class UECRetriever(BaseRetriever):
         kwargs.setdefault("object_map", index.as_retriever().object_map)
         return cls(store.retriever, similarity_top_k, **kwargs)
 
+    @classmethod
+    def over(
+        cls,
+        index: VectorStoreIndex,
+        uec: UEC,
+        similarity_top_k: int = 4,
+        *,
+        candidates: int = 50,
+        stored: Stored | None = None,
+        size: int | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Return a retriever over any other index: it names candidates, `uec` ranks them.
+
+        Candidates' texts are encoded, and remembered; where the vectors that lie there are the
+        ensemble's, or one encoder's, those are used. Confidence is about the whole index: what it
+        finds near random directions stands for the nodes that are no candidates.
+
+        Parameters
+        ----------
+        index : VectorStoreIndex
+            Over any vector store; filled and written to by its own means.
+        uec : UEC
+            Without words.
+        similarity_top_k : int
+        candidates : int
+            How many nodes the index is asked for in each search, at least.
+        stored : callable(list of id) -> list of vectors, optional
+            How to ask the store for vectors, where it has no `get_nodes` that brings them.
+        size : int, optional
+            How many nodes the index holds, which confidence depends on; by default what was seen
+            of it.
+        **kwargs
+            The class's other parameters; `filters` are handed to the index's own search.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If index is none or one over a `UECVectorStore`, or uec has words.
+        """
+        if not isinstance(index, VectorStoreIndex) or isinstance(
+            index.vector_store, UECVectorStore
+        ):
+            raise TypeError(
+                "index: expected a VectorStoreIndex over another store than UECVectorStore (for "
+                f"which there is from_index), got {type(index).__name__}."
+            )
+        engine = LlamaIndexEngine(index, stored, size)
+        return cls(elsewhere(uec, engine, candidates), similarity_top_k, **kwargs)
+
     @property
     def report(self) -> str:
         """What relevance and confidence rest on, in plain words."""
@@ -245,11 +297,14 @@ class UECRetriever(BaseRetriever):
         return await asyncio.to_thread(self._search, query_bundle.query_str, parts)
 
     def _search(self, query: str, parts: list[Gaussian]) -> list[NodeWithScore]:
+        where: Any = self.filters
+        if not isinstance(self.retriever, Elsewhere):  # whose filters are the other store's own
+            where = passage_filter(self.filters)
         result = self.retriever.search_encoded(
             [query],
             averaged(parts) if len(parts[0]) > 1 else parts,
             self.similarity_top_k,
-            filter=passage_filter(self.filters),
+            filter=where,
             prefer=self.prefer,
         )
         announce(query, result)

@@ -27,8 +27,8 @@ from pydantic import PrivateAttr
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import EncoderLike
 from uec_rag.ensemble import UEC
+from uec_rag.ensemble.sparing import aencode, encode
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.encoding import aencode, encode
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
