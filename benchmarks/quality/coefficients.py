@@ -87,7 +87,7 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
         return Evidence(
             fit_evidence_weights(
                 similarities,
-                fitted.relevant,
+                fitted.questions.relevant,
                 uec.slopes,
                 uec.intercepts,
                 traces,

@@ -19,7 +19,7 @@ from uec_rag.base.records import Record
 from uec_rag.base.softmax_sums import softmax
 from uec_rag.ensemble.similarity_summary import LEADERS, SimilaritySummary
 
-FEATURES = ("trace", "entropy", "gap", "top", "base")
+FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation", "common")
 """What is known of each encoder on a query, from its calibrated logits a_k s_k + b_k:
 
 - trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
@@ -27,9 +27,16 @@ FEATURES = ("trace", "entropy", "gap", "top", "base")
 - gap: log(1 + top logit - mean of the next nine);
 - top: log of the top's distance from the mean, in standard deviations;
 - base: mean logit. To a calibrated encoder a random passage is irrelevant; an encoder that finds
-  every passage alike, as one does in a language foreign to it, has a high mean.
+  every passage alike, as one does in a language foreign to it, has a high mean;
+- deviation: log of the logits' standard deviation. Where nothing is behind it, what differs between
+  passages is noise in the sum;
+- common: how far the query's similarities are those that any text has, see `common_share`.
 """
 
+SAMPLE = 256
+"""How many passages tell what is common to all; more change it by less than queries differ."""
+
+_BEFORE_0_2 = FEATURES[:5]
 _TRACE_RANGE = (-3.0, 4.0)
 _STANDARD_RANGE = 6.0
 
@@ -39,6 +46,7 @@ def evidence_of(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
+    common: ArrayLike | None = None,
 ) -> FloatArray:
     """Evidence of every encoder on every query.
 
@@ -46,7 +54,7 @@ def evidence_of(
     ----------
     summaries : sequence of K SimilaritySummary
         Of n queries.
-    slopes, intercepts, trace
+    slopes, intercepts, trace, common
         As in `corpus_evidence`.
 
     Returns
@@ -55,11 +63,55 @@ def evidence_of(
         In the order of `FEATURES`.
     """
     traces = _traces(trace, len(slopes))
+    shared = np.zeros_like(traces) if common is None else np.asarray(common, dtype=np.float32)
     shapes = [
         _shape(summary, np.float32(slope), np.float32(intercept))
         for summary, slope, intercept in zip(summaries, slopes, intercepts, strict=True)
     ]
-    return np.concatenate([traces[:, :, None], np.stack(shapes, axis=1)], axis=2)
+    return np.concatenate(
+        [traces[:, :, None], np.stack(shapes, axis=1), shared[:, :, None]], axis=2
+    )
+
+
+def some_of(means: FloatArray) -> FloatArray:
+    """About `SAMPLE` passages' means, at regular distances, or all."""
+    return means[:: max(1, len(means) // SAMPLE)]
+
+
+def common_share(queries: FloatArray, passages: FloatArray) -> FloatArray:
+    """How much of each query's similarities to passages is common to all queries, from 0 to 1.
+
+    Vectors of texts that a model does not understand point much the same way, and a passage is near
+    to one query because it is near to all. The square of the correlation, where it is positive, of
+    the query's similarities with those of the passages' mean: around .1 where a model knows the
+    language, .4 in a narrow field, .7 to .9 where it is lost. Without vectors nothing is common.
+
+    Parameters
+    ----------
+    queries : array, shape (n, d)
+    passages : array, shape (S, d)
+        Some of the corpus.
+
+    Returns
+    -------
+    array, shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> passages = np.float32([[1, 0], [0.8, 0.6], [0, 1]])
+    >>> common_share(np.float32([[1, 1], [-1, -1]]), passages).round(3).tolist()
+    [0.998, 0.0]
+    """
+    if not passages.size:
+        return np.zeros(len(queries), dtype=np.float32)
+    similarities, usual = queries @ passages.T, passages @ passages.mean(axis=0)
+    similarities = similarities - similarities.mean(axis=1, keepdims=True)
+    usual = usual - usual.mean()
+    lengths = np.linalg.norm(similarities, axis=1) * np.linalg.norm(usual)
+    correlation = similarities @ usual / np.maximum(lengths, np.float32(1e-12))
+    share: FloatArray = np.maximum(correlation, np.float32(0)) ** 2
+    return share
 
 
 def corpus_evidence(
@@ -67,6 +119,7 @@ def corpus_evidence(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
+    common: ArrayLike | None = None,
 ) -> FloatArray:
     """Evidence of every encoder on every query, over a whole corpus.
 
@@ -78,6 +131,8 @@ def corpus_evidence(
         Of each encoder's logit, ``a_k s_k + b_k``.
     trace : array_like, shape (n, K)
         Log trace of each query's variance, standardised over the fit queries; 0 where unknown.
+    common : array_like, shape (n, K), optional
+        See `common_share`; the same for all encoders says nothing.
 
     Returns
     -------
@@ -108,7 +163,7 @@ def corpus_evidence(
     summaries = [
         SimilaritySummary.of(s, slope) for s, slope in zip(similarities, slopes, strict=True)
     ]
-    return evidence_of(summaries, slopes, intercepts, trace)
+    return evidence_of(summaries, slopes, intercepts, trace, common)
 
 
 @dataclass(frozen=True)
@@ -164,20 +219,27 @@ class EvidenceWeights(Record):
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`.
+        """Rebuild from `metadata`; features that came later count for nothing.
 
         Raises
         ------
         ValueError
             If it was made with other features, or something is missing.
         """
-        if metadata.get("features") != list(FEATURES):
+        known = metadata.get("features")
+        if known not in (list(FEATURES), list(_BEFORE_0_2)):
             raise ValueError(
                 f"evidence weights: expected some over {list(FEATURES)}, got {dict(metadata)}."
             )
         # Version 0.1 wrote a temperature, which nothing read.
-        left_out = ("features", "temperature")
-        return super().restore({k: v for k, v in metadata.items() if k not in left_out})
+        state = {k: v for k, v in metadata.items() if k not in ("features", "temperature")}
+        if known == list(_BEFORE_0_2):
+            later = len(FEATURES) - len(_BEFORE_0_2)
+            for name, value in (("weights", 0.0), ("location", 0.0), ("spread", 1.0)):
+                given = state.get(name)
+                if isinstance(given, list | tuple):
+                    state[name] = [*given, *[value] * later]
+        return super().restore(state)
 
 
 def standardise(
@@ -196,7 +258,7 @@ def _traces(trace: ArrayLike, encoders: int) -> FloatArray:
 
 
 def _shape(summary: SimilaritySummary, slope: np.float32, intercept: np.float32) -> FloatArray:
-    """Entropy, gap, top and base of an encoder, shape (n, 4)."""
+    """Entropy, gap, top, base and deviation of an encoder, shape (n, 5)."""
     sums, size = summary.sums, summary.size
     best = min(LEADERS, summary.leaders.shape[1])
     leaders = np.partition(summary.leaders, -best, axis=1)[:, -best:]
@@ -204,7 +266,7 @@ def _shape(summary: SimilaritySummary, slope: np.float32, intercept: np.float32)
     gap = np.zeros_like(top)
     if best > 1:
         gap = slope * (top - (leaders.sum(axis=1) - top) / np.float32(best - 1))
-    spread = np.maximum(slope * summary.deviation, np.float32(1e-6))
+    spread = np.maximum(slope * summary.deviation, np.float32(1e-3))
     distance = slope * (top - summary.mean) / spread
     entropy = (sums.log_normaliser - sums.mean_logit) / np.float32(np.log(max(size, 2)))
     return np.stack(
@@ -213,6 +275,7 @@ def _shape(summary: SimilaritySummary, slope: np.float32, intercept: np.float32)
             np.log1p(np.maximum(gap, 0)),
             np.log(np.maximum(distance, np.float32(0.01))),
             slope * summary.mean + intercept,
+            np.log(spread),
         ],
         axis=1,
     )

@@ -15,7 +15,7 @@ from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence
 # whatever a small or one-sided fit set suggests; but which way a trace points depends on what the
 # posteriors have seen: fitted on all languages together an encoder is surest of those it does not
 # know. Learned under the ridge, either way held up on domains that it was not learned on.
-_SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1}
+_SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1, "deviation": -1, "common": -1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +101,7 @@ class AskedElsewhere:
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
     trace: ArrayLike
+    common: ArrayLike
 
 
 def _hidden(rows: list[int], relevant: Sequence[Collection[int]], most: int) -> NDArray[np.intp]:
@@ -132,6 +133,7 @@ def fit_evidence_weights(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
+    common: ArrayLike | None = None,
     *,
     features: Collection[str] = FEATURES,
     learn_prior: bool = False,
@@ -152,7 +154,7 @@ def fit_evidence_weights(
         are plenty.
     relevant : sequence of n collections of int
         Positions of each query's relevant passages.
-    slopes, intercepts, trace
+    slopes, intercepts, trace, common
         As in `corpus_evidence`.
     features : collection of str
         Which of `FEATURES` may count, for ablations.
@@ -176,17 +178,21 @@ def fit_evidence_weights(
     if unknown:
         raise ValueError(f"features: expected some of {FEATURES}, got {sorted(unknown)}.")
     traces = np.asarray(trace, dtype=np.float32)
+    shared = np.zeros_like(traces) if common is None else np.asarray(common, dtype=np.float32)
     views = corpus_views(relevant, similarities[0].shape[1], seed=seed)
     cuts = [[view.cut(similarity) for similarity in similarities] for view in views]
     evidence = [
-        corpus_evidence(cut, slopes, intercepts, traces[view.queries])
+        corpus_evidence(cut, slopes, intercepts, traces[view.queries], shared[view.queries])
         for view, cut in zip(views, cuts, strict=True)
     ]
     for other in beside:
         views += corpus_views(other.relevant, other.similarities[0].shape[1], sizes=(1 << 30,))
         cuts.append([views[-1].cut(similarity) for similarity in other.similarities])
-        asked = np.asarray(other.trace, dtype=np.float32)[views[-1].queries]
-        evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, asked))
+        of_queries = [
+            np.asarray(given, dtype=np.float32)[views[-1].queries]
+            for given in (other.trace, other.common)
+        ]
+        evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, *of_queries))
     pooled = np.concatenate([e.reshape(-1, len(FEATURES)) for e in evidence])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not explode on others.

@@ -13,10 +13,11 @@ from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
+from uec_rag.ensemble.evidence import some_of
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
 from uec_rag.ensemble.fit_queries import FitQueries, Questions, choose_questions
 from uec_rag.ensemble.fitted import Fitted, blocks_of
-from uec_rag.ensemble.made_up_language import SHARES, made_up
+from uec_rag.ensemble.made_up_language import LANGUAGES, made_up
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.fit import fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
@@ -108,13 +109,15 @@ def _in_no_language(
     if len({isinstance(encoder, Lexical) for encoder in encoders}) < 2:
         return []
     out = []
-    for number, share in enumerate(SHARES):
-        strange = made_up(questions, share, seed + number)
+    for number, language in enumerate(LANGUAGES):
+        strange = made_up(questions, language, seed + number)
         queries = fitted.gaussians([e.encode(strange.queries, "query") for e in encoders])
         corpus = fitted.gaussians([e.encode(strange.corpus, "passage") for e in encoders])
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
         traces = fitted.standardised_traces(queries)
-        out.append(AskedElsewhere(similarities, strange.relevant, traces))
+        whole = fitted.combine(corpus, fitted.coefficients(corpus, "passage")).mean
+        common = fitted.common(queries, some_of(whole))
+        out.append(AskedElsewhere(similarities, strange.relevant, traces, common))
     return out
 
 

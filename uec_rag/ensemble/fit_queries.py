@@ -11,7 +11,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.evidence import EvidenceWeights, some_of
 from uec_rag.ensemble.evidence_fit import (
     AskedElsewhere,
     CorpusView,
@@ -92,8 +92,11 @@ class FitQueries:
 
     def among(self, members: Sequence[int]) -> FitQueries:
         """The same questions to some of the encoders, for `fit_evidence_weights`."""
+        ends = np.cumsum([0, *(part.dimension for part in self.queries)])
+        columns = [np.arange(ends[member], ends[member + 1]) for member in members]
         return replace(
             self,
+            corpus=Gaussian.certain(self.corpus.mean[:, np.concatenate(columns)]),
             queries=[self.queries[member] for member in members],
             own=None if self.own is None else [self.own[member] for member in members],
         )
@@ -113,6 +116,7 @@ class FitQueries:
             fitted.slopes,
             fitted.intercepts,
             fitted.standardised_traces(self.queries),
+            fitted.common(self.queries, some_of(self.corpus.mean)),
             learn_prior=True,
             seed=self.seed,
             beside=beside,
@@ -169,6 +173,7 @@ class FitQueries:
                 SimilaritySummary.of(view.cut(own), slope)
                 for own, slope in zip(self.own, fitted.slopes, strict=True)
             ]
-            pi = fitted.weigh(weights, queries, summaries)
+            sample = some_of(self.corpus.mean[view.passages])
+            pi = fitted.weigh(weights, queries, summaries, sample)
         mu, sigma2 = moments(fitted.combine(queries, pi), self.corpus[view.passages])
         return FitView(fitted.logits(mu, pi), fitted.logit_variance(sigma2), view.relevant)

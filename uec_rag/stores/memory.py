@@ -276,7 +276,8 @@ class MemoryStore:
         """Return the Gaussians of `count` passages at regular distances, or of all."""
         state = self._state
         step = max(1, state.count // count)
-        return state.gaussians(state.live_rows()[::step])
+        rows = np.arange(0, state.rows, step) if state.live is None else state.live[::step]
+        return state.gaussians(rows)
 
     def search(
         self,
