@@ -123,7 +123,7 @@ def test_doctor_finds_all_well_without_any_extra(environment):
 
 
 def test_the_first_lines_of_the_readme_print_what_they_print(environment, tmp_path):
-    environment.provide(Requirement("uec-rag[langchain,fit,demo]"))
+    environment.provide(Requirement("uec-rag[langchain]"))
     script = tmp_path / "ten_lines.py"
     script.write_text(FIRST_EXAMPLE.code, encoding="utf-8")
     assert_prints(environment.python(script), FIRST_EXAMPLE.prints)

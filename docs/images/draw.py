@@ -153,8 +153,12 @@ def ask_other_half(questions: list[Question]) -> tuple[Retriever, Shown]:
     there = [q for q in questions if q.module not in missing]
     half = len(questions) // 2
     known, shown = questions[:half], questions[half:]
-    encoders = [CachedEncoder(load_encoder(m), cache_folder() / "embeddings") for m in EMBEDDED]
-    retriever = Retriever(UEC(encoders).fit([(q.text, q.answer) for q in known]))
+    encoders = [
+        CachedEncoder(load_encoder(member), cache_folder() / "embeddings")
+        for member in EMBEDDED
+        if member != "bm25"
+    ]
+    retriever = Retriever(UEC([*encoders, "bm25"]).fit([(q.text, q.answer) for q in known]))
     retriever.add([q.answer for q in there], ids=[q.text for q in there])
     labels = [[] if q.module in missing else [q.text] for q in known]
     retriever.calibrate([q.text for q in known], labels, k=_K)

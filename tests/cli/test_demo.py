@@ -2,13 +2,16 @@
 
 import pytest
 
+from uec_rag import UEC
+from uec_rag.cli.fit import read_pairs
 from uec_rag.corpora.python_docs import QUESTIONS
 from uec_rag.encoders.artifacts import cache_folder
 
 
 @pytest.fixture
-def tiny_models(monkeypatch, words, other_words):
-    monkeypatch.setattr("uec_rag.cli.demo.EMBEDDED", (str(words), str(other_words)))
+def tiny_models(monkeypatch, words, other_words, pairs_file):
+    uec = UEC([str(words), str(other_words)]).fit(read_pairs(pairs_file))
+    monkeypatch.setattr("uec_rag.cli.demo.build_ensemble", lambda models: uec)
 
 
 @pytest.mark.usefixtures("tiny_models")

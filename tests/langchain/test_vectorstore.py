@@ -56,7 +56,7 @@ class TestMaking:
         with pytest.warns(UserWarning, match="not fitted"):
             UECVectorStore.from_texts(TEXTS, unfitted)
 
-    @pytest.mark.parametrize("wrong", [None, "pypi:wordllama", ["a"], UECEmbeddings])
+    @pytest.mark.parametrize("wrong", [0, "pypi:wordllama", ["a"], UECEmbeddings])
     def test_anything_else_is_refused(self, wrong):
         with pytest.raises(TypeError, match=r"^embedding: expected a UEC, a UECEmbeddings or a"):
             UECVectorStore(wrong)

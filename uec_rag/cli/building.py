@@ -16,20 +16,24 @@ if TYPE_CHECKING:
 _AT_ONCE = 64  # texts between two steps of a progress bar
 
 
-def build_ensemble(models: Sequence[str]) -> "UEC":
-    """Load models, by name or folder, behind the embedding cache; prints a line on each.
+def build_ensemble(models: Sequence[str] | None) -> "UEC":
+    """Load models, by name or folder, behind the embedding cache; without any those of `UEC()`.
 
     An interrupted run goes on where it was, and a text is encoded once for fitting and indexing.
     """
-    from uec_rag.encoders import CachedEncoder, load_encoder
+    from uec_rag.encoders import EMBEDDED, CachedEncoder
     from uec_rag.encoders.artifacts import cache_folder
+    from uec_rag.encoders.base import WithoutVectors
     from uec_rag.ensemble import UEC
 
-    encoders = []
-    for model in models:
-        say(f"Loading {model} ...")
-        encoders.append(CachedEncoder(load_encoder(model), cache_folder() / "embeddings"))
-    return UEC(encoders)
+    say(f"Loading {', '.join(models or EMBEDDED)} ...")
+    uec = UEC(models)
+    folder = cache_folder() / "embeddings"
+    uec.encoders = [
+        encoder if isinstance(encoder, WithoutVectors) else CachedEncoder(encoder, folder)
+        for encoder in uec.encoders
+    ]
+    return uec
 
 
 def fit_ensemble(uec: "UEC", pairs: Sequence[tuple[object, ...]]) -> None:
@@ -45,9 +49,13 @@ def fit_ensemble(uec: "UEC", pairs: Sequence[tuple[object, ...]]) -> None:
 
 def _encode_ahead(uec: "UEC", texts: Sequence[str], role: "Role") -> None:
     """Bring texts into the encoders' caches."""
+    from uec_rag.encoders import CachedEncoder
+
     by_length = sorted(set(texts), key=len, reverse=True)
     with progress() as bar:
         for encoder in uec.encoders:
+            if not isinstance(encoder, CachedEncoder):
+                continue
             task = bar.add_task(f"Encoding, {encoder.name}", total=len(by_length))
             for start in range(0, len(by_length), _AT_ONCE):
                 some = by_length[start : start + _AT_ONCE]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.cli.answers import LEGEND, answer_record, print_answer
-from uec_rag.cli.building import add_passages, build_ensemble, fit_ensemble
+from uec_rag.cli.building import add_passages, build_ensemble
 from uec_rag.cli.console import out, print_json, say
 from uec_rag.cli.options import Json
 from uec_rag.encoders import EMBEDDED
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
 _PASSAGES = 3000
-_PAIRS = 300  # to fit on; more were measured to rank no better
 
 # What an index follows from; not the adapters, the command line or the paper's reproduction.
 _ROOMS = ("base", "encoders", "stores", "confidence", "laplace", "corpora", "ensemble", "retrieval")
-_CODE = ("cli/demo.py", *(f"{room}/*.py" for room in _ROOMS))
+_CODE = ("cli/demo.py", *(f"{room}/*.{end}" for room in _ROOMS for end in ("py", "json")))
 
 
 def demo(
@@ -36,7 +35,7 @@ def demo(
 ) -> None:
     """Index Python's own documentation and answer six questions, one of them off topic.
 
-    Takes a minute or two the first time, then seconds.
+    Takes a minute the first time, then seconds.
 
     Example: uec-rag demo
     """
@@ -65,20 +64,14 @@ def demo(
 
 def _retriever(corpus: "Sequence[Passage]") -> "Retriever":
     """Load the index of this very corpus by this very code from the cache, or make it."""
-    from uec_rag.corpora import fitting_pairs
-    from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever
 
     folder = cache_folder() / "demo" / _key(corpus)
     if folder.is_dir():
         say(f"Opening the index of {len(corpus):,} passages made before ...")
         return Retriever.load(folder)
-    say("This first time takes a minute or two; the next one takes seconds.")
-    uec = build_ensemble(EMBEDDED)
-    # A small corpus does not give enough of them: always from the whole one.
-    documents = gather_corpus(_PASSAGES)
-    fit_ensemble(uec, fitting_pairs(documents, size=CHUNK_SIZE, limit=_PAIRS))
-    retriever = Retriever(uec)
+    say("This first time takes a minute; the next one takes seconds.")
+    retriever = Retriever(build_ensemble(None))
     add_passages(retriever, corpus)
     for old in folder.parent.glob("*"):
         shutil.rmtree(old, ignore_errors=True)
@@ -87,8 +80,8 @@ def _retriever(corpus: "Sequence[Passage]") -> "Retriever":
 
 
 def _key(corpus: "Sequence[Passage]") -> str:
-    """Hash of all that the index follows from: the texts, the models, and this package's code."""
-    state = [EMBEDDED, _PAIRS, [[passage.id, passage.text] for passage in corpus]]
+    """Hash of all that the index follows from: texts, models, and this package's code and fit."""
+    state = [EMBEDDED, [[passage.id, passage.text] for passage in corpus]]
     digest = hashlib.sha256(json_library.dumps(state).encode())
     package = Path(__file__).parents[1]
     for pattern in _CODE:

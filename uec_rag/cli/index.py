@@ -11,7 +11,6 @@ from uec_rag.cli.building import add_passages, build_ensemble, check_output, fit
 from uec_rag.cli.changes import changes_since, forget, kinds_of, note_hashes
 from uec_rag.cli.console import err, note, out, print_json, say
 from uec_rag.cli.options import Json, Models
-from uec_rag.encoders import EMBEDDED
 
 if TYPE_CHECKING:
     from uec_rag.corpora import Document
@@ -49,7 +48,8 @@ def index(
     """Read a folder of documents and make an index to ask questions of.
 
     Without --uec the ensemble is fitted on pairs taken from the documents themselves: headings
-    and the text under them, first sentences and what follows. An ensemble that --uec brings was
+    and the text under them, first sentences and what follows. Where these are few, it is as it
+    comes with this package. An ensemble that --uec brings was
     fitted elsewhere: which of its models to trust here, and how far, is then learned on such
     questions.
 
@@ -85,7 +85,7 @@ def index(
         say(f"Loading the ensemble {uec} ...")
         ensemble = UEC.load(uec)
     else:
-        ensemble = build_ensemble(model or EMBEDDED)
+        ensemble = build_ensemble(model)
         _fit_on(documents, ensemble)
     retriever = Retriever(ensemble)
     add_passages(retriever, passages)
@@ -174,6 +174,12 @@ def _fit_on(documents: "list[Document]", ensemble: "UEC") -> None:
     pairs = fitting_pairs(documents)
     if len(pairs) >= _FEWEST_PAIRS:
         fit_ensemble(ensemble, pairs)
+    elif ensemble.is_fitted:
+        note(
+            f"these documents give {len(pairs)} pairs to fit on, fewer than {_FEWEST_PAIRS}: the "
+            "index is made with the fit that comes with uec-rag. Fit on pairs of your own with "
+            "'uec-rag fit', then give it with --uec"
+        )
     else:
         # The note below says it better.
         warnings.filterwarnings("ignore", message="This UEC is not fitted")

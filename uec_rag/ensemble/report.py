@@ -19,6 +19,8 @@ class FitReport:
         How the posteriors were fitted.
     encoding_seconds, fitting_seconds : float
         Time in the encoders, and in everything else.
+    source : str
+        What it was fitted on where that was not the user's doing: of `UEC()`, as it comes.
     """
 
     encoders: dict[str, PosteriorSummary]
@@ -26,6 +28,7 @@ class FitReport:
     likelihood: str
     encoding_seconds: float
     fitting_seconds: float
+    source: str = ""
 
     def __str__(self) -> str:
         """Return a table: one line per encoder."""
@@ -50,8 +53,7 @@ class FitReport:
             )
             for row in (head, *rows)
         ]
-        lines.append(
-            f"{self.structure} posterior, {self.likelihood} likelihood; encoding "
-            f"{self.encoding_seconds:.1f} s, fitting {self.fitting_seconds:.1f} s"
-        )
+        took = f"encoding {self.encoding_seconds:.1f} s, fitting {self.fitting_seconds:.1f} s"
+        how = f"{self.structure} posterior, {self.likelihood} likelihood"
+        lines.append(f"{how}; {self.source or took}")
         return "\n".join(lines)

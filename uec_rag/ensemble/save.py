@@ -21,13 +21,12 @@ from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.options import OPTIONS
 from uec_rag.ensemble.report import FitReport
 from uec_rag.ensemble.trusted import load_named
 from uec_rag.laplace.posterior import Posterior
 
 KIND = "UEC ensemble"
-OPTIONS = ("structure", "likelihood", "negatives", "scaled", "last_layer", "seed")
-"""What a saved ensemble notes beside what was fitted."""
 
 _BEFORE_0_2: dict[str, Any] = {"negatives": "hard", "scaled": True}
 """Options that ensembles saved by 0.1 do not name."""
@@ -124,6 +123,7 @@ def write_ensemble(
         if fitted.confidence_model is not None:
             state["confidence"] = fitted.confidence_model.metadata()
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
+        state["source"] = fitted.report.source
         tensors = {
             # safetensors writes the memory as it lies, a transposed array transposed.
             f"{i}.{key}": np.ascontiguousarray(array)
@@ -147,11 +147,14 @@ def read_ensemble(
         posteriors = report = None
         if "posteriors" in state:
             posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
+            encoding_seconds, fitting_seconds = state["seconds"]
             report = FitReport(
                 {name: post.summary for name, post in zip(names, posteriors, strict=True)},
                 state["structure"],
                 state["likelihood"],
-                *state["seconds"],
+                encoding_seconds,
+                fitting_seconds,
+                state.get("source", ""),
             )
         fitted = Fitted(
             names=names,

@@ -7,21 +7,23 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.checks import check_beta, check_texts
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.generations import reading, writing
 from uec_rag.base.spans import span
 from uec_rag.base.terms import Terms
-from uec_rag.encoders import Backend, Encoder, EncoderLike, LastLayers, Precision, load_encoders
+from uec_rag.encoders import EMBEDDED, Backend, Encoder, EncoderLike, LastLayers, Precision
 from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
+from uec_rag.encoders.loading import load_encoders
 from uec_rag.encoders.shared_tokens import shared_tokens
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
 from uec_rag.ensemble.convolution import Space, block_scales
 from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.fitted_properties import FittedProperties
+from uec_rag.ensemble.options import PAPER, check_options
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Structure
@@ -35,9 +37,12 @@ class UEC(FittedProperties):
 
     Parameters
     ----------
-    encoders : sequence
+    encoders : sequence, optional
         Each a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
         embedding, or a callable(list[str]) -> (n, d) array; or "bm25" for words, in the direct sum.
+        Without any they are `uec_rag.encoders.EMBEDDED`, already fitted: that fit comes with the
+        package, and `fit` replaces it. Any encoders that are given, these too, wait for `fit`, and
+        so do options of how to fit.
     space : {"direct", "shared"}
         "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
         them as the paper does.
@@ -96,7 +101,7 @@ class UEC(FittedProperties):
 
     def __init__(
         self,
-        encoders: Sequence[EncoderLike],
+        encoders: Sequence[EncoderLike] | None = None,
         *,
         space: Space = "direct",
         structure: Structure = "kron",
@@ -114,19 +119,17 @@ class UEC(FittedProperties):
         seed: int = 0,
         on_error: OnError = "raise",
     ) -> None:
-        for name, value, allowed in (
-            ("space", space, get_args(Space)),
-            ("structure", structure, get_args(Structure)),
-            ("likelihood", likelihood, get_args(Likelihood)),
-            ("negatives", negatives, get_args(Negatives)),
-            ("last_layer", last_layer, get_args(LastLayers)),
-            ("on_error", on_error, get_args(OnError)),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
+        check_options(
+            space=space,
+            structure=structure,
+            likelihood=likelihood,
+            negatives=negatives,
+            last_layer=last_layer,
+            on_error=on_error,
+        )
         strength = check_beta(beta)
         self.encoders: list[Encoder] = load_encoders(
-            encoders,
+            EMBEDDED if encoders is None else encoders,
             last_layer=last_layer,
             device=device,
             dtype=dtype,
@@ -144,6 +147,10 @@ class UEC(FittedProperties):
         rule = make_rule(coefficients, names, temperature, space)
         self.fitted = Fitted(tuple(names), space, rule, strength)
         self._warned = False
+        if encoders is None:
+            from uec_rag.ensemble.shipped import with_shipped_fit
+
+            self.fitted = with_shipped_fit(self.encoders, self.fitted, self.options)
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
@@ -162,17 +169,7 @@ class UEC(FittedProperties):
             What to choose otherwise, as in the constructor: ``likelihood="in_batch"`` is the
             authors' code, ``coefficients="standardised_trace"`` measures T in standard deviations.
         """
-        preset: dict[str, Any] = {
-            "space": "shared",
-            "structure": "diag",
-            "coefficients": "trace",
-            "beta": 0.01,
-            "likelihood": "pairs",
-            "negatives": "random",
-            "scaled": False,
-            "last_layer": "auto",
-        }
-        return cls(encoders, **(preset | options))
+        return cls(encoders, **(PAPER | options))
 
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"
@@ -329,10 +326,9 @@ class UEC(FittedProperties):
         ValueError
             If the rule for the coefficients is not one of this package's.
         """
-        from uec_rag.ensemble.save import OPTIONS, write_ensemble
+        from uec_rag.ensemble.save import write_ensemble
 
-        options = {option: getattr(self, option) for option in OPTIONS}
-        write_ensemble(folder, self.encoders, self.fitted, options, self.last_layer)
+        write_ensemble(folder, self.encoders, self.fitted, self.options, self.last_layer)
 
     @classmethod
     def load(

@@ -70,11 +70,11 @@ class UECEmbeddings(Embeddings):
         return vector
 
 
-def as_ensemble(embedding: UEC | Embeddings) -> UEC:
+def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:
     """Return the ensemble that a UEC, a `UECEmbeddings` or any LangChain `Embeddings` stands for.
 
-    Other embeddings become an ensemble of one member that is not fitted: a plain vector search,
-    variance 0.
+    None stands for `UEC()`. Other embeddings become an ensemble of one member that is not fitted: a
+    plain vector search, variance 0.
 
     Raises
     ------

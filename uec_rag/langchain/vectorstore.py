@@ -32,9 +32,10 @@ class UECVectorStore(RetrieverAdding):
 
     Parameters
     ----------
-    embedding : UEC, UECEmbeddings, Embeddings or Retriever
-        With any other LangChain `Embeddings` this is a plain vector search, variance 0. A
-        `uec_rag.retrieval.retriever.Retriever` is taken as it is, with the passages it holds.
+    embedding : UEC, UECEmbeddings, Embeddings or Retriever, optional
+        By default `UEC()`, which is fitted. With any other LangChain `Embeddings` this is a plain
+        vector search, variance 0. A `uec_rag.retrieval.retriever.Retriever` is taken as it is, with
+        the passages it holds.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class UECVectorStore(RetrieverAdding):
     [Document(id='2', metadata={}, page_content='dogs bark')]
     """
 
-    def __init__(self, embedding: UEC | Embeddings | Retriever) -> None:
+    def __init__(self, embedding: UEC | Embeddings | Retriever | None = None) -> None:
         self.retriever = (
             embedding if isinstance(embedding, Retriever) else Retriever(as_ensemble(embedding))
         )
@@ -73,7 +74,7 @@ class UECVectorStore(RetrieverAdding):
     def from_texts(
         cls,
         texts: Iterable[str],
-        embedding: UEC | Embeddings | Retriever,
+        embedding: UEC | Embeddings | Retriever | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
@@ -88,7 +89,7 @@ class UECVectorStore(RetrieverAdding):
     async def afrom_texts(
         cls,
         texts: Iterable[str],
-        embedding: UEC | Embeddings | Retriever,
+        embedding: UEC | Embeddings | Retriever | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
@@ -101,7 +102,10 @@ class UECVectorStore(RetrieverAdding):
 
     @classmethod
     def from_documents(
-        cls, documents: Iterable[Document], embedding: UEC | Embeddings | Retriever, **kwargs: Any
+        cls,
+        documents: Iterable[Document],
+        embedding: UEC | Embeddings | Retriever | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Make a store and add documents; parameters as in the class and `add_documents`."""
         store = cls(embedding)
@@ -110,7 +114,10 @@ class UECVectorStore(RetrieverAdding):
 
     @classmethod
     async def afrom_documents(
-        cls, documents: Iterable[Document], embedding: UEC | Embeddings | Retriever, **kwargs: Any
+        cls,
+        documents: Iterable[Document],
+        embedding: UEC | Embeddings | Retriever | None = None,
+        **kwargs: Any,
     ) -> Self:
         """`from_documents` without blocking the event loop."""
         store = cls(embedding)
@@ -222,7 +229,7 @@ class UECRetriever(UncertainRetriever):
     def from_texts(
         cls,
         texts: Sequence[str],
-        uec: UEC | Embeddings,
+        uec: UEC | Embeddings | None = None,
         metadatas: Sequence[dict[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
         k: int = 4,
@@ -235,8 +242,9 @@ class UECRetriever(UncertainRetriever):
         Parameters
         ----------
         texts : sequence of str
-        uec : UEC
-            Or a `UECEmbeddings`, or any LangChain `Embeddings` (then without uncertainty).
+        uec : UEC, optional
+            By default `UEC()`, which is fitted. Or a `UECEmbeddings`, or any LangChain
+            `Embeddings` (then without uncertainty).
         metadatas, ids : sequence, optional
             One per text.
         k : int
@@ -252,7 +260,7 @@ class UECRetriever(UncertainRetriever):
     def from_documents(
         cls,
         documents: Sequence[Document],
-        uec: UEC | Embeddings,
+        uec: UEC | Embeddings | None = None,
         ids: Sequence[str] | None = None,
         k: int = 4,
         *,

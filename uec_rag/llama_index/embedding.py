@@ -113,11 +113,11 @@ class UECEmbedding(BaseEmbedding):
         return as_lists(combined.mean)
 
 
-def as_ensemble(uec: UEC | BaseEmbedding) -> UEC:
+def as_ensemble(uec: UEC | BaseEmbedding | None) -> UEC:
     """Return the ensemble that a UEC, a `UECEmbedding` or any LlamaIndex embedding stands for.
 
-    Another embedding becomes an ensemble of one member that is not fitted: a plain vector search,
-    variance 0.
+    None stands for `UEC()`. Another embedding becomes an ensemble of one member that is not fitted:
+    a plain vector search, variance 0.
 
     Raises
     ------

@@ -109,7 +109,7 @@ class UECRetriever(BaseRetriever):
     def from_texts(
         cls,
         texts: Sequence[str],
-        uec: UEC | BaseEmbedding,
+        uec: UEC | BaseEmbedding | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
         similarity_top_k: int = 4,
@@ -123,8 +123,9 @@ class UECRetriever(BaseRetriever):
         ----------
         texts : sequence of str
             Embedded as they are, without the metadata.
-        uec : UEC or LlamaIndex embedding
-            An embedding other than a `UECEmbedding` gives a plain vector search.
+        uec : UEC or LlamaIndex embedding, optional
+            By default `UEC()`, which is fitted. An embedding other than a `UECEmbedding` gives a
+            plain vector search.
         metadatas, ids : sequence, optional
             One per text.
         similarity_top_k : int
@@ -140,7 +141,7 @@ class UECRetriever(BaseRetriever):
     def from_nodes(
         cls,
         nodes: Sequence[BaseNode],
-        uec: UEC | BaseEmbedding,
+        uec: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         *,
         show_progress: bool = False,
@@ -165,7 +166,7 @@ class UECRetriever(BaseRetriever):
     def from_documents(
         cls,
         documents: Sequence[Document],
-        uec: UEC | BaseEmbedding,
+        uec: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         *,
         node_parser: NodeParser | None = None,

@@ -55,9 +55,9 @@ class UECVectorStore(BasePydanticVectorStore):
 
     Parameters
     ----------
-    uec : UEC, LlamaIndex embedding or Retriever
-        An embedding other than a `UECEmbedding` gives a plain vector search, variance 0. A
-        `uec_rag.retrieval.retriever.Retriever` is taken as it is, with the passages it holds.
+    uec : UEC, LlamaIndex embedding or Retriever, optional
+        By default `UEC()`, fitted. An embedding other than a `UECEmbedding` gives a plain vector
+        search, variance 0. A `Retriever` is taken as it is, with the passages it holds.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class UECVectorStore(BasePydanticVectorStore):
     stores_text: bool = True
     _retriever: Retriever = PrivateAttr()
 
-    def __init__(self, uec: UEC | BaseEmbedding | Retriever) -> None:
+    def __init__(self, uec: UEC | BaseEmbedding | Retriever | None = None) -> None:
         super().__init__(stores_text=True)
         self._retriever = uec if isinstance(uec, Retriever) else Retriever(as_ensemble(uec))
 

@@ -1,0 +1,176 @@
+"""The fit that comes with the package: for the encoders it was made of, and for no others."""
+
+import warnings
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from tests.helpers import bag_of_words, pairs
+from uec_rag import UEC, IndexCorrupted, Retriever
+from uec_rag.encoders import EMBEDDED, Lexical
+from uec_rag.ensemble import shipped
+from uec_rag.ensemble.coefficients import Evidence, Uniform
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.shipped import shipped_fit, with_shipped_fit
+
+OPTIONS = {
+    "structure": "kron",
+    "likelihood": "pairs",
+    "negatives": "hard",
+    "scaled": True,
+    "last_layer": "projection",
+    "seed": 0,
+}
+TEXTS = [
+    "Refunds are paid within 14 days of the return reaching our warehouse.",
+    "A lost password is reset from the sign-in page; the link is valid for one hour.",
+    "Gift cards are valid for three years and cannot be exchanged for cash.",
+]
+QUESTIONS = ["When do I get my money back?", "Can I get cash for a gift card?"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What of an encoder the fit knows."""
+
+    name: str
+    revision: str
+    dimension: int
+
+
+@pytest.fixture
+def known():
+    return [
+        Known(entry["name"], entry["revision"], len(posterior.directions))
+        for entry, posterior in zip(shipped_fit().encoders, shipped_fit().posteriors, strict=True)
+    ]
+
+
+@pytest.fixture
+def unfitted(known):
+    return Fitted(tuple(encoder.name for encoder in known), "direct", Evidence())
+
+
+def test_the_encoders_that_were_fitted_take_it_up(known, unfitted):
+    fitted = with_shipped_fit(known, unfitted, OPTIONS)
+    assert len(fitted.posteriors) == len(EMBEDDED)
+    assert fitted.evidence_weights == shipped_fit().weights
+    assert fitted.confidence_model == shipped_fit().confidence_model
+    assert all(slope > 0 for slope in fitted.slopes)
+
+
+def test_its_report_says_what_it_was_fitted_on(known, unfitted):
+    report = with_shipped_fit(known, unfitted, OPTIONS).report
+    assert "as it comes with uec-rag, fitted on 3,696 pairs (TyDi QA" in str(report)
+    assert "fitting 0.0 s" not in str(report)
+
+
+def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, unfitted):
+    changed = [known[0], replace(known[1], revision="another"), *known[2:]]
+    with pytest.warns(UserWarning, match=f"other revisions of .*{known[1].name}.* not fitted"):
+        assert with_shipped_fit(changed, unfitted, OPTIONS) is unfitted
+
+
+@pytest.mark.parametrize(
+    "other", [{"structure": "diag"}, {"likelihood": "in_batch"}, {"scaled": False}]
+)
+def test_who_wants_another_fit_waits_for_it(known, unfitted, other):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert with_shipped_fit(known, unfitted, OPTIONS | other) is unfitted
+
+
+def test_a_rule_that_was_chosen_stays(known, unfitted):
+    fitted = with_shipped_fit(known, replace(unfitted, rule=Uniform()), OPTIONS)
+    assert fitted.rule == Uniform()
+
+
+def test_a_damaged_package_is_noticed(known, unfitted, monkeypatch):
+    first, *others = shipped_fit().posteriors
+    directions = first.directions.copy()
+    directions[3, 3] += 1
+    damaged = replace(shipped_fit(), posteriors=(replace(first, directions=directions), *others))
+    monkeypatch.setattr(shipped, "shipped_fit", lambda: damaged)
+    with pytest.raises(IndexCorrupted, match="install uec-rag again"):
+        with_shipped_fit(known, unfitted, OPTIONS)
+
+
+def test_what_is_written_is_what_is_read(tmp_path, monkeypatch):
+    shipped_fit().write(tmp_path)
+    for name in ("shipped.json", "shipped.safetensors"):
+        there = files("uec_rag.ensemble").joinpath(name)
+        assert (tmp_path / name).read_bytes() == there.read_bytes()
+
+
+def test_it_is_small():
+    there = [
+        files("uec_rag.ensemble").joinpath(f"shipped.{end}") for end in ("json", "safetensors")
+    ]
+    assert sum(len(file.read_bytes()) for file in there) < 60_000
+
+
+def test_words_are_split_as_they_were_when_it_was_fitted():
+    entry = next(entry for entry in shipped_fit().encoders if entry["name"] == "bm25")
+    assert Lexical().revision == entry["revision"], "run benchmarks/quality/shipped_fit.py --write"
+
+
+def test_encoders_that_are_given_wait_for_fit():
+    assert not UEC([bag_of_words(8, "words")]).is_fitted
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC()
+
+
+@pytest.mark.slow
+def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
+    assert uec.is_fitted
+    assert [encoder.spec for encoder in uec.encoders] == list(EMBEDDED)
+    assert uec.fingerprint == shipped_fit().fingerprint
+    assert uec.embed(TEXTS).trace.min() > 0
+    assert not UEC(EMBEDDED).is_fitted
+
+
+@pytest.mark.slow
+def test_it_answers_what_is_there_and_nothing_else(uec):
+    retriever = Retriever(uec)
+    retriever.add(TEXTS, ids=["refunds", "password", "gifts"])
+    found = retriever.search([*QUESTIONS, "Who wrote Hamlet?"], k=1)
+    assert found.ids[:2] == [["refunds"], ["gifts"]]
+    assert [decision.action for decision in found.decisions] == ["answer", "answer", "abstain"]
+
+
+@pytest.mark.slow
+def test_it_is_saved_with_its_report(uec, tmp_path):
+    uec.save(tmp_path / "uec")
+    loaded = UEC.load(tmp_path / "uec")
+    assert loaded.fingerprint == uec.fingerprint
+    assert str(loaded.report) == str(uec.report)
+    np.testing.assert_array_equal(loaded.embed(TEXTS).mean, uec.embed(TEXTS).mean)
+
+
+@pytest.mark.slow
+def test_a_fit_on_pairs_replaces_it():
+    uec = UEC().fit(pairs(40))
+    assert "as it comes" not in str(uec.report)
+    assert uec.fingerprint != shipped_fit().fingerprint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
+def test_texts_without_an_ensemble_get_it(framework):
+    if framework == "langchain":
+        from uec_rag.langchain import UECRetriever
+
+        retriever = UECRetriever.from_texts(TEXTS, k=1)
+        told = retriever.invoke(QUESTIONS[0])[0].metadata
+    else:
+        from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
+
+        retriever = LlamaIndexRetriever.from_texts(TEXTS, similarity_top_k=1)
+        told = retriever.retrieve(QUESTIONS[0])[0].metadata
+    assert told["uec_decision"] == "answer"
+    assert told["uec_sigma2"] > 0
