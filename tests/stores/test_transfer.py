@@ -1,0 +1,164 @@
+"""Passages with their Gaussians carried from any store into any other."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.stores.kinds import KINDS
+from tests.stores.postgres_server import new_place
+from tests.stores.test_contract import gaussians, numbered
+from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.places import store_at
+from uec_rag.stores.transfer import checksum, digests, transfer
+
+ENGINES = ["memory", "qdrant in memory", "postgres", "qdrant's engine"]
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def make(kind):
+        made.append(KINDS[kind](tmp_path / str(len(made))))
+        made[-1].bind("one ensemble")
+        return made[-1]
+
+    yield make
+    for store in made:
+        if hasattr(store, "close"):
+            store.close()
+
+
+WAYS = [
+    *(("memory", to, True) for to in ENGINES),
+    *((of, "memory", False) for of in ENGINES),
+    ("qdrant in memory", "postgres", True),
+    ("postgres", "qdrant's engine", False),
+]
+
+
+@pytest.mark.parametrize(("of", "to", "factored"), WAYS)
+def test_every_store_goes_into_others_unchanged(make, of, to, factored):
+    source, target, stored = make(of), make(to), gaussians(0, 150, factored)
+    odd = {"ñ": [1, 2.5, None], "nested": {"b": 1, "a": "é"}, "big": 2**53, "one": 1.0}
+    source.add(numbered(range(150), **odd), stored)
+    told = []
+    done = transfer(source, target, advance=told.append)
+    assert (done.passages, done.written, done.others) == (150, 150, 0)
+    assert sum(told) == 150
+    assert checksum(source) == checksum(target) == done.checksum
+    ids = [f"p{i}" for i in range(150)]
+    assert target.get(ids) == source.get(ids)
+    np.testing.assert_array_equal(target.vectors(ids).mean, stored.mean)
+    np.testing.assert_array_equal(target.vectors(ids).scales, stored.scales)
+    assert tuple(target.vectors(ids).widths) == tuple(stored.widths)
+
+
+@pytest.mark.parametrize("to", ENGINES[:3])
+def test_what_is_there_stays_and_what_differs_is_written_again(make, to):
+    source, target, stored = make("memory"), make(to), gaussians(0, 60)
+    source.add(numbered(range(60)), stored)
+    target.add(numbered(range(40)), stored[list(range(40))])
+    target.add(numbered([3], changed=True), stored[[3]])  # its metadata
+    target.add(numbered([4]), stored[[5]])  # its vector
+    target.add(numbered([99]), stored[[0]])  # not from the source
+    done = transfer(source, target)
+    assert (done.passages, done.written, done.others) == (60, 22, 1)
+    assert transfer(source, target).written == 0
+    target.delete(["p99"])
+    assert checksum(target) == done.checksum
+
+
+def test_a_checksum_is_of_every_part_and_of_no_order():
+    stored, kept = gaussians(0, 4), numbered(range(4))
+    one, other = MemoryStore(), MemoryStore()
+    one.add(kept, stored)
+    other.add(kept[::-1], stored[[3, 2, 1, 0]])
+    assert checksum(one) == checksum(other) != checksum(MemoryStore())
+    first = digests(kept, stored)
+    changed = stored[[0, 1, 2, 3]]
+    changed.mean[2, 1] += 1e-6
+    assert [a == b for a, b in zip(first, digests(kept, changed), strict=True)] == [1, 1, 0, 1]
+    kept[1] = Passage("p1", "text 1", {"third": True})
+    assert [a == b for a, b in zip(first, digests(kept, stored), strict=True)] == [1, 0, 1, 1]
+
+
+class Forgetful(MemoryStore):
+    """Loses what it was given, as an engine that is written to by others may."""
+
+    def add(self, passages, gaussians):
+        super().add(passages, gaussians)
+        self.delete([passages[-1].id])
+
+
+class Changing(MemoryStore):
+    """Loses a passage between two looks."""
+
+    def vectors(self, ids):
+        self.delete(["p7"])
+        return super().vectors(ids)
+
+
+def test_a_source_or_a_target_that_changes_is_noticed():
+    source = MemoryStore()
+    source.add(numbered(range(10)), gaussians(0, 10))
+    with pytest.raises(RuntimeError, match="target: passage 'p9' is not there as it was written"):
+        transfer(source, Forgetful())
+    changing = Changing()
+    changing.add(numbered(range(10)), gaussians(0, 10))
+    with pytest.raises(RuntimeError, match=r"source: it changed while it was copied .*'p7'"):
+        transfer(changing, MemoryStore())
+
+
+_COPY = """
+import sys, time
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.places import store_at
+from uec_rag.stores.transfer import transfer
+def slowly(count):
+    print(count, flush=True)
+    time.sleep(0.2)
+transfer(MemoryStore.load(Path(sys.argv[1])), store_at(sys.argv[2]), advance=slowly)
+"""
+
+
+def test_a_killed_copy_goes_on_where_it_was(tmp_path):
+    source = MemoryStore()
+    source.add(numbered(range(3000)), gaussians(0, 3000))
+    (tmp_path / "memory").mkdir()
+    source.save(tmp_path / "memory")
+    place = new_place()
+    arguments = [sys.executable, "-c", _COPY, tmp_path / "memory", place, sys.path[0]]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as copying:
+        copying.stdout.readline()
+        copying.stdout.readline()
+        copying.send_signal(signal.SIGKILL)
+    target = store_at(place)
+    there = len(target)
+    assert 1024 <= there < 3000
+    done = transfer(source, target)
+    assert (done.passages, done.written) == (3000, 3000 - there)
+    assert checksum(target) == checksum(source) == done.checksum
+    target.close()
+
+
+def test_addresses_lead_to_their_stores(tmp_path):
+    folder = store_at(f"qdrant://{tmp_path}/passages")
+    folder.add(numbered([1]), gaussians(0, 1))
+    folder.close()
+    again = store_at(f"qdrant://{tmp_path}/passages")
+    assert len(again) == 1
+    again.close()
+    table = store_at(f"{new_place()}%20more")
+    assert isinstance(table, PgVectorStore)
+    assert table._collection.endswith(" more")
+    table.close()
+    for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
+        with pytest.raises(ValueError, match="expected"):
+            store_at(wrong)

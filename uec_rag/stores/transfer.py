@@ -1,0 +1,147 @@
+"""Passages with their Gaussians, from one store into another: resumable and verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.stores.base import Passage, Store
+
+_AT_ONCE = 512
+_MODULUS = 2**128
+
+Convert: TypeAlias = Callable[[list[Passage], Gaussian], Gaussian]
+"""What is written in place of the Gaussians that were read of some passages."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What a transfer did.
+
+    Attributes
+    ----------
+    passages : int
+        That the source holds and, as was checked, the target holds alike.
+    written : int
+        Those of them that were not there already.
+    others : int
+        Passages of the target that are not from the source.
+    checksum : str
+        Of those passages, vectors and variances, in whatever order.
+    """
+
+    passages: int
+    written: int
+    others: int
+    checksum: str
+
+
+def transfer(
+    source: Store,
+    target: Store,
+    *,
+    convert: Convert | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Transfer:
+    """Copy all passages of a store into another, a few hundred at a time.
+
+    What is there already is left as it is, so that a transfer that ended half-way goes on where it
+    was. Each part is read again and compared with what was to be written.
+
+    Parameters
+    ----------
+    source, target : Store
+        Bound to one ensemble, by whoever calls. Nobody should write to the source meanwhile.
+    convert : callable, optional
+        Of passages and their Gaussians in the source: what to write instead.
+    advance : callable, optional
+        Told after each part how many passages it had.
+
+    Raises
+    ------
+    RuntimeError
+        If the source has changed, or the target does not hold what was written.
+    ValueError, ConnectionError
+        As the stores do.
+    """
+    count = written = total = 0
+    for passages in _parts(source.passages()):
+        try:
+            gaussians = source.vectors([passage.id for passage in passages])
+        except KeyError as error:
+            raise RuntimeError(
+                f"source: it changed while it was copied ({error.args[0]}); copy again when "
+                "nobody writes to it: what was copied stays."
+            ) from error
+        if convert is not None:
+            gaussians = convert(passages, gaussians)
+        wanted = digests(passages, gaussians)
+        there = _held(target, passages)
+        lacking = [row for row, digest in enumerate(wanted) if there.get(digest) is None]
+        if lacking:
+            some = [passages[row] for row in lacking]
+            target.add(some, gaussians[lacking])
+            kept = _held(target, some)
+            for row in lacking:
+                if wanted[row] not in kept:
+                    raise RuntimeError(
+                        f"target: passage {passages[row].id!r} is not there as it was written; "
+                        "does anybody else write to it? Copy again: what was copied stays."
+                    )
+        count, written = count + len(passages), written + len(lacking)
+        total = (total + sum(wanted)) % _MODULUS
+        if advance is not None:
+            advance(len(passages))
+    if count != len(source):
+        raise RuntimeError(
+            f"source: it holds {len(source):,} passages and {count:,} came; it changed while it "
+            "was copied. Copy again when nobody writes to it: what was copied stays."
+        )
+    return Transfer(count, written, len(target) - count, f"{total:032x}")
+
+
+def checksum(store: Store) -> str:
+    """The checksum of all that a store holds, as `transfer` has it."""
+    total = 0
+    for passages in _parts(store.passages()):
+        total += sum(digests(passages, store.vectors([passage.id for passage in passages])))
+    return f"{total % _MODULUS:032x}"
+
+
+def digests(passages: Sequence[Passage], gaussians: Gaussian) -> list[int]:
+    """A number for each passage with its Gaussian, but for sparse blocks; equal ones are equal."""
+    shared = b"" if gaussians.profile is None else _bits(gaussians.profile)
+    numbers = []
+    for passage, mean, scales in zip(passages, gaussians.mean, gaussians.scales, strict=True):
+        content = json.dumps([passage.id, passage.text, passage.metadata], sort_keys=True)
+        digest = hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16)
+        for bits in (_bits(mean), _bits(scales), shared):
+            digest.update(bits)
+        numbers.append(int.from_bytes(digest.digest(), "little"))
+    return numbers
+
+
+def _bits(numbers: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bytes:
+    # Adding 0 makes -0 what engines may make of it.
+    return np.ascontiguousarray(numbers + np.float32(0), dtype="<f4").tobytes()
+
+
+def _held(store: Store, passages: Sequence[Passage]) -> dict[int, str]:
+    """Ids of those of some passages that a store holds, by the digest of what it holds."""
+    there = store.get([passage.id for passage in passages])
+    if not there:
+        return {}
+    ids = [passage.id for passage in there]
+    return dict(zip(digests(there, store.vectors(ids)), ids, strict=True))
+
+
+def _parts(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
+    while some := list(islice(passages, _AT_ONCE)):
+        yield some
