@@ -33,6 +33,8 @@ class Decision:
         P(the query is answered by its hits), which the action rests on.
     in_corpus : float
         P(the corpus answers the query); 1 where that is not known.
+    unfamiliar : str
+        What makes the query unlike those that confidence was learned from; "" where nothing does.
     """
 
     action: Action
@@ -40,6 +42,7 @@ class Decision:
     candidates: tuple[str, ...] = ()
     confidence: float = field(default=0.0, compare=False)
     in_corpus: float = field(default=1.0, compare=False)
+    unfamiliar: str = ""
 
     @property
     def decision(self) -> Action:
@@ -123,6 +126,7 @@ def decide(
     ambiguous: Sequence[Ambiguity | None],
     threshold: float = 0.5,
     in_corpus: FloatArray | None = None,
+    unfamiliar: Sequence[str] = (),
 ) -> list[Decision]:
     """`decide_one` of each query.
 
@@ -135,11 +139,15 @@ def decide(
         For instance a `uec_rag.confidence.risk.RiskThreshold`'s.
     in_corpus : array, shape (n,), optional
         P(the corpus answers the query), where it is known.
+    unfamiliar : sequence of str, optional
+        What makes each query unlike those that confidence was learned from; "" where nothing does.
     """
     there = np.ones(len(ambiguous)) if in_corpus is None else in_corpus
     return [
-        decide_one(float(sure), ambiguity, threshold, float(held))
-        for sure, ambiguity, held in zip(confidence, ambiguous, there, strict=True)
+        decide_one(float(sure), ambiguity, threshold, float(held), strange)
+        for sure, ambiguity, held, strange in zip(
+            confidence, ambiguous, there, unfamiliar or [""] * len(ambiguous), strict=True
+        )
     ]
 
 
@@ -148,6 +156,7 @@ def decide_one(
     ambiguity: Ambiguity | None,
     threshold: float = 0.5,
     in_corpus: float = 1.0,
+    unfamiliar: str = "",
 ) -> Decision:
     """Answer above a threshold; below it ask back where the query is ambiguous, else abstain.
 
@@ -159,14 +168,17 @@ def decide_one(
     """
     found = f"confidence {confidence:.2f}"
     rivals = () if ambiguity is None else ambiguity.candidates
+    action: Action = "abstain"
     if confidence > threshold:
-        reason = f"{found} is above the threshold {threshold:.2f}"
-        return Decision("answer", reason, rivals, confidence, in_corpus)
-    if ambiguity is not None:
-        reason = f"{found}; {ambiguity.reason}"
-        return Decision("clarify", reason, rivals, confidence, in_corpus)
-    reason = f"{found} is not above the threshold {threshold:.2f}: {_why(confidence, in_corpus)}"
-    return Decision("abstain", reason, rivals, confidence, in_corpus)
+        action, reason = "answer", f"{found} is above the threshold {threshold:.2f}"
+    elif ambiguity is not None:
+        action, reason = "clarify", f"{found}; {ambiguity.reason}"
+    else:
+        why = _why(confidence, in_corpus)
+        reason = f"{found} is not above the threshold {threshold:.2f}: {why}"
+    if unfamiliar:
+        reason = f"{reason}; {unfamiliar}"
+    return Decision(action, reason, rivals, confidence, in_corpus, unfamiliar)
 
 
 def _why(confidence: float, in_corpus: float) -> str:

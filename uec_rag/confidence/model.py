@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
-from uec_rag.confidence.calibrator import Calibrator, fit_calibrator
+from uec_rag.confidence.calibrator import Calibrator, fit_calibrator, sigmoid
 from uec_rag.confidence.features import CorpusSummary, relevance_features
 
 CUTOFFS = (1, 4, 10)
@@ -19,6 +19,7 @@ CUTOFFS = (1, 4, 10)
 
 _SHARE_RANGE = (1e-3, 1 - 1e-3)
 _SMALLEST = np.float32(1e-7)
+_DOUBT = np.float32(2.0)  # log-odds, where nothing knows the language
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,11 @@ class ConfidenceModel(Record):
         )
 
     def certainty(
-        self, summary: CorpusSummary, logits: FloatArray, unanswerable: float | None = None
+        self,
+        summary: CorpusSummary,
+        logits: FloatArray,
+        unanswerable: float | None = None,
+        doubt: FloatArray | None = None,
     ) -> Certainty:
         """How sure to be of n queries and their hits.
 
@@ -158,14 +163,18 @@ class ConfidenceModel(Record):
         unanswerable : float, optional
             Share of the questions asked that the corpus does not answer, where it is known; the
             odds of `in_corpus` shift by as much as it differs from what was learned with.
+        doubt : array, shape (n,), optional
+            How far what the logits rest on does not know the language of a query, from 0 to 1.
         """
         hits = summary.found_features(logits / np.float32(self.temperature))
         confidence = self.level.predict(self._odds(summary.features(), hits))
         held = self.presence.predict(self._held(summary.features()))
         held = np.maximum(held, confidence[:, -1])
-        if unanswerable is None:
-            return Certainty(held, confidence)
-        moved = shifted(held, self.unanswerable, unanswerable)
+        moved = held
+        if unanswerable is not None:
+            moved = shifted(moved, self.unanswerable, unanswerable)
+        if doubt is not None and doubt.any():
+            moved = sigmoid(log_odds(moved) - _DOUBT * doubt)
         factor = moved / np.maximum(held, _SMALLEST)
         return Certainty(moved, (confidence * factor[:, None]).astype(np.float32))
 

@@ -15,6 +15,7 @@ from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.evidence import some_of
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
+from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fit_queries import FitQueries, Questions, choose_questions
 from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.made_up_language import LANGUAGES, made_up
@@ -27,6 +28,8 @@ from uec_rag.laplace.terms import fit_terms
 
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
+
+_LOOKED_AT = 300  # questions, and passages, that tell in what a fit's texts are written
 
 
 def fit(
@@ -99,7 +102,9 @@ def fit(
         found.encoding_seconds,
         seconds,
     )
-    return replace(fitted, confidence_model=model, report=report)
+    texts = [*found.questions.queries[:_LOOKED_AT], *found.questions.corpus[:_LOOKED_AT]]
+    familiar = Familiar.of(texts, found.corpus)
+    return replace(fitted, confidence_model=model, report=report, familiar=familiar)
 
 
 def _in_no_language(

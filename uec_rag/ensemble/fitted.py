@@ -18,6 +18,7 @@ from uec_rag.encoders.base import Encoded, Role
 from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
 from uec_rag.ensemble.convolution import Space, block_weights, blocks, direct_sum, shared
 from uec_rag.ensemble.evidence import EvidenceWeights, common_share, evidence_of
+from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.report import FitReport
 from uec_rag.ensemble.similarity_summary import SimilaritySummary
@@ -40,6 +41,8 @@ class Fitted:
         None before `UEC.fit`: variances are 0 and slopes 1.
     confidence_model : ConfidenceModel or None
     report : FitReport or None
+    familiar : Familiar or None
+        What the fit's texts were like; None where that is not known.
     """
 
     names: tuple[str, ...]
@@ -49,6 +52,7 @@ class Fitted:
     posteriors: tuple[Posterior, ...] | None = None
     confidence_model: ConfidenceModel | None = None
     report: FitReport | None = None
+    familiar: Familiar | None = None
 
     @cached_property
     def slopes(self) -> list[float]:

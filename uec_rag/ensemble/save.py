@@ -20,6 +20,7 @@ from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
 from uec_rag.ensemble.coefficients import restore_rule
+from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.options import OPTIONS
 from uec_rag.ensemble.report import FitReport
@@ -122,6 +123,8 @@ def write_ensemble(
         state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
         if fitted.confidence_model is not None:
             state["confidence"] = fitted.confidence_model.metadata()
+        if fitted.familiar is not None:
+            state["familiar"] = fitted.familiar.metadata()
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
         state["source"] = fitted.report.source
         tensors = {
@@ -166,6 +169,7 @@ def read_ensemble(
                 ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
             ),
             report=report,
+            familiar=Familiar.restore(state["familiar"]) if "familiar" in state else None,
         )
         expected = str(state["fingerprint"])
     loaded = _load_encoders(saved, encoders, options["last_layer"], device, trust=trust)

@@ -173,7 +173,11 @@ class Gate(Record):
         rivals = Ambiguity(f"{len(decision.candidates)} passages compete", decision.candidates)
         ambiguity = rivals if decision.candidates else None
         return decide_one(
-            decision.confidence, ambiguity, self.threshold.threshold, decision.in_corpus
+            decision.confidence,
+            ambiguity,
+            self.threshold.threshold,
+            decision.in_corpus,
+            decision.unfamiliar,
         )
 
     def __call__(self, confidence: float, decision: Decision) -> Action:

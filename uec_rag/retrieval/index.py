@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.checks import listed
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.ensemble.familiar import ENOUGH_PASSAGES
 from uec_rag.ensemble.faults import MISSING, present
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.foreign import foreign_corpus
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.make_passages import make_passages, stream_passages
 
@@ -41,6 +44,8 @@ class Index:
         self.store = store
         self._posteriors = uec.fitted.posteriors
         self._changes = 0
+        self._foreign_said = False
+        self._not_looked_at: list[tuple[list[str], list[FloatArray]]] = []
         if len(store):
             store.bind(uec.fingerprint)
 
@@ -131,7 +136,29 @@ class Index:
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
         self.store.add(noted, gaussians)
         self._changes += 1
+        self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]
+
+    def _say_foreign(self, texts: Sequence[str], means: Sequence[FloatArray]) -> None:
+        """Warn, once, of passages in a language that encoders cannot tell apart.
+
+        Passages that come one by one are looked at when there are enough of them.
+        """
+        if self._foreign_said or self.uec.fitted.familiar is None:
+            return
+        some = slice(2 * ENOUGH_PASSAGES)
+        self._not_looked_at.append((list(texts[some]), [mean[some] for mean in means]))
+        together = [text for batch, _ in self._not_looked_at for text in batch]
+        if len(together) < ENOUGH_PASSAGES:
+            return
+        vectors = [
+            np.concatenate(m) for m in zip(*(m for _, m in self._not_looked_at), strict=True)
+        ]
+        self._not_looked_at = []
+        told = foreign_corpus(self.uec.fitted, together, vectors)
+        if told is not None:
+            self._foreign_said = True
+            warnings.warn(told, UserWarning, stacklevel=4)
 
     def _check_fit(self) -> None:
         if self.uec.fitted.posteriors is self._posteriors:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, ambiguities, decide
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.retrieval.foreign import foreign_questions
 from uec_rag.retrieval.result import Members, SearchResult
 from uec_rag.retrieval.search import Asked, Scale
 from uec_rag.stores.base import Found, Store
@@ -27,6 +29,8 @@ class Judgement:
     decisions : list of Decision
     by_cutoff : array, shape (n, k), or None
         Confidence of the first 1, 2, ... k hits, where anything is known.
+    unfamiliar : list of str
+        What makes each query unlike those that confidence was learned from; "" where nothing does.
     """
 
     relevance: FloatArray
@@ -35,6 +39,7 @@ class Judgement:
     ambiguous: list[Ambiguity | None]
     decisions: list[Decision]
     by_cutoff: FloatArray | None = None
+    unfamiliar: list[str] = field(default_factory=list)
 
 
 def judge(
@@ -45,6 +50,7 @@ def judge(
     found: Found,
     members: Members | None,
     unanswerable: float | None = None,
+    queries: Sequence[str] | None = None,
 ) -> Judgement:
     """Turn similarities into probabilities and a decision.
 
@@ -60,6 +66,9 @@ def judge(
         As `members_at` gives them.
     unanswerable : float, optional
         Share of the questions that the corpus does not answer, where it is known.
+    queries : sequence of str, optional
+        The questions, to look whether they are unlike those of the fit; not where confidence was
+        learned from labels of this corpus.
     """
     if not found.scores.size:
         return unjudged(found, "abstain", "nothing was found")
@@ -70,7 +79,11 @@ def judge(
         logits / np.float32(model.temperature) - summary.log_normaliser[:, None]
     )
     ids = [[passage.id for passage in row] for row in found.passages]
-    sure = model.certainty(summary, logits, unanswerable)
+    foreign = None if queries is None else foreign_questions(fitted, asked, found, queries)
+    told = [""] * len(ids) if foreign is None else foreign.told
+    sure = model.certainty(
+        summary, logits, unanswerable, None if foreign is None else foreign.doubt
+    )
     own = None if members is None else members.similarities
     posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
     ambiguous = ambiguities(posterior, posteriors, ids, sure.in_corpus, len(store))
@@ -79,8 +92,9 @@ def judge(
         sure.confidence,
         sure.in_corpus,
         ambiguous,
-        decide(sure.confidence, ambiguous, in_corpus=sure.in_corpus),
+        decide(sure.confidence, ambiguous, in_corpus=sure.in_corpus, unfamiliar=told),
         sure.by_cutoff,
+        told,
     )
 
 
@@ -123,6 +137,7 @@ def as_result(
         by_cutoff=judged.by_cutoff,
         ambiguous=judged.ambiguous,
         decisions=judged.decisions,
+        unfamiliar=judged.unfamiliar,
         exact=found.exact,
         names=list(fitted.names),
     )

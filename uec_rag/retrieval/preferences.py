@@ -215,5 +215,10 @@ def _among_kept(result: SearchResult) -> SearchResult:
             ambiguous.append(None)
     if ambiguous == result.ambiguous:
         return result
-    decisions = decide(result.confidence, ambiguous, in_corpus=result.in_corpus)
+    decisions = decide(
+        result.confidence,
+        ambiguous,
+        in_corpus=result.in_corpus,
+        unfamiliar=result.unfamiliar,
+    )
     return replace(result, ambiguous=ambiguous, decisions=decisions)

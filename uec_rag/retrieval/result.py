@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,8 @@ class SearchResult:
         and neither does `metadata` then.
     by_cutoff : array, shape (n, k), or None
         Confidence of the first 1, 2, ... k hits that the search found, where anything is known.
+    unfamiliar : list of str
+        What makes each query unlike those that confidence was learned from; "" where nothing does.
     basis : str
         Fingerprint of what confidence rests on: calibration, told share, filter. See `Gate`.
     members : Members or None
@@ -127,6 +129,7 @@ class SearchResult:
     judged: bool = True
     members: Members | None = None
     by_cutoff: FloatArray | None = None
+    unfamiliar: list[str] = field(default_factory=list)
     basis: str = ""
 
     @property
@@ -151,7 +154,7 @@ class SearchResult:
         confidence, decisions, last = self.confidence, self.decisions, rows.shape[1]
         if self.by_cutoff is not None and 0 < last < self.by_cutoff.shape[1]:
             confidence = self.by_cutoff[:, last - 1]
-            decisions = decide(confidence, self.ambiguous, in_corpus=self.in_corpus)
+            decisions = self._decided(confidence)
         return replace(
             self,
             confidence=confidence,
@@ -170,14 +173,17 @@ class SearchResult:
 
     def decide(self, threshold: float) -> list[Decision]:
         """Decide again at another threshold of confidence; nothing is computed anew."""
-        return decide(self.confidence, self.ambiguous, threshold, self.in_corpus)
+        return self._decided(self.confidence, threshold)
 
     def decide_at(self, threshold: float, k: int) -> list[Decision]:
         """Decide on the confidence of the first k hits that the search found."""
         sure = self.confidence
         if self.by_cutoff is not None and k < self.by_cutoff.shape[1]:
             sure = self.by_cutoff[:, k - 1]
-        return decide(sure, self.ambiguous, threshold, self.in_corpus)
+        return self._decided(sure, threshold)
+
+    def _decided(self, confidence: FloatArray, threshold: float = 0.5) -> list[Decision]:
+        return decide(confidence, self.ambiguous, threshold, self.in_corpus, self.unfamiliar)
 
     def metadata(self, row: int, rank: int) -> dict[str, Any]:
         """What every adapter writes on a hit, in plain Python types.
@@ -196,6 +202,8 @@ class SearchResult:
             return found
         if self.members is not None:
             found |= self.members.metadata(self.names, row, rank)
+        if self.decisions[row].unfamiliar:
+            found["uec_unfamiliar"] = self.decisions[row].unfamiliar
         return found | {
             "uec_relevance": float(self.relevance[row, rank]),
             "uec_confidence": float(self.confidence[row]),
@@ -222,6 +230,7 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
         tuple(surest["uec_candidates"]),
         float(surest["uec_confidence"]),
         float(surest.get("uec_in_corpus", 1.0)),
+        surest.get("uec_unfamiliar", ""),
     )
 
 
@@ -249,6 +258,7 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         exact=all(result.exact for result in results),
         names=results[0].names,
         by_cutoff=None if results[0].by_cutoff is None else stacked("by_cutoff"),
+        unfamiliar=[told for result in results for told in result.unfamiliar],
         basis=results[0].basis,
         members=_joined_members([result.members for result in results]),
     )

@@ -253,7 +253,9 @@ class Searcher(Index):
             found = store.search(asked.query, k, beta=fitted.beta, mu=known)
             members = members_at(fitted, store, asked, found)
             model = self.confidence_model
-            judged = judge(fitted, model, store, asked, found, members, unanswerable)
+            labelled = self.calibration is not None and self.calibration.source == "labels"
+            told = None if labelled else queries
+            judged = judge(fitted, model, store, asked, found, members, unanswerable, told)
         result = as_result(fitted, queries, found, asked.coefficients, judged)
         return replace(result, members=members)
 

@@ -1,0 +1,92 @@
+"""What confidence says in languages that an ensemble was not fitted on.
+
+    python benchmarks/quality/foreign.py DATA --model MODEL --model MODEL [--model bm25]
+
+The ensemble is fitted on TyDi QA's English pairs. Questions of other languages are asked of their
+own collection, and those of another collection in the same language. Prints confidence as it would
+be without looking at the language, and as it is, with the share of questions answered. Embeddings
+are cached.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.paper.collections import Collection, load_collection
+
+ELSEWHERE = {
+    "belebele_en": "fiqa_small",
+    "belebele_de": "fiqa_small",  # in English: there is no other German collection
+    "xquad_zh": "drcd_zh_hant",
+    "xquad_ru": "tydiqa_goldp_ru",
+    "xquad_ar": "tydiqa_goldp_ar",
+}
+K = 4
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    fit: Annotated[str, typer.Option(help="Fit on the train split of it.")] = "tydiqa_goldp_en",
+    most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 80,
+) -> None:
+    """Print the table."""
+    cache = cache_folder() / "embeddings"
+    encoders: list[Encoder | str] = [
+        name if name == "bm25" else CachedEncoder(load_encoder(name), cache) for name in model
+    ]
+    uec = UEC(encoders).fit(load_collection(data / fit, "train").pairs())
+    print(f"Members: {', '.join(uec.names)}; fitted on {fit}.\n")
+    print(
+        "| collection | said when indexed | right | confidence before | after | right answered "
+        "before | after | others' answered before | after |\n" + "|---" * 9 + "|"
+    )
+    for name, other in ELSEWHERE.items():
+        collection, elsewhere = load_collection(data / name), load_collection(data / other)
+        retriever = Retriever(uec)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+        said = any("look alike" in str(one.message) for one in caught)
+        asked, right = _asked(retriever, collection, most)
+        strange, _ = _asked(retriever, elsewhere, most)
+        numbers = [
+            right.mean(),
+            *(result.confidence.mean() for result in asked),
+            *((result.confidence[right] > 0.5).mean() for result in asked),
+            *((result.confidence > 0.5).mean() for result in strange),
+        ]
+        cells = " | ".join(f"{number:.2f}" for number in numbers)
+        print(f"| {name} | {'yes' if said else 'no'} | {cells} |", flush=True)
+
+
+def _asked(
+    retriever: Retriever, collection: Collection, most: int
+) -> tuple[list[SearchResult], np.ndarray]:
+    """Results without a look at the language and with one, and which questions are right."""
+    queries = list(collection.queries)
+    queries = [queries[row] for row in np.random.default_rng(0).permutation(len(queries))[:most]]
+    texts = [collection.queries[query] for query in queries]
+    uec, fitted = retriever.uec, retriever.uec.fitted
+    uec.fitted = replace(fitted, familiar=None)
+    before = retriever.search(texts, K)
+    uec.fitted = fitted
+    after = retriever.search(texts, K)
+    right = [
+        not collection.relevant[query].keys().isdisjoint(row)
+        for query, row in zip(queries, after.ids, strict=True)
+    ]
+    return [before, after], np.array(right)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,186 @@
+"""A corpus or a question in a language that an ensemble was not fitted on is noticed and named."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.helpers import WORDS, bag_of_words, pairs, passages
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.ensemble.familiar import Familiar, distance
+from uec_rag.retrieval.foreign import foreign_questions
+from uec_rag.retrieval.search import ask
+
+CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
+IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
+
+
+def translated(text):
+    return "".join(IN_CHINESE[word] for word in text.split())
+
+
+def english(dimension, name, seed=0):
+    """A model of one language: to it letters of another are hardly more than one unknown word."""
+    words = bag_of_words(dimension, name, seed)
+
+    def embed(texts):
+        known = [t if t.isascii() else "unknown " * 30 + " ".join(t) for t in texts]
+        return words(known)
+
+    embed.__name__ = name
+    return embed
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC([english(64, "fine"), english(24, "coarse", seed=1)]).fit(pairs(200))
+
+
+@pytest.fixture(scope="module")
+def chinese():
+    return [translated(text) for text in passages(60, seed=3)]
+
+
+def messages(caught):
+    return [str(one.message) for one in caught if "look alike" in str(one.message)]
+
+
+def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once(uec, chinese):
+    retriever = Retriever(uec)
+    with pytest.warns(UserWarning, match="Chinese or Japanese characters.*'fine'.*look alike"):
+        retriever.add(chinese[:30])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        retriever.add(chinese[30:])
+
+
+def test_passages_that_come_one_by_one_are_looked_at_when_there_are_enough(uec, chinese):
+    retriever = Retriever(uec)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for text in chinese[:15]:
+            retriever.add([text])
+        assert messages(caught) == []
+        for text in chinese[15:30]:
+            retriever.add([text])
+    assert len(messages(caught)) == 1
+
+
+def test_a_corpus_in_the_language_of_the_fit_is_not_warned_of(uec):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Retriever(uec).add(passages(60, seed=4))
+        Retriever(uec).add(["Ünïcode " + text for text in passages(60, seed=4)])
+
+
+def test_an_encoder_that_knows_the_language_is_not_warned_of(chinese):
+    multilingual = bag_of_words(64, "multilingual")
+    fitted = UEC(
+        [lambda texts: multilingual([" ".join(t) if not t.isascii() else t for t in texts])]
+    )
+    fitted.fit(pairs(200))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Retriever(fitted).add(chinese)
+
+
+@pytest.mark.filterwarnings("ignore:Most of these passages")
+def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, chinese):
+    retriever = Retriever(uec)
+    retriever.add(chinese)
+    result = retriever.search([translated(" ".join(WORDS[:3])), "1984"], k=4)
+    strange, plain = result.decisions
+    assert "Chinese or Japanese characters, which the ensemble was not fitted on" in strange.reason
+    assert plain.unfamiliar == ""
+    assert result.metadata(0, 0)["uec_unfamiliar"] == strange.unfamiliar
+    assert "uec_unfamiliar" not in result.metadata(1, 0)
+    assert strange.reason.endswith(result.decide(0.99)[0].unfamiliar)
+
+
+def test_words_are_not_misled_by_a_foreign_language(chinese):
+    fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        retriever = Retriever(fitted)
+        retriever.add(chinese)
+    result = retriever.search([chinese[0][:6]], k=4)
+    assert result.unfamiliar[0]
+    asked = ask(fitted.fitted, None, retriever.store, fitted.encode([chinese[0][:6]], "query"))
+    found = retriever.store.search(asked.query, 4, beta=1.0)
+    silent = replace(asked, coefficients=np.float32([[0, 1]]))
+    assert foreign_questions(fitted.fitted, silent, found, [chinese[0][:6]]).doubt == [0]
+    heard = replace(asked, coefficients=np.float32([[0.75, 0.25]]))
+    assert foreign_questions(fitted.fitted, heard, found, [chinese[0][:6]]).doubt == [0.75]
+
+
+def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
+    retriever = Retriever(uec)
+    retriever.add(passages(60, seed=3))
+    question = "wer hat das " + " ".join(WORDS[:3])
+    with_it = retriever.search([question], 4)
+    assert "Latin letters, not English" in with_it.decisions[0].reason
+    judged = foreign_questions(
+        uec.fitted,
+        ask(uec.fitted, None, retriever.store, uec.encode([question], "query")),
+        retriever.store.search(uec.embed([question], "query"), 4, beta=1.0),
+        [question],
+    )
+    assert judged.doubt.tolist() == [0.0]
+
+
+def test_a_question_in_other_letters_than_its_hits_is_named():
+    both = UEC([bag_of_words(64, "fine")]).fit(
+        [*pairs(100), *((translated(q), translated(p)) for q, p in pairs(100, seed=1))]
+    )
+    retriever = Retriever(both)
+    retriever.add(passages(60, seed=3))
+    result = retriever.search([translated(" ".join(WORDS[:3])), " ".join(WORDS[:3])], k=4)
+    assert result.unfamiliar[0].endswith("none of its hits is")
+    assert result.unfamiliar[1] == ""
+
+
+def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese):
+    questions = [text[:4] for text in chinese[:40]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        retriever = Retriever(uec)
+        ids = retriever.add(chinese)
+        assert all(retriever.search(questions, 4).unfamiliar)
+        retriever.calibrate(questions, [[id_] for id_ in ids[:40]])
+    assert not any(retriever.search(questions, 4).unfamiliar)
+
+
+def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):
+    encoders = dict(zip(uec.names, uec.encoders, strict=True))
+    uec.save(tmp_path / "uec")
+    again = UEC.load(tmp_path / "uec", encoders=encoders)
+    assert again.fitted.familiar == uec.fitted.familiar
+    assert again.fitted.familiar.writings == ("Latin letters",)
+
+
+def test_the_distance_of_texts_leaves_out_those_that_are_there_twice():
+    assert distance(np.eye(4, dtype=np.float32)) == pytest.approx(1.0)
+    assert distance(np.eye(4, dtype=np.float32)[[0, 0, 1, 1]]) == pytest.approx(1.0)
+    assert distance(np.zeros((4, 0), dtype=np.float32)) == 0.0
+    assert distance(np.ones((4, 3), dtype=np.float32)) == 0.0
+
+
+def test_encoders_without_vectors_are_never_lost():
+    familiar = Familiar(("Latin letters",), (0.0, 1.0))
+    assert familiar.lost([np.zeros((20, 0), "f4"), np.eye(20, dtype="f4")]) == []
+    alike = np.ones((20, 20), "f4") + np.eye(20, dtype="f4")
+    assert familiar.lost([np.zeros((20, 0), "f4"), alike]) == [1]
+
+
+def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
+    from uec_rag.confidence.features import summarise
+    from uec_rag.confidence.shipped import shipped_model
+
+    model: ConfidenceModel = shipped_model("fitted")
+    logits = np.array([[5.0, 1.0, 0.0]] * 2, dtype=np.float32)
+    sure = model.certainty(summarise(logits), logits, None, np.float32([1, 0]))
+    assert sure.in_corpus[0] < sure.in_corpus[1]
+    assert sure.confidence[0] < sure.confidence[1]
+    assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
