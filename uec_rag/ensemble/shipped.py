@@ -17,6 +17,7 @@ from uec_rag.confidence.shipped import shipped_model
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.report import FitReport
 from uec_rag.ensemble.save import fingerprint
@@ -43,6 +44,7 @@ class ShippedFit:
     weights : EvidenceWeights
     temperature : float
         Of the confidence model; the rest of it is `shipped_model`'s.
+    familiar : Familiar
     fingerprint : str
         Of the ensemble.
     """
@@ -53,6 +55,7 @@ class ShippedFit:
     posteriors: tuple[CompactPosterior, ...]
     weights: EvidenceWeights
     temperature: float
+    familiar: Familiar
     fingerprint: str
 
     @property
@@ -79,6 +82,7 @@ class ShippedFit:
             ],
             "weights": self.weights.metadata(),
             "temperature": self.temperature,
+            "familiar": self.familiar.metadata(),
             "fingerprint": self.fingerprint,
         }
         write_json(folder / _STATE, state)
@@ -105,7 +109,8 @@ def shipped_fit() -> ShippedFit:
         for i, saved in enumerate(state.pop("posteriors"))
     )
     weights = EvidenceWeights.restore(state.pop("weights"))
-    return ShippedFit(posteriors=posteriors, weights=weights, **state)
+    familiar = Familiar.restore(state.pop("familiar"))
+    return ShippedFit(posteriors=posteriors, weights=weights, familiar=familiar, **state)
 
 
 def with_shipped_fit(
@@ -165,6 +170,7 @@ def with_shipped_fit(
             0.0,
             shipped.source,
         ),
+        familiar=shipped.familiar,
     )
     if fingerprint(encoders, fitted, "projection") != shipped.fingerprint:
         raise IndexCorrupted(
