@@ -1,11 +1,11 @@
 """What confidence says in languages that an ensemble was not fitted on.
 
-    python benchmarks/quality/foreign.py DATA --model MODEL --model MODEL [--model bm25]
+    python benchmarks/quality/foreign.py DATA [--model MODEL --model MODEL [--model bm25]]
 
-The ensemble is fitted on TyDi QA's English pairs. Questions of other languages are asked of their
-own collection, and those of another collection in the same language. Prints confidence as it would
-be without looking at the language, and as it is, with the share of questions answered. Embeddings
-are cached.
+The embedded ensemble as it comes, or one fitted on TyDi QA's English pairs. Questions of other
+languages are asked of their own collection, and those of another collection in the same language.
+Prints confidence as it would be without looking at the language, and as it is, with the share of
+questions answered. Embeddings are cached.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import numpy as np
 import typer
 
 from uec_rag import UEC, Retriever, SearchResult
-from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.base import WithoutVectors
 from uec_rag.paper.collections import Collection, load_collection
 
 ELSEWHERE = {
@@ -35,17 +36,20 @@ K = 4
 
 def main(
     data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    model: Annotated[list[str] | None, typer.Option(help="A model; give it several times.")] = None,
     fit: Annotated[str, typer.Option(help="Fit on the train split of it.")] = "tydiqa_goldp_en",
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 80,
 ) -> None:
     """Print the table."""
     cache = cache_folder() / "embeddings"
-    encoders: list[Encoder | str] = [
-        name if name == "bm25" else CachedEncoder(load_encoder(name), cache) for name in model
+    uec = UEC(model) if model else UEC()
+    uec.encoders = [
+        encoder if isinstance(encoder, WithoutVectors) else CachedEncoder(encoder, cache)
+        for encoder in uec.encoders
     ]
-    uec = UEC(encoders).fit(load_collection(data / fit, "train").pairs())
-    print(f"Members: {', '.join(uec.names)}; fitted on {fit}.\n")
+    if model:
+        uec.fit(load_collection(data / fit, "train").pairs())
+    print(f"Members: {', '.join(uec.names)}; fitted on {fit if model else 'what it comes with'}.\n")
     print(
         "| collection | said when indexed | right | confidence before | after | right answered "
         "before | after | others' answered before | after |\n" + "|---" * 9 + "|"
