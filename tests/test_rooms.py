@@ -20,7 +20,7 @@ ORDER = [
     ["laplace", "corpora"],
     ["ensemble"],
     ["retrieval"],
-    ["langchain", "llama_index", "paper"],
+    ["langchain", "llama_index", "paper", "distributed"],
     ["cli"],
 ]
 PLACE = {room: place for place, rooms in enumerate(ORDER) for room in rooms}

@@ -2,15 +2,17 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from uec_rag.base.manifest import MANIFEST
 from uec_rag.cli.building import add_passages, build_ensemble, check_output, fit_ensemble
+from uec_rag.cli.bulk import index_on_ray
 from uec_rag.cli.changes import changes_since, forget, kinds_of, note_hashes
 from uec_rag.cli.console import err, note, out, print_json, say
 from uec_rag.cli.options import Json, Models
+from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
     from uec_rag.corpora import Document
@@ -43,6 +45,20 @@ def index(
         bool,
         typer.Option("--update", help="Read only what has changed since IDX was made."),
     ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Where passages are kept, if not in IDX: qdrant://HOST:PORT/COLLECTION or "
+            "postgresql://USER@HOST/DATABASE?collection=TABLE.",
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
+    ] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="Of each model, with --engine ray.")] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="For each worker, with --engine ray.")] = 0.0,
     json: Json = False,
 ) -> None:
     """Read a folder of documents and make an index to ask questions of.
@@ -56,6 +72,10 @@ def index(
     With --update an index that is there keeps its ensemble and what is known of files that are as
     they were, by their content; changed files are read again, removed ones go.
 
+    With --engine ray FOLDER holds rows, not documents: .parquet and .jsonl with a field "text", or
+    lines of .txt. It needs --uec. A run that was interrupted goes on where it was if the passages
+    are kept in a PLACE.
+
     Example: uec-rag index ./docs --out idx
     """
     if uec is not None and model:
@@ -64,7 +84,14 @@ def index(
         raise ValueError(
             "--update keeps the index's own ensemble; expected no --uec and no --model"
         )
+    if update and (store is not None or engine != "local"):
+        raise ValueError("--update keeps the index's own store; expected no --store, no --engine")
     check_output(to)
+    if engine == "ray":
+        if model:
+            raise ValueError("--engine ray: expected --uec in place of --model")
+        index_on_ray(folder, to, uec, store, workers, gpus, json)
+        return
     if update:
         _update(folder, to, follow_symlinks, json)
         return
@@ -87,7 +114,7 @@ def index(
     else:
         ensemble = build_ensemble(model)
         _fit_on(documents, ensemble)
-    retriever = Retriever(ensemble)
+    retriever = Retriever(ensemble, None if store is None else store_at(store))
     add_passages(retriever, passages)
     if uec is not None:
         _calibrate(retriever)

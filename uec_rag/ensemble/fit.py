@@ -20,7 +20,7 @@ from uec_rag.ensemble.fit_queries import FitQueries, Questions, choose_questions
 from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.made_up_language import LANGUAGES, made_up
 from uec_rag.ensemble.report import FitReport
-from uec_rag.laplace.fit import fit_posterior, require_laplace
+from uec_rag.laplace.fit import Curvature, fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives, Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -43,6 +43,7 @@ def fit(
     scaled: bool = True,
     seed: int,
     show_progress: bool = False,
+    curvature: Curvature | None = None,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
 
@@ -56,6 +57,8 @@ def fit(
     structure, likelihood, negatives, scaled, seed
         As in `fit_posterior`.
     show_progress : bool
+    curvature : callable, optional
+        As in `fit_posterior`.
 
     Returns
     -------
@@ -77,6 +80,7 @@ def fit(
         scaled=scaled,
         seed=seed,
         show_progress=show_progress,
+        curvature=curvature,
     )
     fitted = replace(unfitted, posteriors=tuple(found.posteriors))
     by_evidence = isinstance(fitted.rule, Evidence) and len(encoders) > 1
@@ -195,6 +199,7 @@ def fit_posteriors(
     scaled: bool = True,
     seed: int,
     show_progress: bool,
+    curvature: Curvature | None = None,
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
@@ -203,7 +208,7 @@ def fit_posteriors(
     encoders : sequence of Encoder
     pairs : sequence of Pairs
         One per encoder; the same object where they share.
-    structure, likelihood, negatives, scaled, seed
+    structure, likelihood, negatives, scaled, seed, curvature
         As in `fit_posterior`.
     show_progress : bool
     """
@@ -227,6 +232,7 @@ def fit_posteriors(
             negatives=negatives,
             scaled=scaled,
             seed=seed,
+            curvature=curvature,
         )
         for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
     ]
@@ -250,6 +256,7 @@ def _fit_one(
     negatives: Negatives,
     scaled: bool,
     seed: int,
+    curvature: Curvature | None,
 ) -> Posterior:
     """Fit one encoder, with vectors or without; parameters as in `fit_posterior`."""
     if queries.terms is None or passages.terms is None:
@@ -263,5 +270,6 @@ def _fit_one(
             negatives=negatives,
             scaled=scaled,
             seed=seed,
+            curvature=curvature,
         )
     return fit_terms(pairs, queries.terms, passages.terms, structure=structure, seed=seed)

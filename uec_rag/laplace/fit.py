@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,16 +40,43 @@ _SOFTMAX_BATCH = 64
 
 
 @dataclass(frozen=True)
-class _Batches:
-    """What laplace-torch asks of a data loader: batches, and a data set with a length."""
+class Batches:
+    """What laplace-torch asks of a data loader: batches, and a data set with a length.
+
+    Attributes
+    ----------
+    queries, passages : Encoded
+        The texts that the pairs point to.
+    pairs : LabelledPairs
+    size : int
+        Of a batch.
+    """
 
     queries: Encoded
     passages: Encoded
     pairs: LabelledPairs
     size: int
 
+    def parts(self, count: int) -> Iterator[Batches]:
+        """Up to `count` parts of whole batches, each with its own texts alone."""
+        batches = -(-len(self.pairs) // self.size)
+        step = -(-batches // count) * self.size
+        for start in range(0, len(self.pairs), step):
+            part = slice(start, start + step)
+            sides = []
+            for side, index in (
+                (self.queries, self.pairs.query_index[part]),
+                (self.passages, self.pairs.passage_index[part]),
+            ):
+                texts, place = np.unique(index, return_inverse=True)
+                sides.append((_chosen(side, texts), place))
+            (queries, q), (passages, p) = sides
+            labelled = LabelledPairs(q, p, self.pairs.labels[part])
+            yield Batches(queries, passages, labelled, self.size)
+
     @property
     def dataset(self) -> range:
+        """Of as many items as there are pairs."""
         return range(len(self.pairs))
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -69,6 +96,30 @@ class _Batches:
                 texts[:, number, :m] = side.features[index]
                 texts[:, number, m:] = side.embedding[index]
             yield torch.from_numpy(texts), labels
+
+
+@dataclass(frozen=True)
+class Model:
+    """At what, and of what, the curvature is taken.
+
+    Attributes
+    ----------
+    gain : array, shape (d,)
+    slope, intercept : float
+        At their MAP.
+    structure, likelihood
+        As in `fit_posterior`.
+    """
+
+    gain: FloatArray
+    slope: float
+    intercept: float
+    structure: Structure
+    likelihood: Likelihood
+
+
+Curvature: TypeAlias = "Callable[[Batches, Model], ParametricLaplace]"
+"""What accumulates the curvature of labelled pairs: `accumulate`, here or in parts elsewhere."""
 
 
 def require_laplace() -> None:
@@ -91,6 +142,7 @@ def fit_posterior(
     negatives: Negatives = "hard",
     scaled: bool = True,
     seed: int = 0,
+    curvature: Curvature | None = None,
 ) -> Posterior:
     """Fit the Laplace posterior over one encoder's last layer.
 
@@ -118,6 +170,8 @@ def fit_posterior(
         the paper, and only the prior precision is chosen.
     seed : int
         Of the split and the mining.
+    curvature : callable, optional
+        What accumulates the curvature, `accumulate` by default.
 
     Raises
     ------
@@ -130,17 +184,17 @@ def fit_posterior(
     similarity = _cosine(queries, passages, train)
     if likelihood == "pairs":
         slope, intercept = bernoulli_map(similarity, train.labels)
-        batches = _Batches(queries, passages, train, _PAIR_BATCH)
+        batches = Batches(queries, passages, train, _PAIR_BATCH)
     else:
-        batches = _Batches(queries, passages, _positive_batches(train, seed), _SOFTMAX_BATCH)
+        batches = Batches(queries, passages, _positive_batches(train, seed), _SOFTMAX_BATCH)
         slope = in_batch_map(_batch_similarities(batches))
         slope, intercept = bernoulli_map(similarity, train.labels, slope)
 
-    curvature = _laplace(batches, gain, slope, intercept, structure, likelihood)
+    found = (curvature or accumulate)(batches, Model(gain, slope, intercept, structure, likelihood))
     test = held_out_pairs(pairs, held_out, *texts)
     similarity, nothing = _cosine(queries, passages, test), np.zeros(len(test))
     sides = Side.of(queries, test.query_index), Side.of(passages, test.passage_index)
-    trials = candidates(curvature, gain, structure, *sides)
+    trials = candidates(found, gain, structure, *sides)
     best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
     _, free = bernoulli_map(similarity, test.labels, slope)
     deterministic = predictive_nll(similarity, nothing, test.labels, slope, free)
@@ -155,9 +209,7 @@ def fit_posterior(
         held_out=len(test),
         nll=nll,
         nll_deterministic=float(deterministic.mean()),
-        log_marginal_likelihood=float(
-            curvature.log_marginal_likelihood(_tensor(best.prior_precision))
-        ),
+        log_marginal_likelihood=float(found.log_marginal_likelihood(_tensor(best.prior_precision))),
     )
     posterior = Posterior(structure, best.covariance, best.profile, summary)
     return _standardised(posterior, queries.embedding[held_out], queries.features[held_out])
@@ -174,14 +226,7 @@ def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatAr
     return replace(posterior, summary=summary)
 
 
-def _laplace(
-    batches: _Batches,
-    gain: FloatArray,
-    slope: float,
-    intercept: float,
-    structure: Structure,
-    likelihood: Likelihood,
-) -> ParametricLaplace:
+def accumulate(batches: Batches, model: Model) -> ParametricLaplace:
     """Accumulate the curvature over the batches with laplace-torch."""
     require_laplace()
     import torch
@@ -190,20 +235,28 @@ def _laplace(
     from uec_rag.laplace.curvature import InBatchGGN, InBatchModel, PairGGN, PairModel
 
     model_class, backend = (
-        (PairModel, PairGGN) if likelihood == "pairs" else (InBatchModel, InBatchGGN)
+        (PairModel, PairGGN) if model.likelihood == "pairs" else (InBatchModel, InBatchGGN)
     )
-    model = model_class(
-        len(gain), batches.queries.features.shape[1], slope, intercept, torch.from_numpy(gain)
-    )
+    gain = torch.from_numpy(model.gain.copy())
+    features = batches.queries.features.shape[1]
+    layer = model_class(len(gain), features, model.slope, model.intercept, gain)
     laplace = Laplace(
-        model,
+        layer,
         "classification",
         subset_of_weights="all",
-        hessian_structure=structure,
+        hessian_structure=model.structure,
         backend=backend,
     )
     laplace.fit(cast("DataLoader[Any]", batches))
     return cast("ParametricLaplace", laplace)
+
+
+def _chosen(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
+    embedding = encoded.embedding[rows]
+    same = encoded.features is encoded.embedding
+    return replace(
+        encoded, embedding=embedding, features=embedding if same else encoded.features[rows]
+    )
 
 
 def _cosine(queries: Encoded, passages: Encoded, pairs: LabelledPairs) -> NDArray[np.float32]:
@@ -225,7 +278,7 @@ def _positive_batches(train: LabelledPairs, seed: int) -> LabelledPairs:
     )
 
 
-def _batch_similarities(batches: _Batches) -> FloatArray:
+def _batch_similarities(batches: Batches) -> FloatArray:
     pairs, size = batches.pairs, min(batches.size, len(batches.pairs))
     q = batches.queries.embedding[pairs.query_index].reshape(
         -1, size, batches.queries.embedding.shape[1]

@@ -1,0 +1,28 @@
+"""Encoders that processes of a cluster can load."""
+
+import os
+import signal
+from pathlib import Path
+
+from tests.helpers import bag_of_words
+
+
+class Words:
+    """A bag of words that notes each text it is given, and may die of one of them, once."""
+
+    def __init__(self, dimension, name, seed, folder, deadly=None):
+        self.__name__, self._folder, self._deadly = name, Path(folder), deadly
+        self._embed = bag_of_words(dimension, name, seed)
+        self._arguments = (dimension, name, seed, folder, deadly)
+
+    def __reduce__(self):
+        return Words, self._arguments
+
+    def __call__(self, texts):
+        died = self._folder / "died"
+        if self._deadly in texts and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        with (self._folder / f"{self.__name__}.txt").open("a") as file:
+            file.writelines(f"{os.getpid()} {text}\n" for text in texts)
+        return self._embed(texts)

@@ -1,0 +1,45 @@
+"""Passages out of files that are read a little at a time."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from uec_rag.distributed import read_passages
+from uec_rag.stores import Passage
+
+ROWS = [{"text": f"text {i}", "year": 2000 + i, "tags": ["a"]} for i in range(5)]
+
+
+def test_the_same_rows_are_the_same_passages_in_every_kind_of_file(tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet", row_group_size=2)
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    one, other = ([*read_passages(tmp_path / name)] for name in ("a.parquet", "b.jsonl"))
+    assert one == other
+    assert [p.text for p in one] == [row["text"] for row in ROWS]
+    assert one[2].metadata == {"year": 2002, "tags": ["a"]}
+    assert len({p.id for p in one}) == 5
+
+
+def test_a_folder_is_all_its_files_in_order_and_lines_are_passages(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.txt").write_text("first\n\n  second  \n")
+    (tmp_path / "a.jsonl").write_text('{"id": 7, "body": "third"}\n{"body": " "}\n')
+    (tmp_path / "notes.md").write_text("not read")
+    found = [*read_passages(tmp_path / "in")]
+    assert [p.text for p in found] == ["first", "second"]
+    assert [*read_passages(tmp_path / "a.jsonl", text="body")] == [Passage("7", "third")]
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="expected files that end in"):
+        [*read_passages(tmp_path)]
+    with pytest.raises(FileNotFoundError, match="expected files that end in"):
+        [*read_passages(tmp_path / "gone.txt")]
+    (tmp_path / "a.csv").touch()
+    with pytest.raises(ValueError, match="expected a file that ends in"):
+        [*read_passages(tmp_path / "a.csv")]
+    (tmp_path / "a.jsonl").write_text('{"text": "good"}\n{"texts": "wrong"}\n')
+    with pytest.raises(ValueError, match=r"a\.jsonl, row 2: expected a row with a string 'text'"):
+        [*read_passages(tmp_path / "a.jsonl")]

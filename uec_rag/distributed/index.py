@@ -1,0 +1,108 @@
+"""Passages encoded on a cluster and written into a store."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import ray
+
+from uec_rag.distributed.members import Pool, Resources
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.stores.base import Passage
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+    from uec_rag.encoders import Encoded
+
+_AT_ONCE = 256  # passages encoded and written together
+_AHEAD = 3  # such parts on their way for each actor: one encoded, one waiting, one being written
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What `index` did.
+
+    Attributes
+    ----------
+    read : int
+        Passages that came.
+    written : int
+        Those that were not there already as they are.
+    """
+
+    read: int
+    written: int
+
+
+def index(
+    retriever: Retriever,
+    passages: Iterable[Passage],
+    resources: Resources = Resources(),  # noqa: B008  (frozen)
+    *,
+    advance: Callable[[int], None] | None = None,
+) -> Indexed:
+    """Encode passages on Ray, every member on actors of its own, and write them into a store.
+
+    The process that calls reads and writes; a few parts for each actor are on their way at a time.
+    Passages that the store holds already are not encoded, so that a run that ended half-way goes
+    on where it was. Writing replaces, so that nothing is there twice, whatever dies meanwhile.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        Whose ensemble encodes and whose store is written to.
+    passages : iterable of Passage
+        Of any length, see `read_passages`.
+    resources : Resources
+        For each member.
+    advance : callable, optional
+        Told after each part how many passages it had.
+
+    Raises
+    ------
+    ray.exceptions.RayError
+        If an encoder fails; actors that die are started again.
+    """
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False)
+    uec = retriever.uec
+    pools = [Pool(encoder, resources) for encoder in uec.encoders]
+    window = _AHEAD * resources.workers
+    on_their_way: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
+    read = written = 0
+
+    def write() -> int:
+        some, references = on_their_way.popleft()
+        parts = uec.fitted.gaussians(ray.get(references))
+        return len(retriever.add_encoded(some, parts))
+
+    try:
+        for part in _parts(passages):
+            there = {held.id: held for held in retriever.get([passage.id for passage in part])}
+            lacking = [passage for passage in part if there.get(passage.id) != passage]
+            read += len(part)
+            if lacking:
+                texts = [passage.text for passage in lacking]
+                on_their_way.append((lacking, [pool.submit(texts, "passage") for pool in pools]))
+            if len(on_their_way) >= window:
+                written += write()
+            if advance is not None:
+                advance(len(part))
+        while on_their_way:
+            written += write()
+    finally:
+        for pool in pools:
+            pool.close()
+    return Indexed(read, written)
+
+
+def _parts(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """Some at a time, each id once."""
+    coming = iter(passages)
+    while some := list(islice(coming, _AT_ONCE)):
+        yield [*{passage.id: passage for passage in some}.values()]
