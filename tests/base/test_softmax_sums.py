@@ -96,3 +96,17 @@ def test_of_no_queries_there_is_nothing_to_say(size):
     digest = Digest.of(np.zeros((0, size), dtype=np.float32))
     assert digest.leaders(10).shape == (0, 10)
     assert digest.softmax(SLOPE).top.shape == digest.mean_and_deviation()[0].shape == (0,)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 40.0))
+def test_logits_that_rise_change_the_sums_as_if_they_had_been_so_from_the_start(seed, slope):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, slope, (3, 50)).astype(np.float32)
+    risen = logits.copy()
+    risen[:, :7] += rng.gamma(1.0, slope, (3, 7)).astype(np.float32)
+    sums = Digest.of(logits).softmax(1.0).replacing(logits[:, :7], risen[:, :7])
+    expected = Digest.of(risen).softmax(1.0)
+    for name in ("top", "log_normaliser", "soft_normaliser", "mean_logit"):
+        np.testing.assert_allclose(
+            getattr(sums, name), getattr(expected, name), rtol=1e-3, atol=2e-3, err_msg=name
+        )

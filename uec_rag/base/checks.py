@@ -68,12 +68,12 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     return checked
 
 
-def check_k(k: int) -> None:
+def check_k(k: int, argument: str = "k") -> None:
     """Raise unless k is an integer of at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise TypeError(f"k: expected an integer, got {k!r}.")
+        raise TypeError(f"{argument}: expected an integer, got {k!r}.")
     if k < 1:
-        raise ValueError(f"k: expected an integer >= 1, got {k}.")
+        raise ValueError(f"{argument}: expected an integer >= 1, got {k}.")
 
 
 def listed(ids: Iterable[str], name: str) -> list[str]:

@@ -53,6 +53,37 @@ class SoftmaxSums:
     soft_normaliser: FloatArray
     mean_logit: FloatArray
 
+    def replacing(self, old: FloatArray, new: FloatArray) -> SoftmaxSums:
+        """The sums where some of the logits are others, and none of these is lower.
+
+        Parameters
+        ----------
+        old, new : array, shape (n, m)
+
+        Examples
+        --------
+        >>> logits = np.float32([[1, 0, -1, 2]])
+        >>> sums = Digest.of(logits).softmax(1.0).replacing(logits[:, :2], np.float32([[3, 0]]))
+        >>> again = Digest.of(np.float32([[3, 0, -1, 2]])).softmax(1.0)
+        >>> bool(np.isclose(sums.mean_logit[0], again.mean_logit[0]))
+        True
+        """
+        top = np.maximum(self.top, new.max(axis=1, initial=-np.inf)).astype(np.float64)
+        gone, come = (np.exp(logits - top[:, None]) for logits in (old, new))
+        mass = np.exp(self.log_normaliser - top)
+        # What is left may be a little below 0: single precision, or a compressed store's rounding.
+        left = np.maximum(mass - gone.sum(axis=1), 0)
+        weighted = mass * self.mean_logit - (gone * old).sum(axis=1) + (come * new).sum(axis=1)
+        total = left + come.sum(axis=1)
+        soft = np.exp(self.soft_normaliser - top / 2) - np.sqrt(gone).sum(axis=1)
+        soft = np.maximum(soft, 0) + np.sqrt(come).sum(axis=1)
+        return SoftmaxSums(
+            top=top.astype(np.float32),
+            log_normaliser=(top + np.log(total)).astype(np.float32),
+            soft_normaliser=(top / 2 + np.log(soft)).astype(np.float32),
+            mean_logit=(weighted / total).astype(np.float32),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Digest:

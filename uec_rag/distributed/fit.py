@@ -73,6 +73,8 @@ def fit(
             negatives=uec.negatives,
             scaled=uec.scaled,
             seed=uec.seed,
+            verifier=uec.verifier,
+            verify_k=uec.verify_k,
             curvature=mapped,
         )
     finally:

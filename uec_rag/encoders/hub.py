@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer, SparseEncoder
+    from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
 
     _Model: TypeAlias = SentenceTransformer | SparseEncoder
 
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
-Kind: TypeAlias = Literal["SentenceTransformer", "SparseEncoder"]
+Kind: TypeAlias = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
 """What sentence-transformers calls a model, in its code and in the model's configuration."""
 
 SPARSE = "sparse:"
@@ -42,7 +42,7 @@ def load_model(kind: Kind, given: str | Path, device: str | None, fetch: bool) -
     -------
     str
         The hub name, or the folder's absolute path.
-    SentenceTransformer or SparseEncoder
+    SentenceTransformer, SparseEncoder or CrossEncoder
 
     Raises
     ------
@@ -182,14 +182,14 @@ def _quiet_weight_loading() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def origin(model: "SentenceTransformer | SparseEncoder") -> str:
+def origin(model: "SentenceTransformer | SparseEncoder | CrossEncoder") -> str:
     """Name or folder that a model in memory says it was loaded from; "" where it does not say."""
     config = getattr(getattr(model[0], "auto_model", None), "config", None)
     return str(getattr(config, "_name_or_path", "") or "")
 
 
 def place(
-    model: "SentenceTransformer | SparseEncoder",
+    model: "SentenceTransformer | SparseEncoder | CrossEncoder",
     device: str | None,
     dtype: Precision | None,
     *,

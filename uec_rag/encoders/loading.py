@@ -26,6 +26,7 @@ from uec_rag.encoders.parallel import ParallelEncoder
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.sparse import LearnedSparse
 from uec_rag.encoders.static import StaticEncoder
+from uec_rag.encoders.verifier import VerifierLike, is_cross_encoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer, SparseEncoder
@@ -35,6 +36,9 @@ EncoderLike: TypeAlias = (
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """Whatever `load_encoder` makes an encoder of."""
+
+MemberLike: TypeAlias = "EncoderLike | VerifierLike"
+"""Whatever is given again for a member of a saved ensemble."""
 
 _ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), 'bm25', "
@@ -183,6 +187,11 @@ def load_encoder(
         return LearnedSparse(spec, **_of_sparse(settings))
     if _is_sentence_transformer(spec):
         return SentenceTransformerEncoder(spec, **settings)
+    if is_cross_encoder(spec):
+        raise TypeError(
+            "encoders: a CrossEncoder scores pairs and embeds nothing; give it to the ensemble as "
+            "UEC([...], verifier=...)"
+        )
     if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
         raise TypeError(
             f"cannot make an encoder of {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from uec_rag.encoders.base import LastLayer, Role
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer, SparseEncoder
+    from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+    from torch import nn
 
 # Of a transformer's configuration, what changes its output with the weights unchanged. The whole
 # configuration would also change with the version of the library that read it.
@@ -32,8 +33,6 @@ def revision_of(
     The same on every machine, device and storage precision; the names of weights do not count,
     since versions of the library name them differently.
     """
-    import torch
-
     digest = hashlib.sha256()
     description = {
         "modules": [_describe(module) for module in model],
@@ -44,12 +43,19 @@ def revision_of(
         "tokenizer": tokenizer_state(model),
     }
     digest.update(json.dumps(description, sort_keys=True, default=str).encode())
+    hash_weights(digest, model)
+    return digest.hexdigest()
+
+
+def hash_weights(digest: "hashlib._Hash", model: "nn.Module") -> None:
+    """Feed a model's weights to a hash, as they would be in single precision."""
+    import torch
+
     for weight in model.state_dict().values():
         # Integer buffers are positions and counters, stored by some versions and not by others.
         if weight.is_floating_point():
             digest.update(str(tuple(weight.shape)).encode())
             digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
-    return digest.hexdigest()
 
 
 def revision_of_files(prompts: Mapping[Role, str], *contents: bytes) -> str:
@@ -70,7 +76,7 @@ def _describe(module: object) -> dict[str, object]:
     return described
 
 
-def tokenizer_state(model: "SentenceTransformer | SparseEncoder") -> object:
+def tokenizer_state(model: "SentenceTransformer | SparseEncoder | CrossEncoder") -> object:
     """Everything that decides how a model splits a text, but for how much of it."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)

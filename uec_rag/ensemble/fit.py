@@ -11,15 +11,18 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
+from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.evidence import some_of
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
 from uec_rag.ensemble.familiar import Familiar
-from uec_rag.ensemble.fit_queries import FitQueries, Questions, choose_questions
+from uec_rag.ensemble.fit_queries import FitQueries
 from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.made_up_language import LANGUAGES, made_up
+from uec_rag.ensemble.questions import Questions, choose_questions
 from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.fit import Curvature, fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives, Pairs, check_pairs
@@ -42,6 +45,8 @@ def fit(
     negatives: Negatives = "hard",
     scaled: bool = True,
     seed: int,
+    verifier: Verifier | None = None,
+    verify_k: int = VERIFY_K,
     show_progress: bool = False,
     curvature: Curvature | None = None,
 ) -> Fitted:
@@ -56,6 +61,8 @@ def fit(
         As in `UEC.fit`.
     structure, likelihood, negatives, scaled, seed
         As in `fit_posterior`.
+    verifier, verify_k
+        As in `UEC`.
     show_progress : bool
     curvature : callable, optional
         As in `fit_posterior`.
@@ -90,7 +97,7 @@ def fit(
         [moments(q, c)[0] for q, c in zip(found.queries, found.corpus, strict=True)]
         if by_evidence
         else None,
-        found.questions.relevant,
+        found.questions,
         seed,
     )
     if by_evidence:
@@ -98,17 +105,28 @@ def fit(
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     model = questions.fit_confidence(fitted, fitted.evidence_weights)
+    summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
+    checked = None
+    if verifier is not None:
+        name = verifier_name(fitted.names, verifier)
+        checked = questions.fit_verifier(fitted, fitted.evidence_weights, verifier, name, verify_k)
+        summaries[name] = checked.posterior.summary
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
-        {name: post.summary for name, post in zip(fitted.names, found.posteriors, strict=True)},
+        summaries,
         structure,
         likelihood,
         found.encoding_seconds,
         seconds,
     )
     texts = [*found.questions.queries[:_LOOKED_AT], *found.questions.corpus[:_LOOKED_AT]]
-    familiar = Familiar.of(texts, found.corpus)
-    return replace(fitted, confidence_model=model, report=report, familiar=familiar)
+    return replace(
+        fitted,
+        confidence_model=model,
+        report=report,
+        familiar=Familiar.of(texts, found.corpus),
+        verifier=checked,
+    )
 
 
 def _in_no_language(

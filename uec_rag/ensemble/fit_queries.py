@@ -11,6 +11,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.evidence import EvidenceWeights, some_of
 from uec_rag.ensemble.evidence_fit import (
     AskedElsewhere,
@@ -19,51 +20,19 @@ from uec_rag.ensemble.evidence_fit import (
     fit_evidence_weights,
 )
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.questions import Questions
 from uec_rag.ensemble.similarity_summary import SimilaritySummary
-from uec_rag.laplace.pairs import Pairs
+from uec_rag.ensemble.verifier import FittedVerifier, Verification
+from uec_rag.ensemble.verifier_fit import ReadViews, fit_verifier, read_views
 
-_MOST_QUERIES = 600  # more were not measured to change what is learned
-_OTHER_PASSAGES = 3000
 CORPUS_SIZES = (150, 600, 2400)
 """Confidence is learned over corpora of these sizes, to hold for any."""
 
 # Among a handful of passages one always stands out; only how near it is tells whether it answers.
 _TINY, _TINY_CORPORA = 10, 30
 _UNANSWERABLE = 0.2
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Some of the fit queries, and a corpus that holds their answers among others.
-
-    Attributes
-    ----------
-    queries, corpus : list of str
-    relevant : list of list of int
-        Places in `corpus` of each query's answers.
-    """
-
-    queries: list[str]
-    corpus: list[str]
-    relevant: list[list[int]]
-
-
-def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
-    """Draw questions from the positives of several lists of pairs."""
-    answers: dict[str, dict[str, None]] = {}
-    for own in pairs:
-        for query, found in zip(own.queries, own.positives, strict=True):
-            if len(found):
-                answers.setdefault(query, {}).update((own.passages[p], None) for p in found)
-    rng = np.random.default_rng(seed)
-    asked = list(answers)
-    chosen = [asked[row] for row in rng.permutation(len(asked))[:_MOST_QUERIES]]
-    corpus = {text: None for query in chosen for text in answers[query]}
-    others = [text for own in pairs for text in own.passages if text not in corpus]
-    corpus.update((others[row], None) for row in rng.permutation(len(others))[:_OTHER_PASSAGES])
-    place = {text: row for row, text in enumerate(corpus)}
-    relevant = [[place[text] for text in answers[query]] for query in chosen]
-    return Questions(chosen, list(corpus), relevant)
+_MOST_ASKED = 300  # questions of a corpus
+_MOST_READ = 150  # where a verifier reads every hit
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +47,8 @@ class FitQueries:
         The ensemble's, of N passages.
     own : list of K arrays, shape (n, N), or None
         Each encoder's cosines; None where no evidence is wanted.
-    relevant : list of list of int
-        Places in the corpus of each query's answers.
+    questions : Questions
+        Their texts, and the places in the corpus of each one's answers.
     seed : int
         Of the smaller corpora that are cut out.
     """
@@ -87,7 +56,7 @@ class FitQueries:
     queries: list[Gaussian]
     corpus: Gaussian
     own: list[FloatArray] | None
-    relevant: list[list[int]]
+    questions: Questions
     seed: int
 
     def among(self, members: Sequence[int]) -> FitQueries:
@@ -112,7 +81,7 @@ class FitQueries:
         assert self.own is not None
         return fit_evidence_weights(
             self.own,
-            self.relevant,
+            self.questions.relevant,
             fitted.slopes,
             fitted.intercepts,
             fitted.standardised_traces(self.queries),
@@ -128,9 +97,10 @@ class FitQueries:
         weights: EvidenceWeights | None,
         sizes: Sequence[int] = CORPUS_SIZES,
         k: int = 10,
+        verification: Verification | None = None,
     ) -> ConfidenceModel:
         """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
-        return fit_confidence(self.views(fitted, weights, sizes), k)
+        return fit_confidence(self.views(fitted, weights, sizes, verification), k)
 
     def some(self, rows: Sequence[int]) -> FitQueries:
         """Some of the questions, asked of the same corpus."""
@@ -139,30 +109,65 @@ class FitQueries:
             self,
             queries=[part[places] for part in self.queries],
             own=None if self.own is None else [similar[places] for similar in self.own],
-            relevant=[self.relevant[row] for row in rows],
+            questions=self.questions.some(rows),
         )
 
     def views(
-        self, fitted: Fitted, weights: EvidenceWeights | None, sizes: Sequence[int] = CORPUS_SIZES
+        self,
+        fitted: Fitted,
+        weights: EvidenceWeights | None,
+        sizes: Sequence[int] = CORPUS_SIZES,
+        verification: Verification | None = None,
     ) -> list[FitView]:
         """The questions asked of corpora of several sizes that lack some answers."""
-        views = corpus_views(
-            self.relevant,
+        if verification is None:
+            return [self._asked(cut, fitted, weights) for cut in self._cuts(sizes, _MOST_ASKED)]
+        read = self._read(fitted, weights, sizes, verification.verifier, verification.fitted.k)
+        return read.joined(verification.fitted.posterior, verification.fitted.weight)
+
+    def fit_verifier(
+        self,
+        fitted: Fitted,
+        weights: EvidenceWeights | None,
+        verifier: Verifier,
+        name: str,
+        k: int,
+    ) -> FittedVerifier:
+        """Fit a verifier on what the ensemble finds for the questions."""
+        read = self._read(fitted, weights, CORPUS_SIZES, verifier, k)
+        return fit_verifier(name, k, read, len(fitted.names), self.seed)
+
+    def _read(
+        self,
+        fitted: Fitted,
+        weights: EvidenceWeights | None,
+        sizes: Sequence[int],
+        verifier: Verifier,
+        k: int,
+    ) -> ReadViews:
+        cuts = self._cuts(sizes, _MOST_READ)
+        views = [self._asked(cut, fitted, weights) for cut in cuts]
+        return read_views(verifier, k, self.questions, cuts, views)
+
+    def _cuts(self, sizes: Sequence[int], most: int) -> list[CorpusView]:
+        cuts = corpus_views(
+            self.questions.relevant,
             len(self.corpus),
             sizes=sizes,
+            queries=most,
             unanswerable=_UNANSWERABLE,
             seed=self.seed + 1,
         )
         for number in range(_TINY_CORPORA):
-            views += corpus_views(
-                self.relevant,
+            cuts += corpus_views(
+                self.questions.relevant,
                 len(self.corpus),
                 sizes=(_TINY,),
                 queries=_TINY,
                 unanswerable=_UNANSWERABLE,
                 seed=self.seed + 2 + number,
             )
-        return [self._asked(view, fitted, weights) for view in views]
+        return cuts
 
     def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
         queries = [part[view.queries] for part in self.queries]

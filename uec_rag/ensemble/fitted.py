@@ -22,6 +22,7 @@ from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.report import FitReport
 from uec_rag.ensemble.similarity_summary import SimilaritySummary
+from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.posterior import Posterior
 
 
@@ -43,6 +44,8 @@ class Fitted:
     report : FitReport or None
     familiar : Familiar or None
         What the fit's texts were like; None where that is not known.
+    verifier : FittedVerifier or None
+        Of a verifier beside the encoders.
     """
 
     names: tuple[str, ...]
@@ -53,6 +56,7 @@ class Fitted:
     confidence_model: ConfidenceModel | None = None
     report: FitReport | None = None
     familiar: Familiar | None = None
+    verifier: FittedVerifier | None = None
 
     @cached_property
     def slopes(self) -> list[float]:

@@ -58,7 +58,8 @@ class FittedProperties:
     @property
     def confidence_model(self) -> ConfidenceModel | None:
         """What turns logits into relevance and confidence, learned on the fit pairs."""
-        return self.fitted.confidence_model
+        verifier = self.fitted.verifier
+        return self.fitted.confidence_model if verifier is None else verifier.confidence_model
 
     @property
     def report(self) -> FitReport | None:

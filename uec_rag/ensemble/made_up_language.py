@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uec_rag.ensemble.fit_queries import Questions
+from uec_rag.ensemble.questions import Questions
 
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюя"  # letters of another script
 _ARABIC = "ابتثجحخدذرزسشصضطظعغفقكلمنهوي"

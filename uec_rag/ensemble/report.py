@@ -14,7 +14,8 @@ class FitReport:
     Attributes
     ----------
     encoders : dict
-        Encoder name -> `PosteriorSummary` (slope, prior precision, scale, pairs, held-out NLL).
+        Encoder name -> `PosteriorSummary` (slope, prior precision, scale, pairs, held-out NLL);
+        a verifier's, too.
     structure, likelihood : str
         How the posteriors were fitted.
     encoding_seconds, fitting_seconds : float

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from uec_rag.base.files import read_json, write_json
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.encoders.loading import EncoderLike, load_encoder, load_layer
+from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
+from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.options import OPTIONS
 from uec_rag.ensemble.report import FitReport
 from uec_rag.ensemble.trusted import load_named
+from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
+from uec_rag.ensemble.verifier_save import read_verifier, write_verifier
 from uec_rag.laplace.posterior import Posterior
 
 KIND = "UEC ensemble"
@@ -43,11 +46,15 @@ class SavedEnsemble:
     fitted : Fitted
     options : dict
         Of the constructor of `UEC`: how it fits, last_layer and seed.
+    verifier : Verifier or None
+    verify_k : int
     """
 
     encoders: list[Encoder]
     fitted: Fitted
     options: dict[str, Any]
+    verifier: Verifier | None = None
+    verify_k: int = VERIFY_K
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -83,6 +90,8 @@ def write_ensemble(
     fitted: Fitted,
     options: Mapping[str, object],
     last_layer: LastLayers,
+    verifier: Verifier | None = None,
+    verify_k: int = VERIFY_K,
 ) -> None:
     """Write the files of an ensemble into an existing folder.
 
@@ -94,6 +103,8 @@ def write_ensemble(
     options : mapping
         As in `SavedEnsemble`.
     last_layer : {"projection", "ffn", "auto"}
+    verifier : Verifier, optional
+    verify_k : int
 
     Raises
     ------
@@ -134,11 +145,14 @@ def write_ensemble(
             for key, array in posterior.arrays().items()
         }
         save_file(tensors, folder / "posteriors.safetensors")
+    if verifier is not None:
+        name = verifier_name(fitted.names, verifier)
+        write_verifier(folder, name, verify_k, verifier, fitted.verifier)
     write_json(folder / "uec.json", state)
 
 
 def read_ensemble(
-    folder: Path, encoders: Mapping[str, EncoderLike], device: str | None, *, trust: bool
+    folder: Path, encoders: Mapping[str, MemberLike], device: str | None, *, trust: bool
 ) -> SavedEnsemble:
     """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
     file = folder / "uec.json"
@@ -172,13 +186,21 @@ def read_ensemble(
             familiar=Familiar.restore(state["familiar"]) if "familiar" in state else None,
         )
         expected = str(state["fingerprint"])
+    checked = read_verifier(folder)
+    verifier = None
+    if checked is not None:
+        verifier = checked.load(encoders, device, trust=trust)
+        encoders = {name: given for name, given in encoders.items() if name != checked.name}
+        fitted = replace(fitted, verifier=checked.fitted)
     loaded = _load_encoders(saved, encoders, options["last_layer"], device, trust=trust)
     if fingerprint(loaded, fitted, options["last_layer"]) != expected:
         raise IndexCorrupted(
             f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
             "with; its files were changed or mixed. Save it again."
         )
-    return SavedEnsemble(loaded, fitted, options)
+    if checked is None:
+        return SavedEnsemble(loaded, fitted, options)
+    return SavedEnsemble(loaded, fitted, options, verifier, checked.k)
 
 
 @dataclass(frozen=True)
@@ -195,7 +217,7 @@ class _SavedEncoder:
 
 def _load_encoders(
     saved: Sequence[_SavedEncoder],
-    given: Mapping[str, EncoderLike],
+    given: Mapping[str, MemberLike],
     last_layer: LastLayers,
     device: str | None,
     *,
@@ -216,9 +238,16 @@ def _load_encoders(
 
         def load(layer: LastLayer, entry: _SavedEncoder = entry) -> Encoder:
             if entry.name in given:
-                return load_encoder(given[entry.name], last_layer=layer, device=device)
+                return load_encoder(
+                    cast(EncoderLike, given[entry.name]), last_layer=layer, device=device
+                )
             assert entry.spec is not None
-            return load_named(entry.spec, layer, device, trust=trust)
+            spec = entry.spec
+            return load_named(
+                spec,
+                lambda fetch: load_encoder(spec, last_layer=layer, device=device, fetch=fetch),
+                trust=trust,
+            )
 
         encoder = load_layer(last_layer, load)
         encoders.append(encoder)

@@ -7,32 +7,31 @@ if the user says so; what is on the machine already, or comes with this package,
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeVar
 
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.manifest import MANIFEST, read_manifest
-from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.hub import SPARSE
-from uec_rag.encoders.loading import load_encoder
 from uec_rag.encoders.onnx import BACKENDS
+
+_Member = TypeVar("_Member")
 
 TRUSTED = "UEC_TRUSTED"
 """Variable of the environment: hub names, or patterns such as "intfloat/*", with commas between."""
 
 
-def load_named(
-    spec: str, last_layer: LastLayer, device: str | Sequence[str] | None, *, trust: bool
-) -> Encoder:
-    """Load an encoder that a saved ensemble names.
+def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _Member:
+    """Load an encoder or a verifier that a saved ensemble names.
 
     Parameters
     ----------
     spec : str
         As it was saved.
-    last_layer, device
-        As in `load_encoder`.
+    load : callable
+        Loads it; is told whether the hub may be asked.
     trust : bool
         Whether to fetch models from the hub.
 
@@ -48,16 +47,16 @@ def load_named(
         name = name.removeprefix(f"{backend}:")
     name = name.removeprefix("hf:").removeprefix(SPARSE)
     if name.startswith("pypi:"):  # of known content, whatever is fetched
-        return load_encoder(spec, last_layer=last_layer, device=device)
+        return load(True)
     folder = Path(name).expanduser()
     if folder.is_dir():
         _check_outside(folder)
-        return load_encoder(spec, last_layer=last_layer, device=device)
+        return load(True)
     model = name.partition("@")[0]
     if trust or any(fnmatchcase(model, pattern) for pattern in trusted()):
-        return load_encoder(spec, last_layer=last_layer, device=device)
+        return load(True)
     try:
-        return load_encoder(spec, last_layer=last_layer, device=device, fetch=False)
+        return load(False)
     except OSError as error:
         raise ValueError(
             f"encoders: the saved ensemble names {name!r}, which is not on this machine. If you "

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from uec_rag.base.checks import check_beta, check_texts
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.generations import reading, writing
-from uec_rag.base.spans import span
-from uec_rag.base.terms import Terms
-from uec_rag.encoders import EMBEDDED, Backend, Encoder, EncoderLike, LastLayers, Precision
-from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
-from uec_rag.encoders.loading import load_encoders
-from uec_rag.encoders.shared_tokens import shared_tokens
+from uec_rag.encoders import (
+    EMBEDDED,
+    Backend,
+    Encoder,
+    EncoderLike,
+    LastLayers,
+    MemberLike,
+    Precision,
+    load_encoders,
+)
+from uec_rag.encoders.base import unique_names
+from uec_rag.encoders.verifier import VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
-from uec_rag.ensemble.convolution import Space, block_scales
-from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
-from uec_rag.ensemble.fitted import Fitted, blocks_of
-from uec_rag.ensemble.fitted_properties import FittedProperties
+from uec_rag.ensemble.convolution import Space
+from uec_rag.ensemble.encoding import Encoding
+from uec_rag.ensemble.faults import OnError
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.options import PAPER, check_options
+from uec_rag.ensemble.verifier import VERIFY_K, Verification
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Structure
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
 
 
-class UEC(FittedProperties):
+class UEC(Encoding):
     """An ensemble of embedding models whose embeddings are Gaussians.
 
     Parameters
@@ -75,11 +79,20 @@ class UEC(FittedProperties):
     on_error : {"raise", "drop"}
         Where an encoder fails on texts that others encode: with "drop" its coefficient is 0 there,
         as the log says, and under "uec_missing" the metadata of passages, which rank lower than
-        they should until they are added again. Not saved; `fit` always raises.
+        they should until they are added again; a verifier that fails counts in none of the
+        queries it was asked about. Not saved; `fit` always raises.
+    verifier : optional
+        What reads query and passage together and scores the pair: a CrossEncoder of
+        sentence-transformers (a name, a folder or an object) or a callable(query, passages) ->
+        scores. `fit` learns what its score is worth; before, it is not asked. Then its logit joins
+        the sum over each query's first hits, which are ordered anew, and in confidence.
+    verify_k : int
+        How many hits it reads.
 
     Attributes
     ----------
     encoders : list of Encoder
+    verifier : Verifier or None
     fitted : Fitted
         What `fit` found, replaced as a whole by it; empty before.
 
@@ -118,6 +131,8 @@ class UEC(FittedProperties):
         backend: Backend = "torch",
         seed: int = 0,
         on_error: OnError = "raise",
+        verifier: VerifierLike | None = None,
+        verify_k: int = VERIFY_K,
     ) -> None:
         check_options(
             space=space,
@@ -136,6 +151,13 @@ class UEC(FittedProperties):
             batch_size=batch_size,
             backend=backend,
         )
+        self.verifier = None
+        if verifier is not None:
+            check_k(verify_k, "verify_k")
+            self.verifier = load_verifier(
+                verifier, device=device, dtype=dtype, batch_size=batch_size
+            )
+        self.verify_k = verify_k
         self.structure: Structure = structure
         self.likelihood: Likelihood = likelihood
         self.negatives: Negatives = negatives
@@ -146,7 +168,6 @@ class UEC(FittedProperties):
         names = unique_names([encoder.name for encoder in self.encoders])
         rule = make_rule(coefficients, names, temperature, space)
         self.fitted = Fitted(tuple(names), space, rule, strength)
-        self._warned = False
         if encoders is None:
             from uec_rag.ensemble.shipped import with_shipped_fit
 
@@ -174,12 +195,6 @@ class UEC(FittedProperties):
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"
         return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of `embed`'s Gaussians."""
-        dimensions = [encoder.dimension for encoder in self.encoders]
-        return sum(dimensions) if self.space == "direct" else dimensions[0]
 
     def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -216,85 +231,18 @@ class UEC(FittedProperties):
             negatives=self.negatives,
             scaled=self.scaled,
             seed=self.seed,
+            verifier=self.verifier,
+            verify_k=self.verify_k,
             show_progress=show_progress,
         )
         return self
 
-    def embed(
-        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
-    ) -> Gaussian:
-        """Embed texts as Gaussians of the ensemble.
-
-        Parameters
-        ----------
-        texts : sequence of str
-        role : {"query", "passage"}
-            Models prompt the two differently, and a query's coefficients follow the rule.
-        show_progress : bool
-
-        Returns
-        -------
-        Gaussian
-            n texts over `dimension` dimensions, with the `coefficients` (n, K).
-        """
-        return self._combined(self.encode(texts, role, show_progress=show_progress), role)
-
-    async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
-        """`embed` without blocking the event loop."""
-        return await asyncio.to_thread(self._combined, await self.aencode(texts, role), role)
-
-    def _combined(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
-        return self.combine(parts, self.coefficients(parts, role))
-
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool = False
-    ) -> list[Gaussian]:
-        """Each encoder's own Gaussians of the texts, in the order of `encoders`."""
-        check_role(role)
-        checked = check_texts(texts)
-        self._warn_unfitted()
-        with shared_tokens(), span("encode", texts=len(checked), role=role):
-            encoded = encode_all(
-                *(self.encoders, self.posteriors, checked, role, self.on_error),
-                show_progress=show_progress,
-            )
-        return self.fitted.gaussians(encoded)
-
-    async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
-        """`encode` without blocking the event loop; encoders run side by side."""
-        check_role(role)
-        checked = await asyncio.to_thread(check_texts, texts)
-        self._warn_unfitted()
-        with shared_tokens(), span("encode", texts=len(checked), role=role):
-            encoded = await aencode_all(
-                self.encoders, self.posteriors, checked, role, self.on_error
-            )
-        return await asyncio.to_thread(self.fitted.gaussians, encoded)
-
-    def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
-        """The sparse blocks of `embed` for passages, without a run of the models that give vectors.
-
-        Parameters
-        ----------
-        texts : sequence of str
-        """
-        scales = block_scales(self.fitted.weights)
-        return [
-            block.scaled(scale)
-            for encoder, scale in zip(self.encoders, scales, strict=True)
-            if isinstance(encoder, WithoutVectors)
-            for block in blocks_of(encoder.encode(texts, "passage"))
-        ]
-
-    def _warn_unfitted(self) -> None:
-        if not self.is_fitted and not self._warned:
-            self._warned = True
-            warnings.warn(
-                "This UEC is not fitted: variances are 0 and all encoders count alike, a plain "
-                "ensemble. Call fit(pairs) with at least 32 (query, passage) pairs.",
-                UserWarning,
-                stacklevel=4,
-            )
+    @property
+    def verification(self) -> Verification | None:
+        """The verifier with what was fitted of it; None where there is none, or before `fit`."""
+        if self.verifier is None or self.fitted.verifier is None:
+            return None
+        return Verification(self.verifier, self.fitted.verifier, self.on_error)
 
     @property
     def fingerprint(self) -> str:
@@ -328,14 +276,22 @@ class UEC(FittedProperties):
         """
         from uec_rag.ensemble.save import write_ensemble
 
-        write_ensemble(folder, self.encoders, self.fitted, self.options, self.last_layer)
+        write_ensemble(
+            folder,
+            self.encoders,
+            self.fitted,
+            self.options,
+            self.last_layer,
+            self.verifier,
+            self.verify_k,
+        )
 
     @classmethod
     def load(
         cls,
         path: str | os.PathLike[str],
         *,
-        encoders: Mapping[str, EncoderLike] | None = None,
+        encoders: Mapping[str, MemberLike] | None = None,
         device: str | None = None,
         trust: bool = False,
         verify: bool = True,
@@ -347,7 +303,7 @@ class UEC(FittedProperties):
         path : path
         encoders : mapping, optional
             Encoder name -> object, for those that no name on disk brings back (an API's, a
-            callable), or to take a model from elsewhere.
+            callable), or to take a model from elsewhere; a verifier among them.
         device : str, optional
             For the encoders that are loaded by name.
         trust : bool
@@ -378,7 +334,7 @@ class UEC(FittedProperties):
         cls,
         folder: Path,
         *,
-        encoders: Mapping[str, EncoderLike] | None = None,
+        encoders: Mapping[str, MemberLike] | None = None,
         device: str | None = None,
         trust: bool = False,
     ) -> Self:
@@ -390,6 +346,8 @@ class UEC(FittedProperties):
             saved.encoders,
             coefficients=saved.fitted.rule,
             space=saved.fitted.space,
+            verifier=saved.verifier,
+            verify_k=saved.verify_k,
             **saved.options,
         )
         uec.fitted = saved.fitted

@@ -11,7 +11,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.encoders import EncoderLike
+from uec_rag.encoders import MemberLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.adding import RetrieverAdding
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
@@ -134,7 +134,7 @@ class UECVectorStore(RetrieverAdding):
         path: str | os.PathLike[str],
         embedding: UEC | Embeddings | None = None,
         *,
-        encoders: Mapping[str, EncoderLike] | None = None,
+        encoders: Mapping[str, MemberLike] | None = None,
         device: str | None = None,
         trust: bool = False,
         verify: bool = True,

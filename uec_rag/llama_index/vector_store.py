@@ -25,7 +25,7 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders import EncoderLike
+from uec_rag.encoders import MemberLike
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.sparing import aencode, encode
 from uec_rag.llama_index.embedding import as_ensemble
@@ -359,7 +359,7 @@ class UECVectorStore(BasePydanticVectorStore):
         fs: AbstractFileSystem | None = None,
         *,
         uec: UEC | None = None,
-        encoders: Mapping[str, EncoderLike] | None = None,
+        encoders: Mapping[str, MemberLike] | None = None,
         trust: bool = False,
         verify: bool = True,
     ) -> Self:

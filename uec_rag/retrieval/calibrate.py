@@ -21,7 +21,8 @@ from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.search import Asked, Scale, ask, queries_at_once
-from uec_rag.stores.base import Store
+from uec_rag.retrieval.verify import NOBODY, Reading
+from uec_rag.stores.base import Found, Store
 
 _ENOUGH = 100  # labels that teach an ensemble that was never fitted more than what is shipped
 
@@ -180,6 +181,7 @@ def calibrate_with_labels(
     model = shipped_model("unfitted") if known is None else known
     rows = queries_at_once(len(store), len(parts))
     place = places(store)
+    verification = uec.verification and replace(uec.verification, on_error="raise")
     examples = [
         example
         for start in range(0, len(queries), rows)
@@ -192,6 +194,7 @@ def calibrate_with_labels(
             place,
             unanswerable / (1 - unanswerable) if hide else 0.0,
             k,
+            Reading(verification, queries[start : start + rows]),
         )
     ]
     every = joined_examples(examples)
@@ -210,6 +213,7 @@ def examples_of(
     place: Mapping[str, int],
     hidden: float,
     k: int,
+    reading: Reading = NOBODY,
 ) -> Iterator[HitExamples]:
     """Queries asked of the corpus and, of weight `hidden`, of the corpus without their answers.
 
@@ -227,27 +231,27 @@ def examples_of(
         0: no answers are hidden.
     k : int
         Hits that count.
+    reading : Reading
+        Who reads the first hits of the queries.
     """
     similarities = asked.similarities
     answers = _answers(place, wanted)
-    scale = Scale.of(fitted, model, store, asked)
+    plain = Scale.of(fitted, model, store, asked)
     lowest = similarities.min(axis=1, keepdims=True)
     for weight in (1.0, hidden)[: 1 + (hidden > 0)]:
         gone = weight is hidden
         mu = np.where(answers, lowest, similarities) if gone else similarities
-        found = store.search(asked.query, k, beta=fitted.beta, mu=mu)
-        sums = Digest.of(mu).softmax(scale.slope / model.temperature)
-        summary = scale.summary(sums, model.temperature)
-        right = np.array(
-            [
-                [passage.id in ids for passage in row]
-                for row, ids in zip(found.passages, wanted, strict=True)
-            ],
-            dtype=bool,
-        )
+        found = store.search(asked.query, reading.fetched(k), beta=fitted.beta, mu=mu)
+        right = _right(found, wanted)
         if gone:
             # A store that scores its candidates anew knows nothing of what was hidden.
             found = replace(found, mu=np.where(right, lowest, found.mu))
+        scale, sums = plain, Digest.of(mu).softmax(plain.slope / model.temperature)
+        reread = reading.reread(fitted, found, k, right if gone else None)
+        if reread is not None:
+            found, right = reread.found, _right(reread.found, wanted)
+            scale, sums = reread.scale(plain), reread.sums(sums, plain.slope / model.temperature)
+        summary = scale.summary(sums, model.temperature)
         logits = scale.logits(found.mu)
         yield HitExamples(
             relevance=relevance_features(
@@ -259,6 +263,17 @@ def examples_of(
             answerable=np.array([not gone and bool(ids) for ids in wanted]),
             weight=np.full(len(wanted), weight, dtype=np.float32),
         )
+
+
+def _right(found: Found, wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
+    """Which hits answer their query, shape (n, k)."""
+    return np.array(
+        [
+            [passage.id in ids for passage in row]
+            for row, ids in zip(found.passages, wanted, strict=True)
+        ],
+        dtype=bool,
+    )
 
 
 def places(store: Store) -> dict[str, int]:

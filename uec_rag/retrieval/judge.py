@@ -14,6 +14,7 @@ from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.foreign import foreign_questions
 from uec_rag.retrieval.result import Members, SearchResult
 from uec_rag.retrieval.search import Asked, Scale
+from uec_rag.retrieval.verify import Reread
 from uec_rag.stores.base import Found, Store
 
 
@@ -51,6 +52,7 @@ def judge(
     members: Members | None,
     unanswerable: float | None = None,
     queries: Sequence[str] | None = None,
+    reread: Reread | None = None,
 ) -> Judgement:
     """Turn similarities into probabilities and a decision.
 
@@ -69,11 +71,16 @@ def judge(
     queries : sequence of str, optional
         The questions, to look whether they are unlike those of the fit; not where confidence was
         learned from labels of this corpus.
+    reread : Reread, optional
+        What a verifier makes of the hits, which `found` and `members` are in the order of.
     """
     if not found.scores.size:
         return unjudged(found, "abstain", "nothing was found")
     scale = Scale.of(fitted, model, store, asked)
-    summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
+    sums = asked.sums(scale.slope / model.temperature)
+    if reread is not None:
+        scale, sums = reread.scale(scale), reread.sums(sums, scale.slope / model.temperature)
+    summary = scale.summary(sums, model.temperature)
     logits = scale.logits(found.mu)
     posterior: FloatArray = np.exp(
         logits / np.float32(model.temperature) - summary.log_normaliser[:, None]
@@ -84,7 +91,7 @@ def judge(
     sure = model.certainty(
         summary, logits, unanswerable, None if foreign is None else foreign.doubt
     )
-    own = None if members is None else members.similarities
+    own = None if members is None else members.among(len(fitted.names)).similarities
     posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
     ambiguous = ambiguities(posterior, posteriors, ids, sure.in_corpus, len(store))
     return Judgement(
@@ -120,7 +127,12 @@ def _member_posterior(
 
 
 def as_result(
-    fitted: Fitted, queries: list[str], found: Found, coefficients: FloatArray, judged: Judgement
+    fitted: Fitted,
+    queries: list[str],
+    found: Found,
+    coefficients: FloatArray,
+    judged: Judgement,
+    members: Members | None = None,
 ) -> SearchResult:
     """The result of a search: what was found for each query, and what is made of it."""
     return SearchResult(
@@ -140,4 +152,5 @@ def as_result(
         unfamiliar=judged.unfamiliar,
         exact=found.exact,
         names=list(fitted.names),
+        members=members,
     )

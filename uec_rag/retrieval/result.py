@@ -16,20 +16,25 @@ from uec_rag.stores.base import Passage
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """What each of K encoders has to do with the k hits of n queries.
+    """What each of K members has to do with the k hits of n queries.
 
     Attributes
     ----------
+    names : tuple of K str
+        The encoders', and at last a verifier's where there is one.
     similarities : array, shape (n, K, k)
-        Each encoder's own: a cosine, or BM25 from 0 to 1.
+        Each one's own: a cosine, BM25 from 0 to 1, or a verifier's score, NaN where it has not
+        read the hit.
     ranks : int array, shape (n, K, k)
-        Place among all passages by that similarity, from 1; 0 where it is not known.
+        Place among all passages by that similarity, or among those that a verifier has read, from
+        1; 0 where it is not known.
     counted : array, shape (n, K, k)
         ``pi_k w_k s_k``: what each adds to mu_s.
     words : list of lists of k lists of str, or None
         Words of the query that a hit holds; None without an encoder that looks for words.
     """
 
+    names: tuple[str, ...]
     similarities: FloatArray
     ranks: NDArray[np.int64]
     counted: FloatArray
@@ -43,24 +48,47 @@ class Members:
             for hits, chosen in zip(self.words, rows.tolist(), strict=True)
         ]
         return Members(
+            self.names,
             np.take_along_axis(self.similarities, places, axis=2),
             np.take_along_axis(self.ranks, places, axis=2),
             np.take_along_axis(self.counted, places, axis=2),
             words,
         )
 
-    def metadata(self, names: Sequence[str], row: int, rank: int) -> dict[str, Any]:
+    def joined_by(
+        self, name: str, similarities: FloatArray, ranks: NDArray[np.int64], counted: FloatArray
+    ) -> Members:
+        """These and one more, of arrays of shape (n, k)."""
+        return Members(
+            (*self.names, name),
+            np.concatenate([self.similarities, similarities[:, None]], axis=1),
+            np.concatenate([self.ranks, ranks[:, None]], axis=1),
+            np.concatenate([self.counted, counted[:, None]], axis=1),
+            self.words,
+        )
+
+    def among(self, count: int) -> Members:
+        """The first `count` members alone."""
+        return Members(
+            self.names[:count],
+            self.similarities[:, :count],
+            self.ranks[:, :count],
+            self.counted[:, :count],
+            self.words,
+        )
+
+    def metadata(self, row: int, rank: int) -> dict[str, Any]:
         """What is written on a hit, in plain Python types."""
         positive = np.maximum(self.counted[row, :, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
         told: dict[str, Any] = {
             "uec_members": {
                 name: {
-                    "similarity": float(self.similarities[row, k, rank]),
+                    "similarity": _known(self.similarities[row, k, rank]),
                     "rank": int(self.ranks[row, k, rank]) or None,
                     "share": float(shares[k]),
                 }
-                for k, name in enumerate(names)
+                for k, name in enumerate(self.names)
             }
         }
         if self.words is not None:
@@ -109,7 +137,7 @@ class SearchResult:
     basis : str
         Fingerprint of what confidence rests on: calibration, told share, filter. See `Gate`.
     members : Members or None
-        What each encoder has to do with the hits; None where that is not known.
+        What each encoder, and a verifier, has to do with the hits; None where that is not known.
     """
 
     queries: list[str]
@@ -201,7 +229,7 @@ class SearchResult:
         if not self.judged:
             return found
         if self.members is not None:
-            found |= self.members.metadata(self.names, row, rank)
+            found |= self.members.metadata(row, rank)
         if self.decisions[row].unfamiliar:
             found["uec_unfamiliar"] = self.decisions[row].unfamiliar
         return found | {
@@ -213,6 +241,10 @@ class SearchResult:
             "uec_candidates": list(self.decisions[row].candidates),
             "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
         }
+
+
+def _known(value: np.float32) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
@@ -268,8 +300,11 @@ def _joined_members(parts: Sequence[Members | None]) -> Members | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
+    fewest = min(len(part.names) for part in known)  # a verifier may have failed on a part
+    known = [part.among(fewest) for part in known]
     words = [row for part in known for row in part.words or ()]
     return Members(
+        known[0].names,
         np.concatenate([part.similarities for part in known]),
         np.concatenate([part.ranks for part in known]),
         np.concatenate([part.counted for part in known]),

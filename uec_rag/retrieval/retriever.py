@@ -9,7 +9,7 @@ from typing import Self
 from uec_rag.base.checks import check_k, check_unanswerable
 from uec_rag.confidence.model import shifted
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.encoders.loading import EncoderLike
+from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
     calibrate_with_labels,
@@ -208,7 +208,7 @@ class Retriever(Searcher):
         path: str | os.PathLike[str],
         uec: UEC | None = None,
         *,
-        encoders: Mapping[str, EncoderLike] | None = None,
+        encoders: Mapping[str, MemberLike] | None = None,
         device: str | None = None,
         store_device: str | None = None,
         trust: bool = False,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
 from uec_rag.base.files import read_json, write_json
 from uec_rag.base.generations import reading, writing
-from uec_rag.encoders.loading import EncoderLike
+from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.stores.base import Store
@@ -56,7 +56,7 @@ def save_index(
 def load_index(
     path: str | os.PathLike[str],
     uec: UEC | None,
-    encoders: Mapping[str, EncoderLike],
+    encoders: Mapping[str, MemberLike],
     device: str | None,
     store_device: str | None,
     *,

@@ -57,6 +57,11 @@ class Asked:
     similarities: FloatArray
     rest: Rest | None = None
 
+    @property
+    def everywhere(self) -> FloatArray | None:
+        """The similarities, where they are those to the whole corpus."""
+        return self.similarities if self.rest is None else None
+
     def sums(self, slope: float) -> SoftmaxSums:
         """Sums of the softmax of ``slope * mu_s`` over the corpus."""
         if self.rest is None:
@@ -302,7 +307,7 @@ def members_at(fitted: Fitted, store: Store, asked: Asked, found: Found) -> Memb
     for member, summary in enumerate(asked.summaries or ()):
         ranks[:, member] = summary.ranks(own[:, member])
     counted = (asked.coefficients * fitted.weights)[:, :, None] * own
-    return Members(own, ranks, counted, _matched(store, asked.parts, ids))
+    return Members(fitted.names, own, ranks, counted, _matched(store, asked.parts, ids))
 
 
 def _matched(

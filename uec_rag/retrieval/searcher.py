@@ -27,11 +27,10 @@ from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.judge import as_result, judge, unjudged
 from uec_rag.retrieval.preferences import Preferences, preferred
 from uec_rag.retrieval.result import SearchResult, joined
-from uec_rag.retrieval.search import ask, ask_nearest, members_at, queries_at_once
+from uec_rag.retrieval.search import ask, ask_nearest, queries_at_once
+from uec_rag.retrieval.verify import Reading, find
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.memory import MemoryStore
-
-_ROUNDS, _BELIEVED = 200, 20
 
 
 class Searcher(Index):
@@ -154,7 +153,7 @@ class Searcher(Index):
         Parameters
         ----------
         queries : sequence of str
-            For the result only.
+            For the result, and what a verifier reads.
         parts : sequence of Gaussian
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
         k : int
@@ -206,6 +205,8 @@ class Searcher(Index):
             told,
             repr(dict(filter)) if isinstance(filter, Mapping) else type(filter).__name__,
         ]
+        if (verification := self.uec.verification) is not None:
+            state.append(verification.fingerprint)
         return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:16]
 
     def _search_preferring(
@@ -246,18 +247,16 @@ class Searcher(Index):
         unanswerable: float | None,
     ) -> SearchResult:
         fitted, weights = self.uec.fitted, self.evidence_weights
+        reading = Reading(self.uec.verification, queries)
         with span("search", queries=len(queries), k=k, passages=len(store)):
-            asking = ask_nearest if store.approximate else ask
-            asked = asking(fitted, weights, store, parts)
-            known = asked.similarities if asked.rest is None else None
-            found = store.search(asked.query, k, beta=fitted.beta, mu=known)
-            members = members_at(fitted, store, asked, found)
-            model = self.confidence_model
+            asked = (ask_nearest if store.approximate else ask)(fitted, weights, store, parts)
+            found, members, reread = find(reading, fitted, store, asked, k)
+            failed = reread is None and reading.verification is not None
+            model = (failed and fitted.confidence_model) or self.confidence_model
             labelled = self.calibration is not None and self.calibration.source == "labels"
             told = None if labelled else queries
-            judged = judge(fitted, model, store, asked, found, members, unanswerable, told)
-        result = as_result(fitted, queries, found, asked.coefficients, judged)
-        return replace(result, members=members)
+            judged = judge(fitted, model, store, asked, found, members, unanswerable, told, reread)
+        return as_result(fitted, queries, found, asked.coefficients, judged, members)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None

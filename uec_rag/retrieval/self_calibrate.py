@@ -16,7 +16,9 @@ from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fit_queries import FitQueries
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.questions import Questions
 from uec_rag.ensemble.uec import UEC
+from uec_rag.ensemble.verifier import Verification
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 
@@ -67,7 +69,8 @@ def self_calibrate(
             f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
             "question, or calibrate with labelled queries."
         )
-    corpus = _with_answers(uec, store, sample, made.answers)
+    texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
+    corpus = _with_answers(uec, store, sample, made.answers, texts)
     parts = uec.encode(made.questions, "query")
     own = None
     if fitted.evidence_weights is not None:
@@ -77,10 +80,13 @@ def self_calibrate(
             moments(part, Gaussian.certain(member, [next(terms).unscaled] if part.terms else []))[0]
             for part, member in zip(parts, members, strict=True)
         ]
-    fit_queries = FitQueries(parts, corpus, own, made.relevant, seed)
+    questions = Questions(made.questions, texts, made.relevant)
+    fit_queries = FitQueries(parts, corpus, own, questions, seed)
     weights = None if own is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
-    model = _agreed(fit_queries, fitted, weights or fitted.evidence_weights, sizes, k)
+    model = _agreed(
+        fit_queries, fitted, weights or fitted.evidence_weights, sizes, k, uec.verification
+    )
     return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint)
 
 
@@ -90,6 +96,7 @@ def _agreed(
     weights: EvidenceWeights | None,
     sizes: Sequence[int],
     k: int,
+    verification: Verification | None,
 ) -> ConfidenceModel:
     """Relevance and confidence: the fit's, unless questions held out clearly speak against them.
 
@@ -97,10 +104,13 @@ def _agreed(
     little of these, and moving the level to them was measured to harm where the fit holds.
     """
     known = fitted.confidence_model
-    halves = [asked.some(range(start, len(asked.relevant), 2)) for start in (0, 1)]
+    if verification is not None:
+        verification = replace(verification, on_error="raise")
+        known = verification.fitted.confidence_model
+    halves = [asked.some(range(start, len(asked.questions.queries), 2)) for start in (0, 1)]
     if known is not None:
-        learned = halves[0].fit_confidence(fitted, weights, sizes, k)
-        views = halves[1].views(fitted, weights, sizes)
+        learned = halves[0].fit_confidence(fitted, weights, sizes, k, verification)
+        views = halves[1].views(fitted, weights, sizes, verification)
         surprise = [
             model.surprise(
                 joined_examples([view_examples(view, model.temperature, k) for view in views])
@@ -109,7 +119,7 @@ def _agreed(
         ]
         if surprise[0] - surprise[1] < _CLEARLY:
             return known
-    return asked.fit_confidence(fitted, weights, sizes, k)
+    return asked.fit_confidence(fitted, weights, sizes, k, verification)
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
@@ -132,11 +142,14 @@ def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | Non
 
 
 def _with_answers(
-    uec: UEC, store: Store, sample: Sequence[Passage], answers: Mapping[int, str]
+    uec: UEC,
+    store: Store,
+    sample: Sequence[Passage],
+    answers: Mapping[int, str],
+    texts: Sequence[str],
 ) -> Gaussian:
     """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
     corpus = store.vectors([passage.id for passage in sample])
-    texts = [answers.get(place, passage.text) for place, passage in enumerate(sample)]
     corpus = corpus.with_terms(uec.embed_terms(texts))
     columns = [place for place, answer in answers.items() if answer != sample[place].text]
     if not columns:

@@ -1,0 +1,109 @@
+"""What a verifier adds: nDCG@10 and the level of confidence, without one and with one.
+
+    python benchmarks/quality/verifier.py DATA --model pypi:wordllama --verifier MODEL
+
+An ensemble of the models and `bm25`, fitted on the training pairs of one collection, is asked the
+questions of others; then again with a verifier that reads its first hits. MODEL is a CrossEncoder,
+or with --embedder an embedding model as a stand-in for one, whose cosine is the score. "level" is
+how far mean confidence is from the share of questions with an answer among ten hits, and "Brier"
+the mean square of what confidence is off by; both where the answers of a random half of the
+questions are taken out of the corpus. DATA is a folder of test collections (see
+`uec_rag.paper.collections`), or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from retrieval import CACHE
+
+from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.encoders import CachedEncoder, Encoder, VerifierLike, load_encoder
+from uec_rag.ensemble.verifier import VERIFY_K
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import mean_ndcg
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tables import print_table
+
+SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
+_K = 10
+
+
+def cosines(encoder: Encoder) -> Callable[[str, list[str]], object]:
+    """An embedding model as a callable that scores passages for a query."""
+
+    def cosine(query: str, passages: list[str]) -> object:
+        asked = encoder.encode([query], "query").embedding[0]
+        return encoder.encode(passages, "passage").embedding @ asked
+
+    return cosine
+
+
+def asked(uec: UEC, collection: Collection, gone: frozenset[str] = frozenset()) -> SearchResult:
+    """Index a collection without some passages and ask all its questions."""
+    kept = {id_: text for id_, text in collection.passages.items() if id_ not in gone}
+    retriever = Retriever(uec)
+    retriever.add(list(kept.values()), ids=list(kept))
+    return retriever.search(list(collection.queries.values()), _K)
+
+
+def figures(uec: UEC, collection: Collection) -> list[float]:
+    """nDCG@10, and level and Brier score of confidence where half of the answers are gone."""
+    ndcg = mean_ndcg(collection, asked(uec, collection).ids)
+    relevant = list(collection.relevant.values())
+    half = np.random.default_rng(0).permutation(len(relevant))[: len(relevant) // 2]
+    found = asked(uec, collection, frozenset().union(*(relevant[row] for row in half)))
+    right = [bool(set(ids) & set(own)) for ids, own in zip(found.ids, relevant, strict=True)]
+    level = abs(float(found.confidence.mean()) - float(np.mean(right)))
+    return [ndcg, level, float(np.mean((found.confidence - right) ** 2))]
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    verifier: Annotated[str, typer.Option(help="Reads the first hits.")],
+    embedder: Annotated[bool, typer.Option(help="It is an embedding model.")] = False,
+    verify_k: Annotated[int, typer.Option(help="How many hits it reads.")] = VERIFY_K,
+    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
+        "tydiqa_goldp_en"
+    ),
+    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the table."""
+    members = [*(CachedEncoder(load_encoder(name), cache) for name in model), "bm25"]
+    reader: VerifierLike = (
+        cosines(CachedEncoder(load_encoder(verifier), cache)) if embedder else verifier
+    )
+    pairs = load_collection(data / fit, "train").pairs()
+    plain = UEC(members).fit(pairs)
+    read = UEC(members, verifier=reader, verify_k=verify_k).fit(pairs)
+    print(read.report, file=sys.stderr)
+    rows = []
+    for name in sets.split(","):
+        collection = load_collection(data / name)
+        before, after = figures(plain, collection), figures(read, collection)
+        rows.append([value for pair in zip(before, after, strict=True) for value in pair])
+        print(name, np.round(rows[-1], 3), file=sys.stderr)
+    columns = [f"{what} {when}" for what in ("nDCG@10", "level", "Brier") for when in ("", "read")]
+    table = [
+        [name, *(f"{value:.3f}" for value in row)]
+        for name, row in [
+            *zip(sets.split(","), rows, strict=True),
+            ("mean", np.mean(rows, axis=0).tolist()),
+        ]
+    ]
+    print_table(
+        "A verifier", ["collection", *(c.strip() for c in columns)], table, markdown=markdown
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,221 @@
+import json
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cross_encoders import folder_of
+from tests.helpers import bag_of_words, files_of
+from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag.base.files import read_json
+from uec_rag.encoders.verifier import FunctionVerifier, Scored
+from uec_rag.ensemble.verifier import Verified
+from uec_rag.laplace.pair_scores import fit_pair_scores
+
+
+def shared_words(query, passages):
+    return [len({*query.split()} & {*passage.split()}) for passage in passages]
+
+
+def chance(query, passages):
+    return np.random.default_rng(len(query)).standard_normal(len(passages))
+
+
+@pytest.fixture(scope="module")
+def members():
+    return [bag_of_words(64, "fine"), bag_of_words(16, "coarse", seed=1)]
+
+
+@pytest.fixture(scope="module")
+def plain(members, fit_pairs):
+    return UEC(members).fit(fit_pairs)
+
+
+@pytest.fixture(scope="module")
+def verified(members, fit_pairs):
+    return UEC(members, verifier=shared_words, verify_k=5).fit(fit_pairs)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((500, 3)).astype(np.float32)
+    labels = (features[:, 0] > rng.standard_normal(500)).astype(np.float32)
+    return fit_pair_scores(features[:, 0], features, labels, np.arange(500) // 5, seed=0)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_what_was_read_gains_and_what_was_not_has_what_the_worst_has(posterior, seed):
+    rng = np.random.default_rng(seed)
+    features = rng.standard_normal((12, 3)).astype(np.float32)
+    scored = Scored(features[:, 0], features)
+    hidden = rng.random((3, 4)) < 0.3
+    read = Verified.of(posterior, 0.5, scored, (3, 4), hidden)
+    logits = 0.5 * (posterior.summary.slope * read.scores + posterior.summary.intercept)
+    assert (read.gain >= 0).all()
+    assert (read.gain[hidden] == 0).all()
+    assert (read.variance[hidden] == 0).all()
+    assert (read.variance[~hidden] > 0).all()
+    np.testing.assert_allclose(
+        (read.gain + read.floor[:, None])[~hidden], logits[~hidden], atol=1e-5
+    )
+
+
+def test_ranks_are_those_of_the_verifiers_own_scores(posterior):
+    scored = Scored(np.float32([0.1, 0.3, 0.2]), np.zeros((3, 3), np.float32))
+    assert Verified.of(posterior, 1.0, scored, (1, 3)).ranks().tolist() == [[3, 1, 2]]
+
+
+def test_fit_learns_what_its_score_is_worth_and_reports_it(verified):
+    summary = verified.report.encoders["shared_words"]
+    assert summary.slope > 1
+    assert "shared_words" in str(verified.report)
+
+
+def test_one_that_knows_nothing_is_worth_nothing(members, fit_pairs):
+    summary = UEC(members, verifier=chance).fit(fit_pairs).report.encoders["chance"]
+    assert summary.slope < 0.1  # logits for a standard deviation of its score
+
+
+def test_the_encoders_are_fitted_as_they_are_without_it(plain, verified):
+    assert verified.fingerprint == plain.fingerprint  # stored vectors serve both
+    assert verified.fitted.confidence_model == plain.fitted.confidence_model
+    assert verified.confidence_model != plain.confidence_model
+
+
+def test_fitting_reads_each_pair_once_in_one_call(members, fit_pairs):
+    calls = []
+
+    class Counting(FunctionVerifier):
+        def score(self, queries, passages):
+            calls.append([(q, p) for q, own in zip(queries, passages, strict=True) for p in own])
+            return super().score(queries, passages)
+
+    UEC(members, verifier=Counting(shared_words)).fit(fit_pairs)
+    (pairs,) = calls
+    assert len(pairs) == len(set(pairs)) > 1000
+
+
+def test_before_fit_it_is_not_asked(members):
+    def never(query, passages):
+        raise AssertionError
+
+    uec = UEC(members, verifier=never)
+    with pytest.warns(UserWarning, match="The verifier is not asked"):
+        result = Retriever(uec).search(["bagofi"])
+    assert uec.verification is None
+    assert result.ids == [[]]
+
+
+def test_a_fitted_ensemble_that_is_given_one_says_that_it_is_not_asked(plain, members):
+    uec = UEC(members, verifier=shared_words)
+    uec.fitted = plain.fitted
+    with pytest.warns(UserWarning, match="^The verifier is not asked"):
+        uec.embed(["bagofi"])
+
+
+def test_the_fingerprint_of_a_verification_changes_with_what_its_logits_rest_on(
+    members, fit_pairs, verified
+):
+    others = [
+        UEC(members, verifier=shared_words, verify_k=6).fit(fit_pairs),
+        UEC(members, verifier=shared_words, verify_k=5).fit(fit_pairs[:150]),
+        UEC(members, verifier=chance, verify_k=5).fit(fit_pairs),
+    ]
+    again = UEC(members, verifier=shared_words, verify_k=5).fit(fit_pairs)
+    assert again.verification.fingerprint == verified.verification.fingerprint
+    known = {uec.verification.fingerprint for uec in [*others, verified]}
+    assert len(known) == 4
+
+
+def test_a_name_that_an_encoder_has_is_numbered(members, fit_pairs):
+    def fine(query, passages):
+        return shared_words(query, passages)
+
+    uec = UEC(members, verifier=fine).fit(fit_pairs)
+    assert uec.fitted.verifier.name == "fine-2"
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_number_of_hits_below_one_is_refused(members, wrong):
+    with pytest.raises(ValueError, match="verify_k: expected an integer >= 1"):
+        UEC(members, verifier=shared_words, verify_k=wrong)
+
+
+def test_where_it_may_fail_it_does_not_count_and_the_log_says_why(verified, caplog):
+    def failing(query, passages):
+        raise ValueError("no such model")
+
+    uec = UEC(verified.encoders, verifier=failing, on_error="drop")
+    uec.fitted = verified.fitted
+    with caplog.at_level(logging.WARNING):
+        assert uec.verification.verify(["a"], [["b"]]) is None
+    assert "does not count in 1 queries: ValueError: no such model" in caplog.text
+    uec.on_error = "raise"
+    with pytest.raises(ValueError, match="no such model"):
+        uec.verification.verify(["a"], [["b"]])
+
+
+class TestSaving:
+    def test_a_callable_is_given_again_and_the_error_says_how(self, verified, tmp_path):
+        verified.save(tmp_path / "uec")
+        given = {encoder.name: encoder for encoder in verified.encoders}
+        with pytest.raises(ValueError, match=r"verifier 'shared_words' cannot be loaded by name"):
+            UEC.load(tmp_path / "uec", encoders=given)
+        back = UEC.load(tmp_path / "uec", encoders=given | {"shared_words": shared_words})
+        assert back.verify_k == 5
+        assert back.verification.fingerprint == verified.verification.fingerprint
+        assert back.confidence_model == verified.confidence_model
+
+    def test_one_that_was_never_fitted_is_saved_too(self, members, tmp_path):
+        UEC(members, verifier=shared_words, verify_k=7).save(tmp_path / "uec")
+        given = dict(zip(["fine", "coarse"], members, strict=True))
+        back = UEC.load(tmp_path / "uec", encoders=given | {"shared_words": shared_words})
+        assert (back.verifier.name, back.verify_k, back.verification) == ("shared_words", 7, None)
+
+    def test_a_cross_encoder_is_loaded_by_the_folder_it_came_from(
+        self, members, fit_pairs, tmp_path
+    ):
+        folder = folder_of(tmp_path / "tiny")
+        uec = UEC(members, verifier=folder, verify_k=2).fit(fit_pairs[:60])
+        uec.save(tmp_path / "uec")
+        given = dict(zip(["fine", "coarse"], members, strict=True))
+        back = UEC.load(tmp_path / "uec", encoders=given)
+        assert back.verification.fingerprint == uec.verification.fingerprint
+        texts = [[text for _, text in fit_pairs[:3]]]
+        one, other = (u.verification.verify(["bagofi"], texts) for u in (uec, back))
+        np.testing.assert_array_equal(one.variance, other.variance)
+
+        folder_of(tmp_path / "tiny", seed=1)
+        with pytest.raises(FingerprintMismatch, match="verifier 'tiny' is not the model"):
+            UEC.load(tmp_path / "uec", encoders=given)
+
+    def test_a_hub_name_is_not_fetched_unasked(self, verified, tmp_path):
+        verified.save(tmp_path / "uec")
+        given = {encoder.name: encoder for encoder in verified.encoders}
+        rewrite(tmp_path / "uec", spec="someone/reranker")
+        with pytest.raises(ValueError, match="'someone/reranker', which is not on this machine"):
+            UEC.load(tmp_path / "uec", encoders=given)
+
+    @pytest.mark.parametrize("change", [{"k": "many"}, {"spec": 3}, {"fitted": {"weight": 1}}])
+    def test_a_damaged_file_is_refused(self, verified, tmp_path, change):
+        verified.save(tmp_path / "uec")
+        given = {encoder.name: encoder for encoder in verified.encoders}
+        rewrite(tmp_path / "uec", **change)
+        with pytest.raises(IndexCorrupted, match=r"verifier\.json"):
+            UEC.load(tmp_path / "uec", encoders=given | {"shared_words": shared_words})
+
+
+def rewrite(path, **change):
+    """Change a saved verifier's file, and the manifest that has its hash."""
+    from uec_rag.base.generations import writing
+    from uec_rag.ensemble.save import KIND
+
+    files = {file.name: file.read_bytes() for file in files_of(path).iterdir()}
+    state = read_json(files_of(path) / "verifier.json") | change
+    with writing(path, KIND) as folder:
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        (folder / "verifier.json").write_text(json.dumps(state))

@@ -1,0 +1,194 @@
+import logging
+
+import numpy as np
+import pytest
+
+from tests.helpers import bag_of_words, labelled
+from uec_rag import UEC, Retriever
+from uec_rag.encoders.verifier import FunctionVerifier
+from uec_rag.retrieval.gate import Gate
+
+K = 10
+
+
+def shared_words(query, texts):
+    return [len({*query.split()} & {*text.split()}) for text in texts]
+
+
+def index_of(uec, texts):
+    retriever = Retriever(uec)
+    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
+    return retriever
+
+
+@pytest.fixture(scope="module")
+def members():
+    return [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
+
+
+@pytest.fixture(scope="module")
+def plain(members, fit_pairs, texts):
+    return index_of(UEC(members).fit(fit_pairs), texts)
+
+
+@pytest.fixture(scope="module")
+def verified(members, fit_pairs, texts):
+    return index_of(UEC(members, verifier=shared_words, verify_k=6).fit(fit_pairs), texts)
+
+
+@pytest.fixture(scope="module")
+def asking(texts):
+    """Queries of which a fifth is answered by nothing, and the ids that answer them."""
+    return labelled(texts, 150, seed=3, unanswerable=0.2)
+
+
+class TestHits:
+    def test_the_first_hits_are_ordered_anew_and_the_others_stay_as_they_were(
+        self, plain, verified, queries
+    ):
+        before, after = (index.search(queries, 30) for index in (plain, verified))
+        assert [set(ids[:6]) for ids in after.ids] == [set(ids[:6]) for ids in before.ids]
+        assert [ids[:6] for ids in after.ids] != [ids[:6] for ids in before.ids]
+        assert [ids[6:] for ids in after.ids] == [ids[6:] for ids in before.ids]
+        for name in ("scores", "mu", "sigma2"):
+            np.testing.assert_array_equal(getattr(after, name)[:, 6:], getattr(before, name)[:, 6:])
+        assert after.exact
+
+    def test_scores_fall_and_fewer_hits_are_the_first_of_more(self, verified, queries):
+        more = verified.search(queries, 30)
+        assert (np.diff(more.scores, axis=1) <= 0).all()
+        for k in (1, 4, 6, 8):
+            fewer = verified.search(queries, k)
+            assert fewer.ids == [ids[:k] for ids in more.ids]
+            np.testing.assert_allclose(fewer.scores, more.scores[:, :k], rtol=1e-6)
+            np.testing.assert_allclose(fewer.confidence, more.by_cutoff[:, k - 1], atol=1e-5)
+
+    def test_every_hit_says_what_the_verifier_made_of_it(self, verified, queries):
+        result = verified.search(queries, 8)
+        texts = {passage.id: passage.text for passage in verified.passages()}
+        for row, query in enumerate(queries):
+            told = [result.metadata(row, rank)["uec_members"] for rank in range(8)]
+            own = [hit["shared_words"] for hit in told]
+            shared = shared_words(query, [texts[id_] for id_ in result.ids[row]])
+            assert [hit["similarity"] for hit in own[:6]] == shared[:6]
+            assert sorted(hit["rank"] for hit in own[:6]) == [1, 2, 3, 4, 5, 6]
+            assert own[6:] == [{"similarity": None, "rank": None, "share": 0.0}] * 2
+            for hit in told:
+                assert sum(member["share"] for member in hit.values()) == pytest.approx(1, abs=1e-5)
+
+    def test_what_it_adds_is_its_share_of_the_similarity(self, verified, queries):
+        result, fitted = verified.search(queries, 6), verified.uec.fitted
+        np.testing.assert_allclose(result.members.counted.sum(axis=1), result.mu, atol=1e-4)
+        own = result.members.similarities[:, 2]
+        slope = fitted.verifier.posterior.summary.slope / 2 / fitted.slope
+        gain = slope * (own - own.min(axis=1, keepdims=True))
+        np.testing.assert_allclose(result.members.counted[:, 2], gain, atol=1e-5)
+
+    def test_many_queries_are_read_in_one_call(self, members, fit_pairs, texts, queries):
+        calls = []
+
+        class Counting(FunctionVerifier):
+            def score(self, asked, found):
+                calls.append((list(asked), [len(own) for own in found]))
+                return super().score(asked, found)
+
+        index = index_of(UEC(members, verifier=Counting(shared_words)).fit(fit_pairs), texts)
+        calls.clear()
+        index.search(queries, 3)
+        assert calls == [(queries, [20] * len(queries))]
+
+    def test_a_corpus_smaller_than_what_it_reads_and_one_of_nothing(self, verified, texts):
+        small = index_of(verified.uec, texts[:3])
+        result = small.search([texts[1]], 10)
+        assert result.ids[0][0] == "p1"
+        assert len(result.ids[0]) == 3
+        assert index_of(verified.uec, []).search(["bafigo"], 3).ids == [[]]
+
+    def test_diverse_hits_and_filters_know_it(self, verified, texts):
+        assert verified.search_diverse([texts[7]], 3).ids[0][0] == "p7"
+        index = Retriever(verified.uec)
+        index.add(
+            texts,
+            [f"p{i}" for i in range(len(texts))],
+            [{"even": i % 2 == 0} for i in range(len(texts))],
+        )
+        found = index.search([texts[7]], 6, filter={"even": True})
+        assert all(int(id_[1:]) % 2 == 0 for id_ in found.ids[0])
+        own = found.members.similarities[0, 2]
+        assert (np.diff(own) <= 0).sum() >= 3
+
+    async def test_asked_for_asynchronously_it_is_the_same(self, verified, queries):
+        assert (await verified.asearch(queries, 5)).ids == verified.search(queries, 5).ids
+
+
+class TestConfidence:
+    def test_it_is_learned_with_the_verifier_and_knows_better(self, plain, verified, asking):
+        queries, relevant = asking
+        surprise = []
+        for index in (plain, verified):
+            result = index.search(queries, 4)
+            right = [
+                bool(set(own) & set(ids)) for own, ids in zip(relevant, result.ids, strict=True)
+            ]
+            surprise.append(np.mean((result.confidence - right) ** 2))
+        assert surprise[1] < surprise[0]
+
+    def test_calibrating_asks_it_and_lowers_the_error_of_relevance(self, members, fit_pairs, texts):
+        index = index_of(UEC(members, verifier=shared_words).fit(fit_pairs), texts)
+        queries, relevant = labelled(texts, 300, seed=4)
+        result = index.search(queries[:100], K)
+        right = np.array(
+            [
+                [id_ in own for id_ in ids]
+                for own, ids in zip(relevant[:100], result.ids, strict=True)
+            ]
+        )
+        index.calibrate(queries[100:], relevant[100:])
+        after = index.search(queries[:100], K)
+        assert after.ids == result.ids
+        assert ((after.relevance - right) ** 2).mean() < ((result.relevance - right) ** 2).mean()
+
+    def test_without_labels_too(self, verified, texts):
+        index = index_of(verified.uec, texts)
+        index.self_calibrate(generate=lambda text: " ".join(text.split()[:3]))
+        assert "without labels" in index.report
+
+    def test_a_gate_of_another_verifier_is_warned_of(self, plain, verified, asking):
+        queries, relevant = asking
+        gate = Gate.calibrate(verified, queries, relevant, risk=0.3, k=4)
+        gate.decide(verified.search(queries[:3], 4))
+        assert verified.basis() != plain.basis()
+        with pytest.warns(UserWarning, match="The gate was made with another calibration"):
+            gate.decide(plain.search(queries[:3], 4))
+
+    def test_where_it_fails_and_may_the_search_is_that_without_it(
+        self, plain, verified, queries, caplog
+    ):
+        def failing(query, texts):
+            raise ValueError("too many tokens")
+
+        uec = UEC(verified.uec.encoders, verifier=failing, on_error="drop")
+        uec.fitted = verified.uec.fitted
+        index = Retriever(uec, verified.store)
+        with caplog.at_level(logging.WARNING):
+            found = index.search(queries, 4)
+        assert "too many tokens" in caplog.text
+        expected = plain.search(queries, 4)
+        assert found.ids == expected.ids
+        np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-6)
+        assert set(found.metadata(0, 0)["uec_members"]) == {"coarse", "coarser"}
+        uec.on_error = "raise"
+        with pytest.raises(ValueError, match="too many tokens"):
+            index.search(queries, 4)
+
+
+def test_a_saved_index_comes_back_with_its_verifier(verified, members, queries, tmp_path):
+    verified.save(tmp_path / "index")
+    given = dict(zip(["coarse", "coarser"], members, strict=True))
+    with pytest.raises(ValueError, match="the verifier 'shared_words' cannot be loaded by name"):
+        Retriever.load(tmp_path / "index", encoders=given)
+    back = Retriever.load(tmp_path / "index", encoders=given | {"shared_words": shared_words})
+    one, other = (index.search(queries, 5) for index in (verified, back))
+    assert one.ids == other.ids
+    assert one.basis == other.basis
+    np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-6)

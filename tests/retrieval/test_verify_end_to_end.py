@@ -1,0 +1,110 @@
+"""A cross-encoder as verifier, trained for a moment on the fit pairs, from end to end."""
+
+import numpy as np
+import pytest
+
+from tests.cross_encoders import asked, folder_of, passages, train
+from tests.helpers import bag_of_words
+from uec_rag import UEC, Retriever
+
+K = 10
+
+
+def index_of(uec, texts):
+    retriever = Retriever(uec)
+    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
+    return retriever
+
+
+@pytest.fixture(scope="module")
+def world():
+    texts = passages(200)
+    return texts, *asked(texts, 150)
+
+
+@pytest.fixture(scope="module")
+def others():
+    texts = passages(200, seed=1)
+    return texts, *asked(texts, 100, seed=1)
+
+
+@pytest.fixture(scope="module")
+def indexes(world, others, tmp_path_factory):
+    """Without a verifier, with one that was never trained, and with one that was."""
+    from sentence_transformers import CrossEncoder
+
+    texts, queries, relevant = world
+    folder = folder_of(tmp_path_factory.mktemp("models") / "tiny-cross-encoder")
+    trained = CrossEncoder(str(folder), device="cpu")
+    train(trained, texts, queries, relevant)
+    pairs = [(q, texts[p]) for q, own in zip(queries, relevant, strict=True) for p in own]
+    encoders = [bag_of_words(10, "coarse"), bag_of_words(8, "coarser", seed=1)]
+    return {
+        name: index_of(UEC(encoders, verifier=verifier).fit(pairs), others[0])
+        for name, verifier in (("none", None), ("untrained", folder), ("trained", trained))
+    }
+
+
+@pytest.fixture(scope="module")
+def found(indexes, others):
+    return {name: index.search(others[1], K) for name, index in indexes.items()}
+
+
+@pytest.fixture(scope="module")
+def right(found, others):
+    """Whether each hit answers its query."""
+    return {
+        name: np.array(
+            [
+                [int(id_[1:]) in own for id_ in ids]
+                for ids, own in zip(result.ids, others[2], strict=True)
+            ]
+        )
+        for name, result in found.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def ndcg(right, others):
+    discount = 1 / np.log2(np.arange(K) + 2)
+    best = np.array([discount[: len(own)].sum() for own in others[2]])
+    return {name: float((hits @ discount / best).mean()) for name, hits in right.items()}
+
+
+def test_one_that_was_trained_betters_the_order(ndcg):
+    assert ndcg["trained"] > ndcg["none"] + 0.1
+
+
+def test_one_that_was_not_is_weighed_down(ndcg, found):
+    assert ndcg["untrained"] > ndcg["none"] - 0.03
+    share = {
+        name: np.mean(
+            [
+                found[name].metadata(row, 0)["uec_members"]["tiny-cross-encoder"]["share"]
+                for row in range(100)
+            ]
+        )
+        for name in ("untrained", "trained")
+    }
+    assert share["untrained"] < 0.1
+    assert share["trained"] > 0.5
+
+
+def test_relevance_and_confidence_take_it_up(found, right):
+    errors = {}
+    for name, result in found.items():
+        answered = right[name].any(axis=1)
+        errors[name] = (
+            ((result.relevance - right[name]) ** 2).mean(),
+            ((result.confidence - answered) ** 2).mean(),
+        )
+    assert errors["trained"][0] < errors["none"][0]
+    assert errors["trained"][1] < errors["none"][1]
+
+
+def test_its_layer_gives_the_logit_a_variance(indexes, found):
+    posterior = indexes["trained"].uec.fitted.verifier.posterior
+    assert posterior.covariance.shape == (48, 48)
+    summary = posterior.summary
+    assert summary.nll < summary.nll_deterministic + 1e-4
+    assert (found["trained"].sigma2 > 0).all()
