@@ -101,9 +101,8 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
 
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        retriever = Retriever(fitted)
+    retriever = Retriever(fitted)
+    with pytest.warns(UserWarning, match="to 'fine' they look alike.* found by its words"):
         retriever.add(chinese)
     result = retriever.search([chinese[0][:6]], k=4)
     assert result.unfamiliar[0]

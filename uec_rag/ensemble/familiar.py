@@ -43,9 +43,9 @@ class Familiar(Record):
         """What texts are like, and each encoder's Gaussians of passages among them."""
         return cls(writings(texts), tuple(distance(part.mean) for part in passages))
 
-    def strange(self, found: Iterable[str | None]) -> list[str]:
+    def strange(self, found: Iterable[str]) -> list[str]:
         """Which of some writings no fit text was in."""
-        return [name for name in found if name is not None and name not in self.writings]
+        return [name for name in found if name not in self.writings]
 
     def lost(self, vectors: Sequence[FloatArray]) -> list[int]:
         """Encoders that hardly tell passages apart that they were not fitted on.

@@ -37,10 +37,13 @@ def foreign_corpus(
     if not lost:
         return None
     names = ", ".join(repr(fitted.names[member]) for member in lost)
+    words = 0 in familiar.distance
+    so = "what is found is found by its words" if words else "its similarities say little"
+    also = "" if words else ', or "bm25"'
     return (
         f"Most of these passages are in {strange[0]}, which the pairs of the fit were not, and to "
-        f"{names} they look alike: confidence is lower here than it would be. Fit with pairs in "
-        'this language, take in an encoder that knows it or "bm25", and self_calibrate.'
+        f"{names} they look alike: {so}, and confidence is low. Take in an encoder that knows the "
+        f"language{also}, and fit with pairs in it or self_calibrate."
     )
 
 
