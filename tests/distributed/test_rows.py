@@ -41,5 +41,15 @@ def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(ValueError, match="expected a file that ends in"):
         [*read_passages(tmp_path / "a.csv")]
     (tmp_path / "a.jsonl").write_text('{"text": "good"}\n{"texts": "wrong"}\n')
-    with pytest.raises(ValueError, match=r"a\.jsonl, row 2: expected a row with a string 'text'"):
+    with pytest.raises(ValueError, match=r"a\.jsonl, about row 2: expected a row with"):
         [*read_passages(tmp_path / "a.jsonl")]
+    (tmp_path / "b.jsonl").write_text('{"text": "good"}\n{"text": \n')
+    with pytest.raises(ValueError, match=r"b\.jsonl, about row 1: Expecting value"):
+        [*read_passages(tmp_path / "b.jsonl")]
+    (tmp_path / "c.txt").write_bytes(b"good\n\xff\n")
+    with pytest.raises(ValueError, match=r"c\.txt, about row 0: .* can't decode byte 0xff"):
+        [*read_passages(tmp_path / "c.txt")]
+    pq.write_table(pa.table({"text": ["good"]}), tmp_path / "d.parquet")
+    (tmp_path / "d.parquet").write_bytes((tmp_path / "d.parquet").read_bytes()[:-20])
+    with pytest.raises(ValueError, match=r"d\.parquet, about row 0"):
+        [*read_passages(tmp_path / "d.parquet")]

@@ -48,14 +48,19 @@ def read_passages(path: str | os.PathLike[str], *, text: str = "text") -> Iterat
     files = sorted(f for f in root.rglob("*") if f.suffix in KINDS) if root.is_dir() else [root]
     if not files or not root.exists():
         raise FileNotFoundError(f"path: expected files that end in {KINDS}, found none in {path}")
+    if files[0].suffix not in KINDS:
+        raise ValueError(f"path: expected a file that ends in {KINDS}, got {str(path)!r}.")
     for file in files:
-        for number, row in enumerate(_rows(file, text), 1):
-            try:
+        number = 0
+        try:
+            for row in _rows(file, text):
+                number += 1
                 passage = _passage(row, text)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{file}, row {number}: {error}") from error
-            if passage is not None:
-                yield passage
+                if passage is not None:
+                    yield passage
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{file}, about row {number}: {error}") from error
 
 
 def _rows(file: Path, text: str) -> Iterator[object]:
@@ -67,13 +72,11 @@ def _rows(file: Path, text: str) -> Iterator[object]:
         with ParquetFile(file) as table:
             for batch in table.iter_batches(batch_size=_AT_ONCE):
                 yield from batch.to_pylist()
-    elif file.suffix in KINDS:
-        with file.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    yield {text: line.strip()} if file.suffix == ".txt" else json.loads(line)
-    else:
-        raise ValueError(f"path: expected a file that ends in {KINDS}, got {str(file)!r}.")
+        return
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                yield {text: line.strip()} if file.suffix == ".txt" else json.loads(line)
 
 
 def _passage(row: object, text: str) -> Passage | None:
