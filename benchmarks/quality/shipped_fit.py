@@ -131,8 +131,8 @@ def compare(
         small = compacted(uec, queries, rank)
         uec.fitted = with_posteriors(whole, small)
         found = [search(uec, collection) for collection in collections]
+        uec.fitted = whole
         yield _row(str(rank), sum(p.directions.nbytes for p in small), first, found)
-    uec.fitted = whole
 
 
 def _row(name: str, size: int, first: Sequence[Found], found: Sequence[Found]) -> list[str]:
