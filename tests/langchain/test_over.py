@@ -198,7 +198,14 @@ def test_hits_can_differ_and_a_gate_can_decide(fitted):
 
 
 def test_nothing_is_found_in_an_empty_store(fitted):
-    assert UECRetriever.over(InMemoryVectorStore(Member(16, "small")), fitted).invoke("ba") == []
+    over = UECRetriever.over(InMemoryVectorStore(Member(16, "small")), fitted)
+    assert over.invoke("ba") == []
+    assert over.batch(["ba", "de"]) == [[], []]
+    assert over.batch([]) == []
+
+
+def test_nothing_is_found_for_no_questions(fitted):
+    assert len(UECRetriever.over(in_memory(Member(16, "small")), fitted).search([])) == 0
 
 
 def test_fitting_again_needs_no_new_vectors(fitted):

@@ -72,6 +72,8 @@ class Elsewhere(Retriever):
         unanswerable: float | None,
     ) -> SearchResult:
         assert isinstance(store, ForeignStore)
+        if not queries:
+            return super()._search_block(store.empty(), queries, parts, k, unanswerable)
         near = [store.near(query, k) for query in queries]
         k = min([k, *(candidates.count for candidates in near)])
         if not k:
