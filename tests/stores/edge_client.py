@@ -17,16 +17,24 @@ class EdgeClient:
     def collection_exists(self, name):
         return self._shard is not None
 
-    def create_collection(self, name, vectors_config, metadata):
+    def create_collection(self, name, vectors_config, sparse_vectors_config, metadata):
         vectors = {
             key: edge.EdgeVectorParams(size=given.size, distance=edge.Distance.Dot)
             for key, given in vectors_config.items()
         }
+        sparse = {key: edge.EdgeSparseVectorParams() for key in sparse_vectors_config}
         self._made += 1
         folder = self._folder / str(self._made)
         folder.mkdir(parents=True)
-        self._shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors=vectors))
+        self._shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
         self._config = SimpleNamespace(metadata=metadata)
+
+    def create_payload_index(self, name, field, schema):
+        if isinstance(schema, models.IntegerIndexParams):
+            schema = edge.IntegerIndexParams(schema.lookup, schema.range)
+        else:
+            schema = edge.PayloadSchemaType.Keyword
+        self._shard.update(edge.UpdateOperation.create_field_index(field, schema))
 
     def delete_collection(self, name):
         self._shard.close()
@@ -38,7 +46,7 @@ class EdgeClient:
     def upsert(self, name, points, wait):
         self._shard.update(
             edge.UpdateOperation.upsert_points(
-                [edge.Point(point.id, point.vector, point.payload) for point in points]
+                [edge.Point(point.id, _vectors(point.vector), point.payload) for point in points]
             )
         )
 
@@ -48,6 +56,10 @@ class EdgeClient:
     def count(self, name, where, exact):
         count = self._shard.count(edge.CountRequest(exact=exact, filter=_filter(where)))
         return SimpleNamespace(count=count)
+
+    def facet(self, name, key, limit, exact):
+        found = self._shard.facet(edge.FacetRequest(key, limit, exact))
+        return SimpleNamespace(hits=found.hits)
 
     def retrieve(self, name, ids, with_payload, with_vectors):
         return self._shard.retrieve(ids, with_payload=True, with_vector=with_vectors)
@@ -94,7 +106,17 @@ def _params(asked):
 def _query(asked, using):
     if isinstance(asked, models.FormulaQuery):
         return edge.Formula(_expression(asked.formula), asked.defaults or {})
-    return edge.Query.Nearest(asked, using)
+    return edge.Query.Nearest(_vector(asked), using)
+
+
+def _vectors(asked):
+    return {name: _vector(vector) for name, vector in asked.items()}
+
+
+def _vector(asked):
+    if isinstance(asked, models.SparseVector):
+        return edge.SparseVector(asked.indices, asked.values)
+    return asked
 
 
 def _expression(asked):
@@ -131,6 +153,8 @@ def _condition(asked):
         case models.FieldCondition(range=models.Range() as bounds):
             given = {name: getattr(bounds, name) for name in ("gt", "gte", "lt", "lte")}
             return edge.FieldCondition(asked.key, range=edge.RangeFloat(**given))
+        case models.FieldCondition(match=models.MatchValue(value=value)):
+            return edge.FieldCondition(asked.key, match=edge.MatchValue(value))
         case models.FieldCondition(match=models.MatchAny(any=several)):
             return edge.FieldCondition(asked.key, match=edge.MatchAny(several))
     return edge.FieldCondition(asked.key, match=edge.MatchSubstring(asked.match.substring))

@@ -20,6 +20,7 @@ from uec_rag import Gaussian
 from uec_rag.base import retries
 from uec_rag.base.similarity import probit
 from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.pgvector_server import Server
 
 
 def make(**options):
@@ -35,7 +36,7 @@ def store():
 
 def plan(store, statement, values):
     """What the server says that it does."""
-    with store._pool.connection() as connection:
+    with store._server.transaction() as connection:
         connection.execute("SET LOCAL enable_seqscan = off")
         lines = connection.execute(b"EXPLAIN " + statement, values).fetchall()
     return " ".join(line for (line,) in lines)
@@ -61,7 +62,7 @@ def test_means_of_any_width_are_searched_by_an_index_where_there_is_one(store, w
     found = store.search(query, 2, beta=1.0)
     assert [row[0].id for row in found.passages] == ["p3", "p14", "p15"]
     np.testing.assert_allclose(found.scores, probit(found.mu, found.sigma2), rtol=1e-5)
-    with store._pool.connection() as connection:
+    with store._server.transaction() as connection:
         indexes = str(connection.execute("SELECT indexdef FROM pg_indexes").fetchall())
     ours = [text for text in indexes.split("CREATE") if store._collection in text]
     assert any("hnsw" in text for text in ours) is (kind is not None)
@@ -86,7 +87,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password(monkeypatch):
 
 
 def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
-    monkeypatch.setattr(PgVectorStore, "_reach", lambda self: None)
+    monkeypatch.setattr(Server, "_reach", lambda self: None)
     PgVectorStore("postgresql://me:secret@host/db").save(tmp_path)
     assert "secret" not in (tmp_path / "store.json").read_text()
     assert "user=me" in (tmp_path / "store.json").read_text()
@@ -153,7 +154,7 @@ def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_ea
 
 
 def test_a_table_of_someone_else_is_refused(store):
-    with store._pool.connection() as connection:
+    with store._server.transaction() as connection:
         connection.execute(f'CREATE TABLE "{store._collection}" (x int)')
     with pytest.raises(ValueError, match="is there and was not made by this version"):
         store.add(numbered([1]), gaussians(0, 1))

@@ -36,7 +36,7 @@ def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store, form
     """In the engine by a formula, or here where the server is too old for one."""
     stored = gaussians(0, 1000)
     store.add(numbered(range(1000)), stored)
-    store._formulas = formulas
+    store._place.formulas = formulas
     found = store.search(QUERY, 10, beta=1.0)
     assert not found.exact
     order = [[int(p.id[1:]) for p in row] for row in found.passages]
@@ -63,7 +63,7 @@ def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):
 def test_a_server_too_old_for_formulas_is_seen(monkeypatch, version, formulas):
     monkeypatch.setattr(QdrantClient, "info", lambda self: SimpleNamespace(version=version))
     store = QdrantStore(url="http://127.0.0.1:9", check_compatibility=False)
-    assert store._formulas is formulas
+    assert store._place.formulas is formulas
 
 
 def test_a_server_that_is_not_there_is_asked_again_and_named(monkeypatch):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.frequencies import Frequencies, rarity, shares
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.terms import Saturation, Terms
 
@@ -72,10 +73,13 @@ class Corpus:
         How many there have been.
     alive : array of bool, shape (capacity,), or None
         Which of them are still there; None: all.
+    frequencies : Frequencies or None
+        Of a larger corpus, where the rows are some of its passages.
     """
 
     rows: int
     alive: NDArray[np.bool_] | None = None
+    frequencies: Frequencies | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,16 +227,16 @@ class Postings:
             found = self._look_up(keys, corpus, count, total / max(1, count))
             for i in range(len(block)):
                 mine = slice(block.starts[i], block.starts[i + 1])
-                place, shares = places[mine], block.weights[mine].astype(np.float64)
-                if self.saturation is not None:
-                    shares = shares * found.rarity[place]
-                    shares = shares / max(shares.sum(), 1e-30)
-                shares *= float(block.scale[i]) * self.scale
+                place = places[mine]
+                rare = None if self.saturation is None else found.rarity[place]
+                counted = shares(block.weights[mine], rare, float(block.scale[i]) * self.scale)
                 spans = [slice(found.starts[p], found.starts[p + 1]) for p in place.tolist()]
-                yield _Asked(shares.astype(np.float32), spans, found)
+                yield _Asked(counted.astype(np.float32), spans, found)
 
     def _size(self, corpus: Corpus) -> tuple[int, float]:
-        """How many rows are there, and the sum of their lengths."""
+        """How many passages there are, and the sum of their lengths."""
+        if corpus.frequencies is not None:
+            return corpus.frequencies.passages, corpus.frequencies.length
         lengths = self.lengths[: corpus.rows]
         if corpus.alive is not None:
             lengths = lengths[corpus.alive[: corpus.rows]]
@@ -267,10 +271,12 @@ class Postings:
         norm += np.float32(k1 * (1 - b))
         norm += impacts
         impacts /= norm
-        if corpus.alive is not None:
+        if corpus.frequencies is not None:
+            held = corpus.frequencies.held(keys)
+        elif corpus.alive is not None:
             there = np.concatenate([[0], np.cumsum(corpus.alive[all_rows])])
             held = there[starts[1:]] - there[starts[:-1]]
-        return _Found(starts, all_rows, impacts, np.log1p((count - held + 0.5) / (held + 0.5)))
+        return _Found(starts, all_rows, impacts, rarity(held, count))
 
     def save(self, folder: Path, name: str, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Write the postings of some rows into a folder, as files of a name.

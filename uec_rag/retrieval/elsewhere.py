@@ -201,6 +201,7 @@ class ForeignStore:
     """
 
     approximate = True
+    remote = True
 
     def __init__(self, uec: UEC, engine: Engine, candidates: int) -> None:
         self._uec, self._engine, self._candidates = uec, engine, candidates
@@ -278,7 +279,7 @@ class ForeignStore:
             "vector, add its passages to a Retriever with a store of this package."
         )
 
-    add = delete = sample = search = similarities = contributions = nearest = save = _refuse
+    add = delete = sample = sampled = search = similarities = contributions = nearest = save = _refuse
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
         """ValueError: they are not read whole."""

@@ -149,23 +149,19 @@ def ask_nearest(
         means = store.vectors([id_ for row in near for id_ in row]).mean
         mu = np.einsum("nd,ncd->nc", query.mean, means.reshape(len(query), -1, query.dimension))
         return Asked(parts, None, plain, query, mu, Rest.of(query.mean @ sample.T, size))
-    words = _words_everywhere(fitted, store, parts)  # exact: they cost little
-    every = slice(None, None, max(1, size // _SAMPLE))
-    dense = blocks(sample, [part.dimension for part in parts], fitted.weights)
-    sampled = [
-        words[i][:, every] if i in words else part.mean @ block.T
-        for i, (part, block) in enumerate(zip(parts, dense, strict=True))
-    ]
+    at = own_at(fitted, store, parts, near)
+    # Where passages are at hand the words of all cost little.
+    words = {} if store.remote else _words_everywhere(fitted, store, parts)
+    sampled = _of_sample(fitted, store, parts, sample)
     if weights is None:
-        summaries, pi = None, without_silent(plain, _known(words, plain))
+        found = words or {i: at[i] for i, part in enumerate(parts) if part.terms}
+        summaries, pi = None, without_silent(plain, _known(found, plain))
     else:
         summaries = [
             SimilaritySummary.of(words[i], slope)
             if i in words
             else SimilaritySummary.of_candidates(s, Rest.of(sampled[i], size), slope)
-            for i, (s, slope) in enumerate(
-                zip(own_at(fitted, store, parts, near), fitted.slopes, strict=True)
-            )
+            for i, (s, slope) in enumerate(zip(at, fitted.slopes, strict=True))
         ]
         pi = fitted.weigh(weights, parts, summaries, some_of(sample))
     query = fitted.combine(parts, pi)
@@ -178,6 +174,19 @@ def ask_nearest(
         weighted_sum(own_at(fitted, store, parts, _near(store, query)), counted),
         Rest.of(weighted_sum(sampled, counted), size),
     )
+
+
+def _of_sample(
+    fitted: Fitted, store: Store, parts: Sequence[Gaussian], sample: FloatArray
+) -> list[FloatArray]:
+    """Each encoder's similarities of n queries to the m passages of a sample, shape (n, m)."""
+    terms = [block for part in _scaled(fitted, parts) for block in part.terms]
+    by_terms = iter(store.sampled(terms, _SAMPLE) if terms else ())
+    dense = blocks(sample, [part.dimension for part in parts], fitted.weights)
+    return [
+        next(by_terms) if part.terms else part.mean @ block.T
+        for part, block in zip(parts, dense, strict=True)
+    ]
 
 
 def _near(store: Store, query: Gaussian) -> list[list[str]]:

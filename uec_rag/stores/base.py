@@ -60,6 +60,11 @@ class Store(Protocol):
         """Whether a search looks at candidates only."""
         ...
 
+    @property
+    def remote(self) -> bool:
+        """Whether looking at every passage is to be avoided, because they are elsewhere."""
+        ...
+
     def __len__(self) -> int:
         """Return the number of passages."""
         ...
@@ -132,6 +137,10 @@ class Store(Protocol):
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages, or of all, that stand for the rest."""
+        ...
+
+    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
+        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
         ...
 
     def search(

@@ -1,146 +1,72 @@
 """What every store in an engine of someone else's does; the engine itself is a few methods.
 
-An engine keeps points: a passage with its mean and its "spread", [mean^2, scales]. sigma_s^2 is the
-inner product of the second with [var_q, w], so an engine that multiplies two vectors of its
-candidates can order them by s_hat itself. What comes back is scored again here, in float32.
+An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms.
+sigma_s^2 is the inner product of the second with [var_q, w], so an engine that multiplies vectors
+of its candidates can order them by s_hat itself. What comes back is scored again here, in float32.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
 from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import probit
 from uec_rag.base.terms import Terms
 from uec_rag.stores.additions import checked_addition
 from uec_rag.stores.base import Filter, Found, Passage
+from uec_rag.stores.engine_methods import Engine
 from uec_rag.stores.engine_notes import Notes
-from uec_rag.stores.filters import Compare, Condition, Every, Not, Some, parse
+from uec_rag.stores.engine_points import Point, Ranking, Wanted, points_of
+from uec_rag.stores.filters import Condition, Every, keys_of, parse
 from uec_rag.stores.memory import MemoryStore
 
 _CANDIDATES = 256  # of a search, at least
-
-
-class Point(NamedTuple):
-    """What an engine keeps of a passage."""
-
-    passage: Passage
-    mean: FloatArray
-    spread: FloatArray
-
-
-class Ranking(NamedTuple):
-    """What the best of the nearest are asked by, for each of n queries.
-
-    Attributes
-    ----------
-    mean : array, shape (n, d)
-    spread : array, shape (n, d + F)
-        Whose inner product with a point's is sigma_s^2.
-    beta : float
-    candidates : int
-        How many of the nearest by mu_s are scored.
-    k : int
-    exact : bool
-        Whether the candidates are all there are: an index that may miss some is not to be used.
-    """
-
-    mean: FloatArray
-    spread: FloatArray
-    beta: float
-    candidates: int
-    k: int
-    exact: bool
 
 
 @dataclass
 class _Read:
     """What was read of an engine, kept while nothing is written here and its size stays."""
 
-    size: int
-    samples: dict[int, Gaussian] = field(default_factory=dict)  # by their size
+    size: int = -1
+    samples: dict[tuple[str, int], list[Point]] = field(default_factory=dict)
     copy: MemoryStore | None = None
 
+    def forget(self, size: int = -1) -> None:
+        """Keep nothing, or what is read from now on, of a size."""
+        self.size, self.samples, self.copy = size, {}, None
 
-class EngineStore(ABC):
-    """Passages and their Gaussians in an engine. Subclasses give the methods that ask it.
 
-    Others may write at the same time: a snapshot is a filtered view, not a moment. Calibrating
-    reads everything into memory once.
+class EngineStore(Engine):
+    """Passages and their Gaussians in an engine; subclasses give the methods of `Engine`.
+
+    Others may write at the same time: a snapshot is a filtered view, not a moment, but what it has
+    found once stays as it was found. Calibrating reads everything into memory once.
     """
 
     approximate = True
     """Whether a search looks at candidates only."""
 
-    engine: ClassVar[str]
-    """Its name, for messages."""
+    remote = True
+    """Whether passages are elsewhere: what needs all of them reads them all."""
 
     def __init__(self) -> None:
         self._condition: Condition | None = None
         self._fingerprint: str | None = None
-        self._read = _Read(-1)
+        self._is_view = False
+        self._read = _Read()  # shared with views
         self._warned: set[str] = set()
-
-    @abstractmethod
-    def notes(self) -> Notes | None:
-        """What is noted of the stored Gaussians; None where nothing was ever stored."""
-
-    @abstractmethod
-    def make(self, notes: Notes) -> None:
-        """Make the place for points, instead of an empty one that is there."""
-
-    @abstractmethod
-    def put(self, points: Sequence[Point]) -> None:
-        """Write points, replacing those of the same ids."""
-
-    @abstractmethod
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove points that are there."""
-
-    @abstractmethod
-    def count(self, condition: Condition | None) -> int:
-        """How many points a condition holds for."""
-
-    @abstractmethod
-    def has_key(self, key: str) -> bool:
-        """Whether any passage has a metadata key."""
-
-    @abstractmethod
-    def check(self, condition: Condition) -> None:
-        """Raise ValueError if the engine cannot run a condition."""
-
-    @abstractmethod
-    def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Points of those distinct ids that are there."""
-
-    @abstractmethod
-    def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Passages of those distinct ids that are there."""
-
-    @abstractmethod
-    def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
-        """Points in an order of chance, the same for everyone."""
-
-    @abstractmethod
-    def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Passages in the order of `scan`."""
-
-    @abstractmethod
-    def near(self, condition: Condition | None, mean: FloatArray, count: int) -> list[list[str]]:
-        """Ids of about `count` points of the highest mu_s with each query."""
-
-    @abstractmethod
-    def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
-        """At least the k points of the highest s_hat among the candidates of each query."""
+        # Of a view alone:
+        self._size: int | None = None
+        self._seen: dict[str, Point] = {}
+        self._rarities: dict[int, Frequencies] = {}
 
     def bind(self, fingerprint: str) -> None:
         """Note whose Gaussians these are, or refuse another ensemble's.
@@ -178,20 +104,23 @@ class EngineStore(ABC):
         passages = checked_addition(passages, gaussians)
         if not passages:
             return
-        if gaussians.terms:
-            raise ValueError(self._no_words())
         wanted, notes = Notes.of(gaussians, self._fingerprint), self.notes()
         if notes is None or not notes.admit(wanted):
             if notes is not None and self.count(None):
                 raise ValueError(
-                    f"gaussians: expected dimension {notes.dimension} and the posterior of what "
-                    f"{self.engine} holds there, got dimension {wanted.dimension} or another "
-                    "posterior. Build the index again, in another collection."
+                    f"gaussians: expected dimension {notes.dimension}, {len(notes.words)} blocks "
+                    f"of terms and the posterior of what {self.engine} holds there, got dimension "
+                    f"{wanted.dimension}, {len(wanted.words)} blocks or another posterior. Build "
+                    "the index again, in another collection."
+                )
+            if not wanted.dimension:
+                raise ValueError(
+                    f"store: {self.engine} keeps words beside vectors only, and this ensemble has "
+                    "none; add an encoder to it, or use a MemoryStore."
                 )
             self.make(wanted)
-        self._read = _Read(-1)
-        spread = np.concatenate([gaussians.mean**2, gaussians.scales], axis=1)
-        self.put([*map(Point, passages, gaussians.mean, spread)])
+        self._read.forget()
+        self.put(points_of(passages, gaussians))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
@@ -202,42 +131,49 @@ class EngineStore(ABC):
         return len(there)
 
     def _check_writable(self) -> None:
-        if self._condition is not None:
-            raise RuntimeError("this is a filtered view of a store; write to the store itself.")
+        if self._is_view:
+            raise RuntimeError("this is a view of a store; write to the store itself.")
 
-    def _no_words(self) -> str:
-        return (
-            f"store: words are not kept in {self.engine} by this version; use a MemoryStore, or "
-            "an ensemble of dense members."
-        )
+    @classmethod
+    def _check_device(cls, device: str | None) -> None:
+        """Raise ValueError where `load` is given a device to multiply on."""
+        if device is not None:
+            raise ValueError(
+                f"store_device: expected None, since {cls.engine} multiplies where it runs, got "
+                f"{device!r}."
+            )
 
     def __len__(self) -> int:
-        return self.count(self._condition)
+        if not self._is_view:
+            return self.count(None)
+        if self._size is None:
+            self._size = self.count(self._condition)
+        return self._size
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view of what a filter lets through; of all, where there is none.
 
-        It is no moment: what others write shows in it.
+        It is no moment: what others write may show in what it was not asked before.
 
         Raises
         ------
         TypeError, ValueError
             If it is no filter, or one that the engine cannot run.
         """
+        view = copy(self)
+        view._is_view, view._size, view._seen, view._rarities = True, None, {}, {}
         if filter is None:
-            return self
+            return view
         condition = parse(filter)
         self.check(condition)
-        for key in sorted(_keys(condition) - self._warned):
+        for key in sorted(keys_of(condition) - self._warned):
             if self.count(None) and not self.has_key(key):
                 self._warned.add(key)
                 warnings.warn(
                     f"filter: no passage has the metadata key {key!r}.", UserWarning, stacklevel=2
                 )
-        view = copy(self)
         before = self._condition
         view._condition = condition if before is None else Every((before, condition))
-        view._read = _Read(-1)
         return view
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -253,17 +189,28 @@ class EngineStore(ABC):
         KeyError
             If an id is not there.
         """
-        found = self.points([*dict.fromkeys(ids)])
+        return self._gaussians(self._points(ids))
+
+    def _points(self, ids: Sequence[str]) -> list[Point]:
+        """Points of ids; KeyError if one is not there."""
+        found = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
+        found |= self._noting(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
         for id_ in ids:
             if id_ not in found:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
-        return self._gaussians([found[id_] for id_ in ids])
+        return [found[id_] for id_ in ids]
+
+    def _noting(self, points: Mapping[str, Point]) -> Mapping[str, Point]:
+        """Points, which a view keeps: what it has found does not change under it."""
+        if self._is_view:
+            self._seen |= points
+        return points
 
     def _gaussians(self, points: Sequence[Point]) -> Gaussian:
         notes = self.notes()
         if notes is None:
             return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
-        return notes.gaussians([p.mean for p in points], [p.spread for p in points])
+        return notes.gaussians(points)
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those a filter lets through, in an order of its own."""
@@ -271,47 +218,120 @@ class EngineStore(ABC):
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages by chance, or of all; the same for everyone."""
-        read = self._read_before()
-        if count not in read.samples:
-            read.samples[count] = self._gaussians([*self.scan(self._condition, count)])
-        return read.samples[count]
+        return self._gaussians(self._sample(count))
+
+    def _sample(self, count: int) -> list[Point]:
+        read, key = self._read_before(), (repr(self._condition), count)
+        if key not in read.samples:
+            read.samples[key] = [*self.scan(self._condition, count)]
+        return read.samples[key]
 
     def _read_before(self) -> _Read:
-        size = len(self)
+        size = self.count(None)
         if size != self._read.size:
-            self._read = _Read(size)
+            self._read.forget(size)
         return self._read
 
     def _copy(self) -> MemoryStore:
         """All of it in memory, for what needs every passage."""
-        read = self._read_before()
+        read, notes = self._read_before(), self.notes()
         if read.copy is None:
-            made, points = MemoryStore(), [*self.scan(self._condition, None)]
-            if points:
-                made.add([point.passage for point in points], self._gaussians(points))
+            made, points = MemoryStore(), [*self.scan(None, None)]
+            if points and notes is not None:
+                terms = [
+                    noted.terms([point.words[block] for point in points])
+                    for block, noted in enumerate(notes.words)
+                ]
+                gaussians = notes.gaussians(points).with_terms(terms)
+                made.add([point.passage for point in points], gaussians)
             read.copy = made
-        return read.copy
+        if self._condition is None:
+            return read.copy
+        through = {passage.id for passage in self.scan_passages(self._condition)}
+        return read.copy.snapshot(lambda passage: passage.id in through)
 
     def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of queries with consecutive blocks of the stored means, (n, N) each.
+        """Inner products of queries with consecutive blocks of what is stored, (n, N) each.
 
         All passages are read into memory for it, in the order of `passages`.
         """
         return self._copy().similarities(blocks) if blocks else []
 
+    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
+        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
+        sample, notes = self._sample(count), self.notes()
+        return [
+            noted.similarities(asked, [point.words[block] for point in sample], counted)
+            for block, (noted, asked, counted) in enumerate(
+                zip(notes.words if notes else (), terms, self._frequencies(terms), strict=False)
+            )
+        ]
+
+    def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
+        """Of each block's terms, in the whole corpus; a view asks for each term once."""
+        for block, asked in enumerate(terms):
+            keys, known = np.unique(asked.keys), self._rarities.get(block)
+            if known is not None:
+                keys = keys[[key not in known.holding for key in keys.tolist()]]
+            if known is not None and not len(keys):
+                continue
+            found = self.frequencies(block, keys)
+            holding = {key: found.holding.get(key, 0) for key in keys.tolist()}
+            if known is not None:
+                found, holding = known, {**known.holding, **holding}
+            self._rarities[block] = Frequencies(found.passages, found.length, holding)
+        made = [self._rarities[block] for block in range(len(terms))]
+        if not self._is_view:
+            self._rarities = {}
+        return made
+
+    def _wanted(self, count: int, terms: Sequence[Terms]) -> list[tuple[Wanted, ...]]:
+        """What each of n queries asks of the sparse blocks."""
+        notes = self.notes()
+        blocks = [
+            noted.wanted(asked, counted)
+            for noted, asked, counted in zip(
+                notes.words if notes else (), terms, self._frequencies(terms), strict=False
+            )
+        ]
+        return [tuple(block[row] for block in blocks) for row in range(count)]
+
     def contributions(
         self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
     ) -> list[list[FloatArray]]:
-        """ValueError: words are not kept here."""
-        raise ValueError(self._no_words())
+        """What each of the queries' terms adds to the similarity with some passages.
+
+        Raises
+        ------
+        KeyError
+            If an id is not there.
+        """
+        self._points([id_ for of_one in ids for id_ in of_one])
+        notes, points = self.notes(), [self._points(of_one) for of_one in ids]
+        return [
+            [
+                noted.contributions(asked[row : row + 1], [p.words[block] for p in found], counted)
+                for row, found in enumerate(points)
+            ]
+            for block, (noted, asked, counted) in enumerate(
+                zip(notes.words if notes else (), terms, self._frequencies(terms), strict=False)
+            )
+        ]
 
     def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
-        """Ids of about `count` candidates for each query, probably of the highest mu_s."""
-        if terms:
-            raise ValueError(self._no_words())
+        """Ids of about `count` candidates for each query, probably of the highest mu_s.
+
+        Up to half of them are those whose words are most like the query's.
+        """
         if not len(mean) or not len(self):
             return [[] for _ in mean]
-        return self.near(self._condition, mean, count)
+        wanted = self._wanted(len(mean), terms)
+        out = []
+        for found in self.near(self._condition, mean, wanted, count):
+            points = {point.passage.id: point for point in found}
+            self._noting(points)
+            out.append([*points][:count])
+        return out
 
     def search(
         self,
@@ -354,36 +374,21 @@ class EngineStore(ABC):
         weights = second if notes.profile is None else second @ notes.profile.T
         spread = np.concatenate([query.variance, weights], axis=1)
         exact = size <= candidates
-        ranking = Ranking(query.mean, spread, beta, candidates, k, exact)
+        words, counted = self._wanted(len(query), query.terms), self._frequencies(query.terms)
+        ranking = Ranking(query.mean, spread, words, beta, candidates, k, exact)
         hits, numbers = [], []
         for i, points in enumerate(self.best(self._condition, ranking)):
             similarity = np.array([point.mean for point in points]) @ query.mean[i]
+            for block, terms in enumerate(query.terms):
+                similarity += notes.words[block].similarities(
+                    terms[i : i + 1], [point.words[block] for point in points], counted[block]
+                )[0]
             sigma2 = np.array([point.spread for point in points]) @ spread[i]
             scores = probit(similarity, sigma2, beta)
             order = np.argsort(-scores, kind="stable")[:k]
+            self._noting({points[place].passage.id: points[place] for place in order})
             hits.append([points[place].passage for place in order])
             numbers.append(np.stack([scores, similarity, sigma2])[:, order])
         few = min(map(len, hits))
         scores, similarity, sigma2 = np.stack([row[:, :few] for row in numbers], axis=1)
         return Found([row[:few] for row in hits], scores, similarity, sigma2, exact=exact)
-
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write where the passages are into an existing folder; they stay there."""
-
-    @classmethod
-    @abstractmethod
-    def load(cls, folder: Path, *, device: str | None = None) -> Self:
-        """Open what `save` noted."""
-
-
-def _keys(condition: Condition) -> set[str]:
-    """Metadata keys that a condition names."""
-    match condition:
-        case Every(conditions) | Some(conditions):
-            return set[str]().union(*map(_keys, conditions))
-        case Not(one):
-            return _keys(one)
-        case Compare(key, _, _):
-            return {key}
-    return set()

@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.stores.engine_points import Point
+from uec_rag.stores.engine_words import WordNotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +26,20 @@ class Notes:
         Of a factored variance.
     fingerprint : str or None
         Of the ensemble, where it is known.
+    words : tuple of WordNotes
+        Of the sparse blocks.
     """
 
     widths: tuple[int, ...]
     profile: FloatArray | None
     fingerprint: str | None
+    words: tuple[WordNotes, ...] = ()
 
     @classmethod
     def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
         """What is noted about Gaussians."""
-        return cls(tuple(gaussians.widths), gaussians.profile, fingerprint)
+        words = tuple(map(WordNotes.of, gaussians.terms))
+        return cls(tuple(gaussians.widths), gaussians.profile, fingerprint, words)
 
     @property
     def dimension(self) -> int:
@@ -48,14 +54,20 @@ class Notes:
     def admit(self, other: Notes) -> bool:
         """Whether Gaussians of another description may stand beside these."""
         one, two = self.fingerprint, other.fingerprint
-        profiles = [None if a.profile is None else a.profile.tolist() for a in (self, other)]
-        same = self.dimension == other.dimension and profiles[0] == profiles[1]
-        return same and (one is None or two is None or one == two)
+        mine, others = (
+            (
+                a.dimension,
+                None if a.profile is None else a.profile.tolist(),
+                [(words.saturation, words.scale) for words in a.words],
+            )
+            for a in (self, other)
+        )
+        return mine == others and (one is None or two is None or one == two)
 
-    def gaussians(self, means: Sequence[FloatArray], spreads: Sequence[FloatArray]) -> Gaussian:
-        """Gaussians of points' vectors."""
-        mean = np.array(means, dtype=np.float32).reshape(-1, self.dimension)
-        scales = np.array([spread[self.dimension :] for spread in spreads], dtype=np.float32)
+    def gaussians(self, points: Sequence[Point]) -> Gaussian:
+        """Gaussians of points, without terms."""
+        mean = np.array([p.mean for p in points], dtype=np.float32).reshape(-1, self.dimension)
+        scales = np.array([p.spread[self.dimension :] for p in points], dtype=np.float32)
         scales = scales.reshape(len(mean), self.scales)
         if self.profile is None:
             return Gaussian(mean, scales, widths=self.widths)
@@ -72,18 +84,25 @@ class Notes:
             "widths": list(self.widths),
             "profile": profile,
             "fingerprint": self.fingerprint,
+            "words": [words.metadata() for words in self.words],
         }
 
     @classmethod
     def restore(cls, given: object, collection: str) -> Self:
         """Rebuild from `metadata`; ValueError if it is something else."""
         match given:
-            case {"version": 1, "widths": [*widths], "profile": profile, "fingerprint": name}:
+            case {
+                "version": 1,
+                "widths": [*widths],
+                "profile": profile,
+                "fingerprint": name,
+                "words": [*words],
+            }:
                 factors = None
                 if isinstance(profile, dict):
                     bits = base64.b64decode(profile["float32"])
                     factors = np.frombuffer(bits, dtype="<f4").reshape(profile["shape"])
-                return cls(tuple(widths), factors, name)
+                return cls(tuple(widths), factors, name, tuple(map(WordNotes.restore, words)))
         raise ValueError(
             f"collection: {collection!r} is there and was not made by this version of uec_rag; "
             "choose another name."

@@ -159,3 +159,15 @@ def _listed(name: str, value: object) -> Sequence[Any]:
     ):
         raise TypeError(f"filter: {name} expects a list, got {value!r:.60}.")
     return list(value)
+
+
+def keys_of(condition: Condition) -> set[str]:
+    """Metadata keys that a condition names."""
+    match condition:
+        case Every(conditions) | Some(conditions):
+            return set[str]().union(*map(keys_of, conditions))
+        case Not(one):
+            return keys_of(one)
+        case Compare(key, _, _):
+            return {key}
+    return set()

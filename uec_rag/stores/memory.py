@@ -243,6 +243,9 @@ class MemoryStore:
         """
         return similarities(self._state, blocks)
 
+    remote = False
+    """Whether passages are elsewhere."""
+
     @property
     def approximate(self) -> bool:
         """Whether a search looks at candidates only."""
@@ -275,9 +278,14 @@ class MemoryStore:
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages at regular distances, or of all."""
         state = self._state
-        step = max(1, state.count // count)
+        step = _step(state, count)
         rows = np.arange(0, state.rows, step) if state.live is None else state.live[::step]
         return state.gaussians(rows)
+
+    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
+        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
+        state = self._state
+        return [found[:, :: _step(state, count)] for found in similarities(state, terms)]
 
     def search(
         self,
@@ -364,6 +372,11 @@ def _check_types(query: object, beta: float, mu: object) -> None:
     check_beta(beta)
     if mu is not None and not isinstance(mu, np.ndarray):
         raise TypeError(f"mu: expected an array, got {type(mu).__name__}.")
+
+
+def _step(state: State, count: int) -> int:
+    """Distance of live rows of which about `count` are taken."""
+    return max(1, state.count // count)
 
 
 def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:

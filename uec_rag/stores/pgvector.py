@@ -1,61 +1,63 @@
-"""A store in PostgreSQL with pgvector: one table, the whole score in one statement.
+"""A store in PostgreSQL with pgvector: the whole score in one statement.
 
 Candidates are the nearest by mu_s in an HNSW of pgvector (of half precision where means are wider
-than it takes); an outer query orders them by s_hat, of which both parts are inner products.
+than it takes), and those that share the rarest words; an outer query orders them by s_hat, of which
+all parts are sums of products.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.files import read_json, write_json
+from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.retries import retried
-from uec_rag.base.similarity import PROBIT
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine import EngineStore, Point, Ranking
+from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.engine_notes import Notes
+from uec_rag.stores.engine_points import Point, Ranking, Wanted
+from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
 from uec_rag.stores.point_ids import point_id
 
 try:
     import psycopg
+    import psycopg_pool  # noqa: F401
     from psycopg import sql
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-    from psycopg_pool import ConnectionPool
 except ModuleNotFoundError as error:
     if error.name not in ("psycopg", "psycopg_pool"):
         raise
     raise ImportError(missing_extra("psycopg", "postgres")) from error
 
 from uec_rag.stores.pgvector_filters import Clause, clause, known
-from uec_rag.stores.pgvector_rows import literal, point_of, row_of
+from uec_rag.stores.pgvector_rows import point_of, row_of
+from uec_rag.stores.pgvector_server import Connection, Server
 from uec_rag.stores.pgvector_sql import (
     PASSAGE,
-    POINT,
-    WIDEST,
     best,
     copied,
-    create,
+    most_alike,
     nearest,
+    point,
     scanned,
     upserted,
     written_apart,
 )
+from uec_rag.stores.pgvector_tables import WIDEST, Tables, create
+from uec_rag.stores.pgvector_words import Alike
 
 _LONGEST_NAME = 50  # in bytes: PostgreSQL cuts what is longer than 63 with what is put behind it
 _WRITTEN = 500  # points in a transaction
 _READ = 500  # points asked for at a time
 _MOST_LOOKED_AT = 1000  # by its HNSW, before it goes on in steps
-
-_T = TypeVar("_T")
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class PgVectorStore(EngineStore):
@@ -104,79 +106,26 @@ class PgVectorStore(EngineStore):
                 f"collection: expected 1 to {_LONGEST_NAME} bytes without % or NUL, got "
                 f"{collection!r:.80}."
             )
-        self._dsn, self._collection = dsn, collection
-        self._table = sql.Identifier(collection)
-        self._notes_table = sql.Identifier(f"{collection}_notes")
+        self._collection = collection
+        self._tables = Tables.of(collection)
         self._noted: Notes | None = None
-        self._timeout = max(1, round(timeout))
-        self._asked(self._reach)
-        self._pool = ConnectionPool(
-            dsn,
-            min_size=0,
-            max_size=connections,
-            timeout=timeout,
-            kwargs={"connect_timeout": self._timeout},
-            check=ConnectionPool.check_connection,
-            open=True,
-        )
-
-    def _place(self) -> str:
-        """The DSN without its password."""
-        place: dict[str, Any] = conninfo_to_dict(self._dsn)
-        place.pop("password", None)
-        return make_conninfo(**place)
-
-    def _reach(self) -> None:
-        psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
-
-    def _asked(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Result of a function that asks the server, again where it is out of reach a moment.
-
-        Raises
-        ------
-        ConnectionError
-            If it stays out of reach.
-        """
-
-        def translated() -> _T:
-            try:
-                return function(*arguments)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                raise ConnectionError(
-                    f"store: PostgreSQL at {self._place()!r} does not answer "
-                    f"({str(error).strip()}). What this call has not written or found is not "
-                    "hidden: call it again when the server is there."
-                ) from error
-
-        return retried(translated)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[_Connection]:
-        with self._pool.connection() as connection:
-            yield connection
-
-    def _rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        def read() -> list[tuple[Any, ...]]:
-            with self._transaction() as connection:
-                return connection.execute(text, values).fetchall()
-
-        return self._asked(read)
+        self._server = Server(dsn, connections, timeout)
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.close()
+        self._server.close()
 
     def notes(self) -> Notes | None:
         """What is noted of the stored Gaussians; None where there is no table."""
         if self._noted is None:
-            self._noted = self._asked(self._read_notes)
+            self._noted = self._server.asked(self._read_notes)
         return self._noted
 
     def _read_notes(self) -> Notes | None:
-        with self._transaction() as connection:
+        with self._server.transaction() as connection:
             return self._read_notes_of(connection)
 
-    def _read_notes_of(self, connection: _Connection) -> Notes | None:
+    def _read_notes_of(self, connection: Connection) -> Notes | None:
         names = (self._collection, f"{self._collection}_notes")
         asked = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
         table, noted = connection.execute(asked, names).fetchone() or (None, None)
@@ -184,7 +133,7 @@ class PgVectorStore(EngineStore):
             return None
         if noted is None:
             return Notes.restore(None, self._collection)  # someone else's
-        held = sql.SQL("SELECT notes FROM {}").format(self._notes_table)
+        held = sql.SQL("SELECT notes FROM {}").format(self._tables.notes)
         row = connection.execute(held).fetchone()
         return Notes.restore(row and row[0], self._collection)
 
@@ -203,10 +152,10 @@ class PgVectorStore(EngineStore):
                 f"pgvector takes, got {width}; use fewer or narrower encoders."
             )
         self._noted = None
-        self._asked(self._make, notes)
+        self._server.asked(self._make, notes)
 
     def _make(self, notes: Notes) -> None:
-        with self._transaction() as connection:
+        with self._server.transaction() as connection:
             # Of two that make it at the same time the second finds what the first has made.
             lock = f"uec_rag {self._collection}"
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
@@ -220,34 +169,42 @@ class PgVectorStore(EngineStore):
             made = self._read_notes_of(connection)
             if made is not None and made.admit(notes):
                 return
-            connection.execute(create(self._table, self._notes_table, notes))
+            connection.execute(create(self._tables, notes))
             row = (json.dumps(notes.metadata()),)
-            connection.execute(sql.SQL("INSERT INTO {} VALUES (%s)").format(self._notes_table), row)
+            connection.execute(
+                sql.SQL("INSERT INTO {} (notes) VALUES (%s)").format(self._tables.notes), row
+            )
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some in a transaction of their own each time."""
         # In one order, so that two writers never wait for each other.
         rows = sorted(map(row_of, points), key=itemgetter(0))
         for start in range(0, len(rows), _WRITTEN):
-            self._asked(self._put, rows[start : start + _WRITTEN])
+            self._server.asked(self._put, rows[start : start + _WRITTEN])
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
-        with self._transaction() as connection, connection.cursor() as cursor:
-            cursor.execute(written_apart(self._table))
-            with cursor.copy(copied()) as out:
+        with self._server.transaction() as connection, connection.cursor() as cursor:
+            notes = self._read_notes_of(connection)
+            assert notes is not None
+            cursor.execute(written_apart(self._tables.points, notes))
+            with cursor.copy(copied(notes)) as out:
                 for row in rows:
                     out.write_row(row)
-            cursor.execute(upserted(self._table))
+            cursor.execute(upserted(self._tables.points, notes))
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove points."""
         gone = sql.SQL("DELETE FROM {} WHERE point = ANY(%s::uuid[]) RETURNING 1")
         if ids:
-            self._rows(gone.format(self._table), [sorted(map(point_id, ids))])
+            self._server.rows(gone.format(self._tables.points), [sorted(map(point_id, ids))])
 
     def count(self, condition: Condition | None) -> int:
         """How many points a condition holds for."""
-        return self._counted(clause(condition))
+        if condition is not None or self.notes() is None:
+            return self._counted(clause(condition))
+        return int(
+            self._server.rows(sql.SQL("SELECT passages FROM {}").format(self._tables.notes))[0][0]
+        )
 
     def has_key(self, key: str) -> bool:
         """Whether any passage has a metadata key."""
@@ -256,8 +213,12 @@ class PgVectorStore(EngineStore):
     def _counted(self, where: Clause) -> int:
         if self.notes() is None:
             return 0
-        text = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._table, where.text)
-        return int(self._rows(text, where.values)[0][0])
+        text = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._tables.points, where.text)
+        return int(self._server.rows(text, where.values)[0][0])
+
+    def _point(self) -> sql.SQL:
+        notes = self.notes()
+        return PASSAGE if notes is None else point(notes)
 
     def check(self, condition: Condition) -> None:
         """Raise ValueError if PostgreSQL cannot run a condition."""
@@ -265,8 +226,7 @@ class PgVectorStore(EngineStore):
 
     def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
         """Points of those distinct ids that are there."""
-        found = self._by_ids(ids, POINT)
-        return {row[0]: point_of(row) for row in found}
+        return {row[0]: point_of(row) for row in self._by_ids(ids, self._point())}
 
     def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
         """Passages of those distinct ids that are there."""
@@ -274,13 +234,13 @@ class PgVectorStore(EngineStore):
 
     def _by_ids(self, ids: Sequence[str], what: sql.SQL) -> Iterator[tuple[Any, ...]]:
         text = sql.SQL("SELECT {} FROM {} WHERE point = ANY(%s::uuid[])")
-        asked = text.format(what, self._table)
+        asked = text.format(what, self._tables.points)
         for start in range(0, len(ids) if self.notes() else 0, _READ):
-            yield from self._rows(asked, [[*map(point_id, ids[start : start + _READ])]])
+            yield from self._server.rows(asked, [[*map(point_id, ids[start : start + _READ])]])
 
     def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
         """Points in the order of their UUIDs, which is one of chance, the same for everyone."""
-        return map(point_of, self._scanned(condition, limit, POINT))
+        return map(point_of, self._scanned(condition, limit, self._point()))
 
     def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
         """Passages in the order of `scan`."""
@@ -290,52 +250,82 @@ class PgVectorStore(EngineStore):
         self, condition: Condition | None, limit: int | None, what: sql.SQL
     ) -> Iterator[tuple[Any, ...]]:
         where, last, left = clause(condition), "", limit
-        text = scanned(self._table, what, where)
+        text = scanned(self._tables.points, what, where)
         while self.notes() is not None and (left is None or left > 0):
             count = _READ if left is None else min(left, _READ)
-            rows = self._rows(text, [last, last, *where.values, count])
+            rows = self._server.rows(text, [last, last, *where.values, count])
             yield from (row[:-1] for row in rows)
             if len(rows) < count:
                 return
             last, left = rows[-1][-1], None if left is None else left - count
 
-    def near(self, condition: Condition | None, mean: FloatArray, count: int) -> list[list[str]]:
-        """Ids of about `count` points of the highest mu_s with each query."""
+    def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
+        """How often distinct terms of a sparse block occur."""
+        text = sql.SQL(
+            "SELECT passages, lengths[%s], ARRAY(SELECT ARRAY[key, held] FROM {} WHERE block = %s "
+            "AND key = ANY(%s::bigint[])) FROM {}"
+        ).format(self._tables.words, self._tables.notes)
+        asked = [block + 1, block, keys.view(np.int64).tolist()]
+        passages, length, held = self._server.rows(text, asked)[0]
+        found = np.array(held, dtype=np.int64).reshape(-1, 2)
+        holding = zip(found[:, 0].view(np.uint64).tolist(), found[:, 1].tolist(), strict=True)
+        return Frequencies(passages, length, dict(holding))
+
+    def near(
+        self,
+        condition: Condition | None,
+        mean: FloatArray,
+        words: Sequence[tuple[Wanted, ...]],
+        count: int,
+    ) -> list[list[Point]]:
+        """The nearest `count` points by each query's mean, behind those by words."""
         where, notes = clause(condition), self.notes()
         assert notes is not None
-        text = nearest(self._table, notes, sql.SQL("id"), where)
-        asked = [(*where.values, literal(row), count) for row in mean]
-        return [[row[0] for row in rows] for rows in self._searches(text, asked, count)]
+        asked = []
+        for one, wanted in zip(mean, words, strict=True):
+            few = words_among(count, len(wanted)) if wanted else 0
+            asked.append(
+                [
+                    *(
+                        most_alike(self._tables, notes, where, alike, few)
+                        for alike in _alike(notes, wanted)
+                    ),
+                    nearest(self._tables, notes, point(notes), where, one, count),
+                ]
+            )
+        return self._searches(asked, count)
 
     def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
         """The k points of the highest s_hat among the candidates of each query."""
         where, notes = clause(condition), self.notes()
         assert notes is not None
-        text = best(self._table, notes, where)
         asked = [
-            (
-                *(literal(mean), literal(spread)),
-                *where.values,
-                *(literal(mean), ranking.candidates),
-                *(float(PROBIT) * ranking.beta, ranking.k),
+            [
+                best(
+                    self._tables,
+                    notes,
+                    where,
+                    mean,
+                    spread,
+                    _alike(notes, wanted),
+                    ranking.beta,
+                    ranking.candidates,
+                    ranking.k,
+                )
+            ]
+            for mean, spread, wanted in zip(
+                ranking.mean, ranking.spread, ranking.words, strict=True
             )
-            for mean, spread in zip(ranking.mean, ranking.spread, strict=True)
         ]
-        found = self._searches(text, asked, ranking.candidates, exact=ranking.exact)
-        return [[*map(point_of, rows)] for rows in found]
+        return self._searches(asked, ranking.candidates, exact=ranking.exact)
 
     def _searches(
-        self,
-        text: sql.Composed,
-        asked: Sequence[Sequence[object]],
-        looked_at: int,
-        *,
-        exact: bool = False,
-    ) -> list[list[tuple[Any, ...]]]:
-        """Rows of each of several queries, in one transaction."""
+        self, asked: Sequence[Sequence[Clause]], looked_at: int, *, exact: bool = False
+    ) -> list[list[Point]]:
+        """Points that the statements of each of several queries find, in one transaction."""
 
-        def search() -> list[list[tuple[Any, ...]]]:
-            with self._transaction() as connection:
+        def search() -> list[list[Point]]:
+            with self._server.transaction() as connection:
                 settings = {
                     "hnsw.ef_search": str(min(looked_at, _MOST_LOOKED_AT)),
                     "hnsw.iterative_scan": "strict_order",  # until there are as many as asked for
@@ -343,13 +333,20 @@ class PgVectorStore(EngineStore):
                 }
                 for name, value in settings.items():
                     connection.execute("SELECT set_config(%s, %s, true)", (name, value))
-                return [connection.execute(text, values).fetchall() for values in asked]
+                return [
+                    [
+                        point_of(row)
+                        for one in of_query
+                        for row in connection.execute(one.text, one.values)
+                    ]
+                    for of_query in asked
+                ]
 
-        return self._asked(search)
+        return self._server.asked(search)
 
     def save(self, folder: Path) -> None:
         """Write where the table is, without a password; the passages stay in it."""
-        noted = {"store": "pgvector", "dsn": self._place(), "collection": self._collection}
+        noted = {"store": "pgvector", "dsn": self._server.place, "collection": self._collection}
         write_json(folder / "store.json", noted)
 
     @classmethod
@@ -360,9 +357,17 @@ class PgVectorStore(EngineStore):
         ----------
         folder : path
         device : str, optional
-            Only None: PostgreSQL multiplies where it runs.
+            Only None.
         """
-        if device is not None:
-            raise ValueError(f"store_device: expected None with PostgreSQL, got {device!r}.")
+        cls._check_device(device)
         noted = read_json(folder / "store.json")
         return cls(noted["dsn"], collection=noted["collection"])
+
+
+def _alike(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
+    """What a query asks of each sparse block."""
+    return [
+        Alike(block, noted, wanted)
+        for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))
+        if len(wanted.keys)
+    ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine import Point
+from uec_rag.stores.engine_points import Point, Words
 from uec_rag.stores.facts import facts_of, numbers_of
 from uec_rag.stores.point_ids import point_id
 
@@ -36,6 +36,12 @@ def row_of(point: Point) -> tuple[object, ...]:
         json.dumps(numbers_of(passage.metadata)),
         literal(point.mean),
         literal(point.spread),
+        *(
+            part
+            for words in point.words
+            # PostgreSQL's whole numbers have a sign.
+            for part in (words.keys.view(np.int64).tolist(), words.counts.tolist())
+        ),
     )
 
 
@@ -45,8 +51,15 @@ def literal(vector: FloatArray) -> str:
 
 
 def point_of(row: Sequence[Any]) -> Point:
-    """The point of id, text, metadata, mean and spread."""
-    id_, text, metadata, mean, spread = row
+    """The point of id, text, metadata, mean and spread, and each block's terms and counts."""
+    id_, text, metadata, mean, spread, *rest = row
+    words = (
+        Words(np.array(keys, np.int64).view(np.uint64), np.array(counts, np.float32))
+        for keys, counts in zip(rest[::2], rest[1::2], strict=True)
+    )
     return Point(
-        Passage(id_, text, metadata), np.array(mean, np.float32), np.array(spread, np.float32)
+        Passage(id_, text, metadata),
+        np.array(mean, np.float32),
+        np.array(spread, np.float32),
+        tuple(words),
     )

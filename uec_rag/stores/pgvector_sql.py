@@ -1,61 +1,46 @@
-"""Statements of a store in PostgreSQL: its tables, what is written, what is asked."""
+"""Statements of a store in PostgreSQL: what is written, what is asked."""
 
 from __future__ import annotations
 
 from psycopg import sql
 
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.similarity import PROBIT
 from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.pgvector_filters import Clause
+from uec_rag.stores.pgvector_rows import literal
+from uec_rag.stores.pgvector_tables import Tables, is_half, searched
+from uec_rag.stores.pgvector_words import Alike
 
 PASSAGE = sql.SQL("id, body, metadata")
-POINT = sql.SQL("id, body, metadata, mean::real[], spread::real[]")
-
-WIDEST = 16_000
-"""Numbers that pgvector takes in a vector."""
-
-_INDEXED, _HALF_INDEXED = 2000, 4000  # that its HNSW takes, in single and in half precision
-_COLUMNS = ["point", "id", "body", "metadata", "facts", "numbers", "mean", "spread"]
 
 
-def create(table: sql.Identifier, noted: sql.Identifier, notes: Notes) -> sql.Composed:
-    """Make the tables and their indexes, instead of those that are there."""
-    made = sql.SQL(
-        "DROP TABLE IF EXISTS {table}, {noted};"
-        "CREATE TABLE {noted} (notes json NOT NULL);"
-        "CREATE TABLE {table} (point uuid PRIMARY KEY, id text NOT NULL, body text NOT NULL, "
-        "metadata json NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL, "
-        "mean vector({mean}) NOT NULL, spread vector({spread}) NOT NULL);"
-        "CREATE INDEX ON {table} USING gin (facts);"
-    ).format(
-        table=table,
-        noted=noted,
-        mean=sql.Literal(notes.dimension),
-        spread=sql.Literal(notes.dimension + notes.scales),
-    )
-    if notes.dimension > _HALF_INDEXED:  # every search looks at all
-        return made
-    kind = sql.SQL("halfvec_ip_ops" if _is_half(notes) else "vector_ip_ops")
-    index = sql.SQL("CREATE INDEX ON {} USING hnsw (({}) {})")
-    return made + index.format(table, _searched(notes), kind)
+def point(notes: Notes) -> sql.SQL:
+    """Columns of a point, in the order of `point_of`."""
+    words = "".join(f", words{i}, counts{i}" for i in range(len(notes.words)))
+    return sql.SQL(f"id, body, metadata, mean::real[], spread::real[]{words}")
 
 
-def written_apart(table: sql.Identifier) -> sql.Composed:
+def written_apart(table: sql.Identifier, notes: Notes) -> sql.Composed:
     """A table of this transaction alone, to copy new points into."""
-    return sql.SQL("CREATE TEMPORARY TABLE written (LIKE {}) ON COMMIT DROP").format(table)
+    return sql.SQL(
+        "CREATE TEMPORARY TABLE written ON COMMIT DROP AS SELECT {} FROM {} WITH NO DATA"
+    ).format(_columns(_written(notes)), table)
 
 
-def copied() -> sql.Composed:
+def copied(notes: Notes) -> sql.Composed:
     """Copy into that table."""
-    return sql.SQL("COPY written ({}) FROM STDIN").format(_columns(_COLUMNS))
+    return sql.SQL("COPY written ({}) FROM STDIN").format(_columns(_written(notes)))
 
 
-def upserted(table: sql.Identifier) -> sql.Composed:
+def upserted(table: sql.Identifier, notes: Notes) -> sql.Composed:
     """Take over what was copied, replacing points that are there."""
-    updated = (sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in _COLUMNS[1:])
+    names = _written(notes)
+    updated = (sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names[1:])
     return sql.SQL(
         "INSERT INTO {} ({columns}) SELECT {columns} FROM written ORDER BY point "
         "ON CONFLICT (point) DO UPDATE SET {}"
-    ).format(table, sql.SQL(", ").join(updated), columns=_columns(_COLUMNS))
+    ).format(table, sql.SQL(", ").join(updated), columns=_columns(names))
 
 
 def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed:
@@ -66,37 +51,79 @@ def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed
     ).format(what, table, where.text)
 
 
-def nearest(table: sql.Identifier, notes: Notes, what: sql.SQL, where: Clause) -> sql.Composed:
-    """The nearest by mu_s: the condition's values, the query's mean, how many."""
-    return sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
+def nearest(
+    tables: Tables, notes: Notes, what: sql.SQL, where: Clause, mean: FloatArray, count: int
+) -> Clause:
+    """The nearest by mu_s.
+
+    Parameters
+    ----------
+    tables, notes
+    what : SQL
+        Columns.
+    where : Clause
+    mean : array, shape (d,)
+        Of the query.
+    count : int
+    """
+    text = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
         what,
-        table,
+        tables.points,
         where.text,
-        _searched(notes),
-        sql.SQL("halfvec" if _is_half(notes) else "vector"),
+        searched(notes),
+        sql.SQL("halfvec" if is_half(notes) else "vector"),
         sql.Literal(notes.dimension),
     )
+    return Clause(text, [*where.values, literal(mean), count])
 
 
-def best(table: sql.Identifier, notes: Notes, where: Clause) -> sql.Composed:
-    """The best by s_hat of the nearest: mean, spread, what `nearest` asks, beta pi/8, how many."""
-    near = nearest(table, notes, sql.SQL("id, body, metadata, mean, spread"), where)
-    return sql.SQL(
-        "SELECT {} FROM (SELECT *, -(mean <#> %s::vector) AS mu, "
-        "-(spread <#> %s::vector) AS sigma2 FROM ({}) AS near) AS scored "
+def most_alike(tables: Tables, notes: Notes, where: Clause, words: Alike, count: int) -> Clause:
+    """The points most alike in a block's words."""
+    found = words.numbers(tables, where, count)
+    text = sql.SQL("SELECT {} FROM {} JOIN ({}) AS found USING (number)").format(
+        point(notes), tables.points, found.text
+    )
+    return Clause(text, found.values)
+
+
+def best(
+    tables: Tables,
+    notes: Notes,
+    where: Clause,
+    mean: FloatArray,
+    spread: FloatArray,
+    words: list[Alike],
+    beta: float,
+    candidates: int,
+    k: int,
+) -> Clause:
+    """The k best by s_hat of the nearest and of those most alike in each block's words."""
+    near = nearest(tables, notes, sql.SQL("number"), where, mean, candidates)
+    found = [near, *(one.numbers(tables, where, candidates) for one in words)]
+    alike = [one.similarity(tables) for one in words]
+    text = sql.SQL(
+        "SELECT {point} FROM (SELECT points.*, -(mean <#> %s::vector){words} AS mu, "
+        "-(spread <#> %s::vector) AS sigma2 FROM ({found}) AS candidates "
+        "JOIN {points} AS points USING (number)) AS scored "
         "ORDER BY mu / sqrt(1 + %s::float8 * sigma2) DESC LIMIT %s"
-    ).format(POINT, near)
+    ).format(
+        point=point(notes),
+        words=sql.Composed([sql.SQL(" + {}").format(one.text) for one in alike]),
+        found=sql.SQL(" UNION ").join(
+            sql.SQL("(SELECT number FROM ({}) AS of_one)").format(one.text) for one in found
+        ),
+        points=tables.points,
+    )
+    values = [literal(mean), *(v for one in alike for v in one.values), literal(spread)]
+    values += [value for one in found for value in one.values]
+    return Clause(text, [*values, float(PROBIT) * beta, k])
 
 
-def _is_half(notes: Notes) -> bool:
-    return _INDEXED < notes.dimension <= _HALF_INDEXED
-
-
-def _searched(notes: Notes) -> sql.Composable:
-    """What the index is of."""
-    if _is_half(notes):
-        return sql.SQL("(mean::halfvec({}))").format(sql.Literal(notes.dimension))
-    return sql.SQL("mean")
+def _written(notes: Notes) -> list[str]:
+    """Columns that are written, in the order of `row_of`."""
+    names = ["point", "id", "body", "metadata", "facts", "numbers", "mean", "spread"]
+    blocks = range(len(notes.words))
+    return [*names, *(f"{part}{i}" for i in blocks for part in ("words", "counts"))]
 
 
 def _columns(names: list[str]) -> sql.Composed:

@@ -1,45 +1,63 @@
 """A store in Qdrant: means searched by its HNSW, the score computed inside the engine.
 
 One point for each passage, with two vectors: "mean", which HNSW searches by inner product, and
-"spread", of which no index is made. A formula over two prefetches gives s_hat where they lie.
+"spread", of which no index is made; and a sparse vector for each member that looks at words. A
+formula over prefetches gives s_hat where they lie.
+
+A word's counts are saturated when they are stored, by the length that passages usually have; its
+rarity comes with the query. Qdrant's own IDF modifier is not used: it counts within a shard, not
+in the collection, and does not tell what BM25 is divided by here. Rarity is asked of the payload's
+index, which holds each passage's terms, and so is always that of what is there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.files import read_json, write_json
+from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.retries import retried
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine import EngineStore, Point, Ranking
+from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.engine_notes import Notes
+from uec_rag.stores.engine_points import Point, Ranking, Wanted
+from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
 from uec_rag.stores.point_ids import point_id
 
 try:
     from qdrant_client import QdrantClient, models
-    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 except ModuleNotFoundError as error:
     if error.name != "qdrant_client":
         raise
     raise ImportError(missing_extra("qdrant-client", "qdrant")) from error
 
-from uec_rag.stores.qdrant_filters import FACTS, known, passage_of, payload_of, qdrant_filter
-from uec_rag.stores.qdrant_search import MEAN, PASSAGE, SPREAD, WHOLE, best_of, nearest_to
+from uec_rag.stores.qdrant_filters import FACTS, having, known, passage_of, qdrant_filter
+from uec_rag.stores.qdrant_place import Place
+from uec_rag.stores.qdrant_points import point_of, struct_of
+from uec_rag.stores.qdrant_search import (
+    MEAN,
+    PASSAGE,
+    SPREAD,
+    best_of,
+    most_alike,
+    nearest_to,
+    words_name,
+)
 
 _NOTES = "uec_rag"
 _WRITTEN = 128  # points sent at a time
 _READ = 512  # points asked for at a time
-_FORMULAS_SINCE = (1, 14)
-
-_T = TypeVar("_T")
+_MOST_LENGTHS = 2**20  # that passages may have
+_SPARE = 64  # hits that are scored again, at least, where words were saturated by a usual length
+_AS_USUAL = 1.1  # how far the mean length may be from the usual one for that
 
 
 class QdrantStore(EngineStore):
@@ -102,49 +120,12 @@ class QdrantStore(EngineStore):
         client: QdrantClient | None = None,
         **settings: Any,
     ) -> None:
-        places = {"location": location, "path": path, "url": url, "client": client}
-        given = [name for name, place in places.items() if place is not None]
-        if len(given) != 1:
-            raise ValueError(
-                "location, path, url: expected exactly one, location=':memory:' for a try; got "
-                f"{given or 'none'}."
-            )
         super().__init__()
-        if client is None:
-            client = QdrantClient(
-                location=location,
-                path=None if path is None else str(path),
-                url=url,
-                api_key=api_key,
-                timeout=timeout,
-            )
-        self._place = {"path": None if path is None else str(path), "url": url}
-        self._client, self._collection, self._settings = client, collection, settings
+        where = None if path is None else str(path)
+        self._place = Place(location, where, url, api_key, timeout, client)
+        self._client, self._ask = self._place.client, self._place.ask
+        self._collection, self._settings = collection, settings
         self._noted: Notes | None = None
-        self._formulas = url is None or self._version() >= _FORMULAS_SINCE
-
-    def _version(self) -> tuple[int, ...]:
-        number = self._ask(self._client.info).version.split("-")[0]
-        return tuple(int(part) for part in number.split(".")[:2])
-
-    def _ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Call Qdrant, again a few times where it is out of reach for a moment.
-
-        Raises
-        ------
-        ConnectionError
-            If it stays out of reach.
-        """
-        try:
-            return retried(lambda: method(*arguments, **named))
-        except (ResponseHandlingException, UnexpectedResponse) as error:
-            status = getattr(error, "status_code", None)
-            if status is not None and 400 <= status < 500:
-                raise
-            raise ConnectionError(
-                f"store: Qdrant at {self._place['url']!r} does not answer ({error}). What this "
-                "call has not written or found is not hidden: call it again when Qdrant is there."
-            ) from error
 
     def close(self) -> None:
         """Close the connection, or give the folder free for another process."""
@@ -173,24 +154,29 @@ class QdrantStore(EngineStore):
                     size=width + notes.scales, distance=dot, hnsw_config=none, on_disk=True
                 ),
             },
+            sparse_vectors_config={
+                words_name(block): models.SparseVectorParams() for block in range(len(notes.words))
+            },
             metadata={_NOTES: notes.metadata()},
             **self._settings,
         )
-        if self._place["url"]:  # local mode has no such index
+        if self._place.indexed:
             keyword = models.PayloadSchemaType.KEYWORD
             self._ask(self._client.create_payload_index, self._collection, FACTS, keyword)
+            whole = models.IntegerIndexParams(
+                type=models.IntegerIndexType.INTEGER, lookup=True, range=False
+            )
+            for block in range(len(notes.words)):
+                for part in ("terms", "length"):
+                    name = f"{words_name(block)}.{part}"
+                    self._ask(self._client.create_payload_index, self._collection, name, whole)
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some at a time, and wait until each part is there."""
+        notes = self.notes()
+        assert notes is not None
         for start in range(0, len(points), _WRITTEN):
-            some = [
-                models.PointStruct(
-                    id=point_id(passage.id),
-                    vector={MEAN: mean.tolist(), SPREAD: spread.tolist()},
-                    payload=payload_of(passage),
-                )
-                for passage, mean, spread in points[start : start + _WRITTEN]
-            ]
+            some = [struct_of(point, notes) for point in points[start : start + _WRITTEN]]
             self._ask(self._client.upsert, self._collection, some, wait=True)
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -218,7 +204,8 @@ class QdrantStore(EngineStore):
 
     def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
         """Points of those distinct ids that are there."""
-        return {point.passage.id: point for point in map(_point, self._found(ids, vectors=True))}
+        found = map(self._point, self._found(ids, vectors=True))
+        return {point.passage.id: point for point in found}
 
     def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
         """Passages of those distinct ids that are there."""
@@ -231,13 +218,13 @@ class QdrantStore(EngineStore):
                 self._client.retrieve,
                 self._collection,
                 [*map(point_id, ids[start : start + _READ])],
-                with_payload=PASSAGE,
-                with_vectors=vectors,
+                with_payload=self._payload(vectors),
+                with_vectors=[MEAN, SPREAD] if vectors else False,
             )
 
     def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
         """Points in the order of their UUIDs, which is one of chance, the same for everyone."""
-        return map(_point, self._scrolled(condition, limit, vectors=True))
+        return map(self._point, self._scrolled(condition, limit, vectors=True))
 
     def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
         """Passages in the order of `scan`."""
@@ -257,37 +244,117 @@ class QdrantStore(EngineStore):
                 scroll_filter=_where(condition),
                 limit=_READ if left is None else min(left, _READ),
                 offset=offset,
-                with_payload=PASSAGE,
-                with_vectors=vectors,
+                with_payload=self._payload(vectors),
+                with_vectors=[MEAN, SPREAD] if vectors else False,
             )
             yield from points
             left = None if left is None else left - len(points)
             if offset is None:
                 return
 
-    def near(self, condition: Condition | None, mean: FloatArray, count: int) -> list[list[str]]:
-        """Ids of about `count` points of the highest mu_s with each query."""
+    def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
+        """How often distinct terms of a sparse block occur, as the payload's index counts them."""
+        notes, name = self.notes(), words_name(block)
+        if notes is None or notes.words[block].saturation is None:
+            return Frequencies(0, 0.0, {})
+        holding = {
+            key: self._counted(having(f"{name}.terms", number))
+            for key, number in zip(keys.tolist(), keys.view(np.int64).tolist(), strict=True)
+        }
+        of_length = self._ask(
+            self._client.facet, self._collection, f"{name}.length", limit=_MOST_LENGTHS, exact=True
+        )
+        lengths = [(int(hit.value), hit.count) for hit in of_length.hits]
+        return Frequencies(
+            sum(count for _, count in lengths),
+            float(sum(length * count for length, count in lengths)),
+            holding,
+        )
+
+    def near(
+        self,
+        condition: Condition | None,
+        mean: FloatArray,
+        words: Sequence[tuple[Wanted, ...]],
+        count: int,
+    ) -> list[list[Point]]:
+        """The nearest `count` points by each query's mean, behind those by words."""
+        asked, of_query = [], []
+        for row, (one, wanted) in enumerate(zip(mean, words, strict=True)):
+            few = words_among(count, len(wanted)) if wanted else 0
+            for request in reversed(self._candidates(condition, one, wanted, count, few)):
+                asked.append(models.QueryRequest(**request, **self._whole()))
+                of_query.append(row)
+        found: list[list[Point]] = [[] for _ in mean]
+        for row, points in zip(of_query, self._answers(asked), strict=True):
+            found[row] += map(self._point, points)
+        return found
+
+    def _candidates(
+        self,
+        condition: Condition | None,
+        mean: FloatArray,
+        words: tuple[Wanted, ...],
+        count: int,
+        by_words: int,
+        *,
+        exact: bool = False,
+    ) -> list[dict[str, Any]]:
+        """What the nearest of one query are asked by, and those by the words of each block."""
         where = _where(condition)
-        asked = [
-            models.QueryRequest(**nearest_to(row, count, where, exact=False), with_payload=["id"])
-            for row in mean
-        ]
-        return [[(point.payload or {})["id"] for point in found] for found in self._answers(asked)]
+        alike = (most_alike(wanted, i, by_words, where) for i, wanted in enumerate(words))
+        found = [one for one in alike if one is not None and by_words]
+        return [nearest_to(mean, count, where, exact=exact), *found]
 
     def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
-        """The k points of the highest s_hat; all candidates where the server has no formulas."""
-        where, asked = _where(condition), []
-        for mean, spread in zip(ranking.mean, ranking.spread, strict=True):
-            nearest = nearest_to(mean, ranking.candidates, where, exact=ranking.exact)
-            if self._formulas:
-                asked.append(best_of(nearest, spread, ranking.k, ranking.beta))
+        """The best of the highest s_hat; all candidates where the server has no formulas."""
+        asked, of_query, count = [], [], ranking.candidates
+        for row, (mean, spread, words) in enumerate(
+            zip(ranking.mean, ranking.spread, ranking.words, strict=True)
+        ):
+            candidates = self._candidates(condition, mean, words, count, count, exact=ranking.exact)
+            if self._place.formulas:
+                k = self._scored_again(ranking.k, count, words)
+                asked.append(best_of(candidates, spread, k, ranking.beta, self._whole()))
+                of_query.append(row)
             else:
-                asked.append(models.QueryRequest(**nearest, **WHOLE))
-        return [[*map(_point, found)] for found in self._answers(asked)]
+                asked += [models.QueryRequest(**one, **self._whole()) for one in candidates]
+                of_query += [row] * len(candidates)
+        found: list[dict[str, Point]] = [{} for _ in ranking.words]
+        for row, points in zip(of_query, self._answers(asked), strict=True):
+            found[row] |= {point.passage.id: point for point in map(self._point, points)}
+        return [[*points.values()] for points in found]
+
+    def _scored_again(self, k: int, count: int, words: tuple[Wanted, ...]) -> int:
+        """How many of those that the engine finds best are scored again here."""
+        notes = self.notes()
+        assert notes is not None
+        for noted, wanted in zip(notes.words, words, strict=False):
+            if noted.saturation is not None:
+                k = max(k, min(count, max(4 * k, _SPARE)))
+                off = max(wanted.mean_length, 1.0) / noted.usual_length
+                if not 1 / _AS_USUAL < off < _AS_USUAL:
+                    return 2 * count
+        return k
 
     def _answers(self, asked: list[models.QueryRequest]) -> list[list[models.ScoredPoint]]:
         found = self._ask(self._client.query_batch_points, self._collection, asked)
         return [answer.points for answer in found]
+
+    def _payload(self, vectors: bool) -> list[str]:
+        """What comes back of a point's payload, with its vectors or without."""
+        notes = self.notes()
+        blocks = range(len(notes.words) if notes and vectors else 0)
+        return [*PASSAGE, *map(words_name, blocks)]
+
+    def _whole(self) -> dict[str, Any]:
+        """Has points come with all that makes them."""
+        return {"with_payload": self._payload(True), "with_vector": [MEAN, SPREAD]}
+
+    def _point(self, point: models.Record | models.ScoredPoint) -> Point:
+        notes = self.notes()
+        assert notes is not None
+        return point_of(point, len(notes.words))
 
     def save(self, folder: Path) -> None:
         """Write where the collection is; the passages stay in it.
@@ -297,13 +364,14 @@ class QdrantStore(EngineStore):
         ValueError
             If it is one that ends with this process, or that a client of the user's leads to.
         """
-        if not any(self._place.values()):
+        place = {"path": self._place.path, "url": self._place.url}
+        if not any(place.values()):
             raise ValueError(
                 "store: a collection in memory, or of a client of your own, cannot be found again "
                 "by what is saved; use path= or url=."
             )
-        place = {"store": "qdrant", "collection": self._collection, **self._place}
-        write_json(folder / "store.json", place)
+        noted = {"store": "qdrant", "collection": self._collection, **place}
+        write_json(folder / "store.json", noted)
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:
@@ -313,12 +381,9 @@ class QdrantStore(EngineStore):
         ----------
         folder : path
         device : str, optional
-            Only None: Qdrant multiplies where it runs.
+            Only None.
         """
-        if device is not None:
-            raise ValueError(
-                f"store_device: expected None for a Qdrant collection, got {device!r}."
-            )
+        cls._check_device(device)
         noted = read_json(folder / "store.json")
         return cls(
             collection=noted["collection"],
@@ -330,9 +395,3 @@ class QdrantStore(EngineStore):
 
 def _where(condition: Condition | None) -> models.Filter | None:
     return None if condition is None else qdrant_filter(condition)
-
-
-def _point(point: models.Record | models.ScoredPoint) -> Point:
-    vectors: Any = point.vector
-    mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
-    return Point(passage_of(point.payload), mean, spread)

@@ -37,6 +37,11 @@ def known(key: str) -> models.Filter:
     return _all(_fact(fact("key", key)))
 
 
+def having(key: str, number: int) -> models.Filter:
+    """What has a whole number among those of a key of the payload."""
+    return _all(models.FieldCondition(key=key, match=models.MatchValue(value=number)))
+
+
 def qdrant_filter(condition: Condition) -> models.Filter:
     """Translate a condition.
 

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import models
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.similarity import PROBIT
+from uec_rag.stores.engine_points import Wanted
 
 MEAN, SPREAD = "mean", "spread"
 PASSAGE = ["id", "text", "metadata"]
 """What of a point's payload makes a passage."""
 
-WHOLE: dict[str, Any] = {"with_payload": PASSAGE, "with_vector": True}
-"""Has points come with all they hold."""
+
+def words_name(block: int) -> str:
+    """Name of a sparse block's vector, and of its terms in the payload."""
+    return f"words{block}"
+
+
+def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector:
+    """Terms as Qdrant takes them: numbers of 32 bits, each once.
+
+    Terms whose lower halves are alike are one in it, which decides on candidates only.
+    """
+    indices, place = np.unique(keys.astype(np.uint32), return_inverse=True)
+    values = np.bincount(place, weights=weights, minlength=len(indices))
+    return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
 def nearest_to(
@@ -30,34 +45,60 @@ def nearest_to(
     }
 
 
+def most_alike(
+    wanted: Wanted, block: int, count: int, where: models.Filter | None
+) -> dict[str, Any] | None:
+    """What a query or a prefetch of the best by words asks; None where there are none."""
+    if not len(wanted.keys):
+        return None
+    return {
+        "query": sparse(wanted.keys, wanted.shares),
+        "using": words_name(block),
+        "filter": where,
+        "limit": count,
+    }
+
+
 def best_of(
-    nearest: dict[str, Any], spread: FloatArray, k: int, beta: float
+    candidates: list[dict[str, Any]],
+    spread: FloatArray,
+    k: int,
+    beta: float,
+    answer: dict[str, Any],
 ) -> models.QueryRequest:
-    """The k best by s_hat of the nearest by mu_s, scored in the engine.
+    """The k best by s_hat of candidates, scored in the engine.
 
     Parameters
     ----------
-    nearest : dict
-        As `nearest_to` gives it.
+    candidates : list of dict
+        The nearest as `nearest_to` gives them, then those by words as `most_alike` does.
     spread : array, shape (d + F,)
         Whose inner product with a point's is sigma_s^2.
     k : int
     beta : float
+    answer : dict
+        What comes back of a point.
     """
-    near = models.Prefetch(**nearest)
-    variance = models.Prefetch(
-        prefetch=[near],
-        query=spread.tolist(),
-        using=SPREAD,
-        limit=nearest["limit"],
-    )
+    sources = [models.Prefetch(**one) for one in candidates]
+    count = sum(one["limit"] for one in candidates)
+    asked = [(candidates[0]["query"], MEAN), (spread.tolist(), SPREAD)]
+    asked += [(one["query"], one["using"]) for one in candidates[1:]]
+    scored = [
+        models.Prefetch(prefetch=sources, query=query, using=using, limit=count)
+        for query, using in asked
+    ]
+    by_words = [f"$score[{place}]" for place in range(2, len(asked))]
+    mu = models.SumExpression(sum=["$score[0]", *by_words]) if by_words else "$score[0]"
     shrinking = models.SumExpression(
         sum=[1.0, models.MultExpression(mult=[float(PROBIT) * beta, "$score[1]"])]
     )
-    score = models.DivParams(left="$score[0]", right=models.SqrtExpression(sqrt=shrinking))
+    score = models.DivParams(left=mu, right=models.SqrtExpression(sqrt=shrinking))
     return models.QueryRequest(
-        prefetch=[near, variance],
-        query=models.FormulaQuery(formula=models.DivExpression(div=score)),
+        prefetch=scored,
+        query=models.FormulaQuery(
+            formula=models.DivExpression(div=score),
+            defaults=dict.fromkeys(by_words, 0.0),  # of those that share no word
+        ),
         limit=k,
-        **WHOLE,
+        **answer,
     )

@@ -1,0 +1,256 @@
+"""What every store does with words beside vectors, whatever engine it is in."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.helpers import WORDS, bag_of_words, pairs, passages
+from tests.stores.kinds import KINDS, SAVED
+from tests.stores.test_contract import gaussians, numbered
+from uec_rag import UEC, Retriever
+from uec_rag.base.similarity import probit
+from uec_rag.base.terms import Saturation, Terms
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.loading import load_store
+
+SATURATION = Saturation()
+EXACT = [kind for kind in KINDS if kind != "memory int8"]
+ENGINES = [kind for kind in KINDS if not kind.startswith("memory")]
+QUICK = [kind for kind in ENGINES if kind != "qdrant in a folder"]  # the same engine as in memory
+LARGE_KEY = 2**64 - 3  # which no number with a sign holds
+
+every_store = pytest.mark.parametrize("kind", EXACT)
+
+
+@pytest.fixture
+def store(kind, tmp_path):
+    store = KINDS[kind](tmp_path)
+    yield store
+    if hasattr(store, "close"):
+        store.close()
+
+
+def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
+    """Gaussians with a sparse block: a few common terms, many rare ones, some texts of none."""
+    rng = np.random.default_rng([seed, 1])
+    if texts is None:
+        texts = [
+            [LARGE_KEY - int(key) for key in rng.zipf(1.4, size=rng.integers(0, 30)) if key < 200]
+            for _ in range(count)
+        ]
+    terms = Terms.of(texts, saturation).scaled(np.float32(scale))
+    return gaussians(seed, count).with_terms([terms])
+
+
+def asking(seed, count):
+    """Queries, of terms that are there and of some that are not."""
+    texts = [[LARGE_KEY - 1, LARGE_KEY - 2 - i, LARGE_KEY - 7, 10**9 + i] for i in range(count - 1)]
+    return with_words(seed, count, [*texts, [5, 6]])
+
+
+QUERY = asking(99, 5)
+
+
+def alike(store, reference, query=QUERY, k=7, **options):
+    """Whether a store finds and says what one in memory does."""
+    found, wanted = (one.search(query, k, beta=1.0, **options) for one in (store, reference))
+    assert [[p.id for p in row] for row in found.passages] == [
+        [p.id for p in row] for row in wanted.passages
+    ]
+    for name in ("scores", "mu", "sigma2"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), rtol=1e-4, atol=1e-5, err_msg=name
+        )
+    np.testing.assert_allclose(probit(found.mu, found.sigma2, 1.0), found.scores, rtol=1e-5)
+    ids = [[p.id for p in row] for row in found.passages]
+    for mine, theirs in zip(
+        store.contributions(query.terms, ids)[0],
+        reference.contributions(query.terms, ids)[0],
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    return found
+
+
+@every_store
+def test_words_count_as_in_memory_after_additions_replacements_and_deletions(store):
+    reference = MemoryStore()
+    for step in (
+        lambda s: s.add(numbered(range(100)), with_words(0, 100)),
+        lambda s: s.add(numbered(range(80, 150), new=True), with_words(1, 70)),
+        lambda s: s.delete([f"p{i}" for i in range(0, 60, 2)]),
+        lambda s: s.add(numbered([3, 4, 500]), with_words(2, 3, [[LARGE_KEY - 1] * 40, [], [9]])),
+        lambda s: s.delete([f"p{i}" for i in range(100, 150)]),
+    ):
+        step(store)
+        step(reference)
+        alike(store, reference)
+
+
+@pytest.mark.parametrize("kind", ["qdrant in memory", "qdrant's engine", "postgres"])
+@settings(max_examples=8, deadline=None, suppress_health_check=[*HealthCheck])
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.booleans(),
+            st.lists(st.integers(0, 12), min_size=1, max_size=6, unique=True),
+            st.integers(0, 99),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_frequencies_are_exact_whatever_happened_before(kind, steps, tmp_path_factory):
+    store, reference = KINDS[kind](tmp_path_factory.mktemp("store")), {}
+    for adds, numbers, seed in steps:
+        if adds:
+            given_ = with_words(seed, len(numbers))
+            store.add(numbered(numbers), given_)
+            reference |= {f"p{i}": given_.terms[0][[row]] for row, i in enumerate(numbers)}
+        else:
+            store.delete([f"p{i}" for i in numbers])
+            for i in numbers:
+                reference.pop(f"p{i}", None)
+    if reference:
+        keys = np.unique(np.concatenate([terms.keys for terms in reference.values()]))
+        found = store.frequencies(0, keys)
+        held = [sum(key in terms.keys for terms in reference.values()) for key in keys]
+        assert found.held(keys).tolist() == held
+        assert found.passages == len(reference)
+        assert found.length == sum(float(terms.lengths[0]) for terms in reference.values())
+    store.close()
+
+
+@every_store
+def test_a_filter_leaves_rarity_as_it_is(store):
+    reference = MemoryStore()
+    for one in (store, reference):
+        one.add(numbered(range(120)), with_words(0, 120))
+    found = alike(store, reference, filter={"third": True})
+    assert all(p.metadata["third"] for row in found.passages for p in row)
+    view, plain = (one.snapshot({"third": True}) for one in (store, reference))
+    order = np.argsort([p.id for p in view.passages()])
+    plain_order = np.argsort([p.id for p in plain.passages()])
+    for mine, theirs in zip(
+        view.similarities(QUERY.terms), plain.similarities(QUERY.terms), strict=True
+    ):
+        np.testing.assert_allclose(mine[:, order], theirs[:, plain_order], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["memory hnsw", *QUICK])
+def test_what_is_found_by_words_alone_is_a_candidate(store):
+    """Far from the query by its vector, and the only one with its word."""
+    stored = with_words(0, 700)
+    mean = np.concatenate([stored.mean, -QUERY.mean[:1]])
+    terms = [*(range(10, 20) for _ in range(700)), [LARGE_KEY - 1]]
+    given_ = with_words(0, 701, terms)
+    given_.mean[:] = mean
+    store.add(numbered(range(701)), given_)
+    one = QUERY[[0]]
+    assert "p700" in store.nearest(one.mean, 100, one.terms)[0]
+    sure = one.with_terms([one.terms[0].scaled(np.float32(50))])
+    assert store.search(sure, 1, beta=1.0).passages[0][0].id == "p700"
+
+
+@every_store
+def test_the_sample_has_its_words(store):
+    store.add(numbered(range(60)), with_words(0, 60))
+    [whole] = store.similarities(QUERY.terms)
+    [sampled] = store.sampled(QUERY.terms, 100)
+    np.testing.assert_allclose(np.sort(sampled, axis=1), np.sort(whole, axis=1), atol=1e-6)
+    np.testing.assert_array_equal(
+        np.sort(store.sample(100).mean, axis=0), np.sort(with_words(0, 60).mean, axis=0)
+    )
+
+
+@every_store
+def test_terms_without_saturation_are_inner_products(store):
+    texts = [[1, 2, 2], [2, 3], [], [3, 3, 3]]
+    query = with_words(9, 1, [[2, 3, 3]], saturation=None)
+    store.add(numbered(range(4)), with_words(0, 4, texts, saturation=None))
+    ids = [p.id for p in store.passages()]
+    found = dict(zip(ids, store.similarities(query.terms)[0][0].tolist(), strict=True))
+    assert found == pytest.approx({"p0": 0.98, "p1": 1.47, "p2": 0.0, "p3": 2.94})
+    reference = MemoryStore()
+    reference.add(numbered(range(4)), with_words(0, 4, texts, saturation=None))
+    alike(store, reference, query, k=4)
+
+
+@every_store
+def test_terms_of_another_fit_are_refused_and_change_nothing(store):
+    store.add(numbered(range(5)), with_words(0, 5))
+    for given_ in (
+        gaussians(1, 1),
+        with_words(1, 1, saturation=Saturation(k1=2.0)),
+        with_words(1, 1, scale=0.5),
+    ):
+        with pytest.raises(ValueError, match=r"(gaussians|terms): expected"):
+            store.add(numbered([7]), given_)
+    assert len(store) == 5
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_words_alone_are_refused_by_an_engine(store):
+    alone = with_words(0, 3)
+    nothing = np.zeros((3, 0), dtype=np.float32)
+    with pytest.raises(ValueError, match="keeps words beside vectors only"):
+        store.add(numbered(range(3)), type(alone)(nothing, nothing, terms=alone.terms))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SAVED if kind in EXACT])
+def test_words_are_there_when_it_is_opened_again(store, tmp_path):
+    reference = MemoryStore()
+    for one in (store, reference):
+        one.add(numbered(range(50)), with_words(0, 50))
+    (tmp_path / "saved").mkdir()
+    store.save(tmp_path / "saved")
+    if hasattr(store, "close"):
+        store.close()
+    opened = load_store(tmp_path / "saved")
+    alike(opened, reference)
+    if hasattr(opened, "close"):
+        opened.close()
+
+
+@pytest.mark.parametrize("kind", ["qdrant's engine", "postgres"])
+@pytest.mark.parametrize("first", [40, 1000])
+def test_the_order_of_candidates_is_that_of_an_exact_search_of_them(store, first):
+    """Also where the passages that came first say little of how long those after them are."""
+    stored = with_words(0, 1000)
+    long = [[LARGE_KEY - 1 - int(k) for k in range(i % 60)] * 2 for i in range(1000)]
+    given_ = stored.with_terms(with_words(0, 1000, long).terms)
+    store.add(numbered(range(first)), given_[range(first)])
+    store.add(numbered(range(first, 1000)), given_[range(first, 1000)])
+    reference = MemoryStore()
+    reference.add(numbered(range(1000)), given_)
+    by_mean = np.argsort(-(QUERY.mean @ given_.mean.T), axis=1)[:, :256]
+    by_words = reference.similarities(QUERY.terms)[0]
+    found = store.search(QUERY, 10, beta=1.0)
+    everything = reference.search(QUERY, 1000, beta=1.0)
+    for row in range(len(QUERY)):
+        near = {f"p{i}" for i in by_mean[row]}
+        threshold = np.sort(by_words[row])[-256]
+        more = {f"p{i}" for i in np.flatnonzero(by_words[row] > max(threshold, 0))}
+        wanted = [p.id for p in everything.passages[row] if p.id in near | more][:10]
+        assert [p.id for p in found.passages[row]] == wanted
+
+
+@pytest.mark.parametrize("kind", ["memory hnsw", "qdrant's engine", "postgres"])
+def test_a_retriever_with_words_answers_over_it_as_over_the_default(store):
+    uec = UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
+    questions, answers = zip(*pairs(20, seed=3), strict=True)
+    texts = [*answers, *passages(280, seed=4)]
+    plain, other = Retriever(uec), Retriever(uec, store)
+    for retriever in (plain, other):
+        retriever.add(texts, [f"p{i}" for i in range(300)], [{"half": i % 2} for i in range(300)])
+    for where in (None, {"half": 1}):
+        wanted, found = (r.search(questions, k=5, filter=where) for r in (plain, other))
+        same = [len({*a} & {*b}) / 5 for a, b in zip(found.ids, wanted.ids, strict=True)]
+        assert np.mean(same) > 0.95
+        np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.05)
+        assert np.mean(np.abs(found.confidence - wanted.confidence)) < 0.05
+    unknown = other.search(["zzzz qqqq", f"{WORDS[0]} {WORDS[1]}"], k=3)
+    assert unknown.coefficients[0, 1] == 0 < unknown.coefficients[1, 1]
+    other.calibrate(questions, [[f"p{i}"] for i in range(20)], k=3)
+    assert other.search(questions[:1], k=3).confidence.shape == (1,)
