@@ -9,72 +9,77 @@ from qdrant_client import models
 
 
 class EdgeClient:
-    """One collection, as a shard of `qdrant-edge-py` in a folder."""
+    """Collections, each a shard of `qdrant-edge-py` in a folder."""
 
     def __init__(self, folder: Path):
-        self._folder, self._shard, self._config, self._made = folder, None, None, 0
+        self._folder, self._shards, self._configs, self._made = folder, {}, {}, 0
 
     def collection_exists(self, name):
-        return self._shard is not None
+        return name in self._shards
 
-    def create_collection(self, name, vectors_config, sparse_vectors_config, metadata):
+    def create_collection(self, name, vectors_config, sparse_vectors_config=(), metadata=None):
         vectors = {
             key: edge.EdgeVectorParams(size=given.size, distance=edge.Distance.Dot)
             for key, given in vectors_config.items()
         }
         sparse = {key: edge.EdgeSparseVectorParams() for key in sparse_vectors_config}
+        if not vectors and not sparse:  # an edge shard wants one
+            vectors["none"] = edge.EdgeVectorParams(size=1, distance=edge.Distance.Dot)
         self._made += 1
         folder = self._folder / str(self._made)
         folder.mkdir(parents=True)
-        self._shard = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
-        self._config = SimpleNamespace(metadata=metadata)
+        self._shards[name] = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
+        self._configs[name] = SimpleNamespace(metadata=metadata)
 
     def create_payload_index(self, name, field, schema):
         if isinstance(schema, models.IntegerIndexParams):
             schema = edge.IntegerIndexParams(schema.lookup, schema.range)
         else:
             schema = edge.PayloadSchemaType.Keyword
-        self._shard.update(edge.UpdateOperation.create_field_index(field, schema))
+        self._shards[name].update(edge.UpdateOperation.create_field_index(field, schema))
 
     def delete_collection(self, name):
-        self._shard.close()
-        self._shard = None
+        self._shards.pop(name).close()
 
     def get_collection(self, name):
-        return SimpleNamespace(config=self._config)
+        return SimpleNamespace(config=self._configs[name])
 
     def upsert(self, name, points, wait):
-        self._shard.update(
+        self._shards[name].update(
             edge.UpdateOperation.upsert_points(
                 [edge.Point(point.id, _vectors(point.vector), point.payload) for point in points]
             )
         )
 
     def delete(self, name, chosen, wait):
-        self._shard.update(edge.UpdateOperation.delete_points(chosen.points))
+        self._shards[name].update(edge.UpdateOperation.delete_points(chosen.points))
 
     def count(self, name, where, exact):
-        count = self._shard.count(edge.CountRequest(exact=exact, filter=_filter(where)))
+        count = self._shards[name].count(edge.CountRequest(exact=exact, filter=_filter(where)))
         return SimpleNamespace(count=count)
 
     def facet(self, name, key, limit, exact):
-        found = self._shard.facet(edge.FacetRequest(key, limit, exact))
+        found = self._shards[name].facet(edge.FacetRequest(key, limit, exact))
         return SimpleNamespace(hits=found.hits)
 
     def retrieve(self, name, ids, with_payload, with_vectors):
-        return self._shard.retrieve(ids, with_payload=True, with_vector=with_vectors)
+        return self._shards[name].retrieve(ids, with_payload=True, with_vector=with_vectors)
 
     def scroll(self, name, scroll_filter, limit, offset, with_payload, with_vectors):
-        return self._shard.scroll(
+        return self._shards[name].scroll(
             edge.ScrollRequest(offset, limit, _filter(scroll_filter), True, with_vectors)
         )
 
     def query_batch_points(self, name, asked):
-        return [SimpleNamespace(points=self._shard.query(_request(one))) for one in asked]
+        return [SimpleNamespace(points=self._shards[name].query(_request(one))) for one in asked]
+
+    def optimize(self, name):
+        """Build its indexes now."""
+        self._shards[name].optimize()
 
     def close(self):
-        if self._shard is not None:
-            self._shard.close()
+        for shard in self._shards.values():
+            shard.close()
 
 
 def _request(asked: models.QueryRequest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Collection, Sequence
@@ -19,6 +20,7 @@ from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter
+from uec_rag.stores.keeping import GATE, Keeping
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,29 @@ class Gate(Record):
     def __call__(self, confidence: float, decision: Decision) -> Action:
         """`redecide` as a callable, for whoever takes any callable as a gate."""
         return self.redecide(replace(decision, confidence=confidence)).action
+
+    def publish(self, retriever: Retriever) -> Self:
+        """Keep the gate in the retriever's store, for all processes that search it.
+
+        Raises
+        ------
+        TypeError
+            If the store is one of this process alone.
+        """
+        if not isinstance(retriever.store, Keeping):
+            raise TypeError(
+                f"retriever: a {type(retriever.store).__name__} keeps nothing for other processes; "
+                "save the gate's `metadata()`."
+            )
+        retriever.store.keep(GATE, json.dumps(self.metadata()).encode())
+        return self
+
+    @classmethod
+    def published(cls, retriever: Retriever) -> Self | None:
+        """The gate that was published last, if any was."""
+        store = retriever.store
+        found = store.kept(GATE) if isinstance(store, Keeping) else None
+        return None if found is None else cls.restore(json.loads(found[1]))
 
     @property
     def report(self) -> str:

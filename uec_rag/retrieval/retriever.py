@@ -16,11 +16,16 @@ from uec_rag.retrieval.calibrate import (
     check_labels,
     corpus_fingerprint,
 )
+from uec_rag.retrieval.published import publish, written
 from uec_rag.retrieval.save import load_index, save_index
 from uec_rag.retrieval.searcher import Searcher
 from uec_rag.retrieval.self_calibrate import self_calibrate
 
 _ROUNDS, _BELIEVED = 200, 20
+_APPROXIMATE = (
+    " Hits are the best of candidates, and what the corpus says of a query is estimated from these "
+    "and a sample of it: the store is searched approximately."
+)
 
 
 class Retriever(Searcher):
@@ -60,6 +65,8 @@ class Retriever(Searcher):
     ) -> Self:
         """Fit relevance and confidence to labelled queries of this corpus.
 
+        In a store that several processes search it counts for all of them from then on.
+
         Parameters
         ----------
         queries : sequence of str
@@ -87,7 +94,7 @@ class Retriever(Searcher):
         check_k(k)
         check_unanswerable(unanswerable)
         store = self.store.snapshot()
-        wanted = check_labels(queries, relevant_ids, store)
+        wanted, state = check_labels(queries, relevant_ids, store), written(store)
         changes = self._changes
         calibration = calibrate_with_labels(
             self.uec,
@@ -100,6 +107,7 @@ class Retriever(Searcher):
             fingerprint=corpus_fingerprint(store),
         )
         self.set_calibration(calibration, current=changes == self._changes)
+        self._published = publish(self.store, calibration, state)
         return self
 
     def self_calibrate(
@@ -140,8 +148,10 @@ class Retriever(Searcher):
                 "calibrate with labelled queries."
             )
         store, changes = self.store.snapshot(), self._changes
+        state = written(store)
         calibration = self_calibrate(self.uec, store, generate, k, corpus_fingerprint(store), seed)
         self.set_calibration(calibration, current=changes == self._changes)
+        self._published = publish(self.store, calibration, state)
         return self
 
     def adapt(self, queries: Sequence[str], k: int = 10) -> Self:
@@ -176,7 +186,11 @@ class Retriever(Searcher):
 
     @property
     def report(self) -> str:
-        """What relevance and confidence rest on, in plain words."""
+        """What relevance and confidence rest on, in plain words; whether hits are exact."""
+        return self._learned + _APPROXIMATE * self.store.approximate
+
+    @property
+    def _learned(self) -> str:
         if self.calibration is not None:
             return str(self.calibration)
         if self.uec.confidence_model is not None:
@@ -246,5 +260,6 @@ class Retriever(Searcher):
             path, uec, encoders or {}, device, store_device, trust=trust, verify=verify
         )
         retriever = cls(saved.uec, saved.store)
-        retriever.set_calibration(saved.calibration, current=saved.current)
+        if retriever._published is None:  # else others have learned since it was saved
+            retriever.set_calibration(saved.calibration, current=saved.current)
         return retriever

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -21,11 +19,13 @@ from uec_rag.confidence.shipped import shipped_model
 from uec_rag.ensemble.coefficients import Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.basis import basis_of
 from uec_rag.retrieval.calibrate import CorpusCalibration
 from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.judge import as_result, judge, unjudged
 from uec_rag.retrieval.preferences import Preferences, preferred
+from uec_rag.retrieval.published import Published, published
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.search import ask, ask_nearest, queries_at_once
 from uec_rag.retrieval.verify import Reading, find
@@ -55,6 +55,8 @@ class Searcher(Index):
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self._level: tuple[Preferences | None, int, float] = None, 0, 0.0
+        self._published: Published | None = None
+        self._follow(self.store)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
@@ -169,8 +171,9 @@ class Searcher(Index):
         if prefer is not None:
             return self._search_preferring(queries, parts, k, filter, prefer, told)
         self._check_fit()
-        self._warn_changed()
         store = self.store.snapshot(filter)
+        self._follow(store)
+        self._warn_changed()
         rows = queries_at_once(len(store), len(parts))
         starts = range(0, max(1, len(queries)), rows)
         result = joined(
@@ -197,17 +200,10 @@ class Searcher(Index):
         unanswerable : float, optional
             As of the search.
         """
-        weights = self.evidence_weights
         told = self.unanswerable if unanswerable is None else unanswerable
-        state = [
-            self.confidence_model.metadata(),
-            None if weights is None else weights.metadata(),
-            told,
-            repr(dict(filter)) if isinstance(filter, Mapping) else type(filter).__name__,
-        ]
-        if (verification := self.uec.verification) is not None:
-            state.append(verification.fingerprint)
-        return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:16]
+        verifier = self.uec.verification
+        read = None if verifier is None else verifier.fingerprint
+        return basis_of(self.confidence_model, self.evidence_weights, told, filter, read)
 
     def _search_preferring(
         self,
@@ -365,6 +361,7 @@ class Searcher(Index):
         view._posteriors, view._changes = self._posteriors, self._changes
         view.set_calibration(self.calibration, current=False)
         view._changes_at_calibration = self._changes_at_calibration
+        view._published = self._published
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
@@ -386,6 +383,16 @@ class Searcher(Index):
         """Use a calibration; `current` says whether the corpus is still the calibrated one."""
         self.calibration = calibration
         self._changes_at_calibration = self._changes if current else -1
+
+    def _follow(self, store: Store) -> None:
+        """Take over what another process has learned of the corpus, where the store keeps it."""
+        before, self._published = self._published, published(store, self._published)
+        if self._published is None:
+            return
+        if self._published.version != (before and before.version):
+            self.set_calibration(self._published.calibration, current=self._published.current)
+        elif not self._published.current:
+            self._changes_at_calibration = -1
 
     def _warn_changed(self) -> None:
         if self.calibration is not None and self._changes != self._changes_at_calibration:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -22,29 +21,16 @@ from uec_rag.base.similarity import probit
 from uec_rag.base.terms import Terms
 from uec_rag.stores.additions import checked_addition
 from uec_rag.stores.base import Filter, Found, Passage
-from uec_rag.stores.engine_methods import Engine
+from uec_rag.stores.engine_cache import CachedEngine
 from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Point, Ranking, Wanted, points_of
-from uec_rag.stores.filters import Condition, Every, keys_of, parse
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.engine_words import contributions, similarities
+from uec_rag.stores.filters import Every, keys_of, parse
 
 _CANDIDATES = 256  # of a search, at least
 
 
-@dataclass
-class _Read:
-    """What was read of an engine, kept while nothing is written here and its size stays."""
-
-    size: int = -1
-    samples: dict[tuple[str, int], list[Point]] = field(default_factory=dict)
-    copy: MemoryStore | None = None
-
-    def forget(self, size: int = -1) -> None:
-        """Keep nothing, or what is read from now on, of a size."""
-        self.size, self.samples, self.copy = size, {}, None
-
-
-class EngineStore(Engine):
+class EngineStore(CachedEngine):
     """Passages and their Gaussians in an engine; subclasses give the methods of `Engine`.
 
     Others may write at the same time: a snapshot is a filtered view, not a moment, but what it has
@@ -56,17 +42,6 @@ class EngineStore(Engine):
 
     remote = True
     """Whether passages are elsewhere: what needs all of them reads them all."""
-
-    def __init__(self) -> None:
-        self._condition: Condition | None = None
-        self._fingerprint: str | None = None
-        self._is_view = False
-        self._read = _Read()  # shared with views
-        self._warned: set[str] = set()
-        # Of a view alone:
-        self._size: int | None = None
-        self._seen: dict[str, Point] = {}
-        self._rarities: dict[int, Frequencies] = {}
 
     def bind(self, fingerprint: str) -> None:
         """Note whose Gaussians these are, or refuse another ensemble's.
@@ -119,14 +94,13 @@ class EngineStore(Engine):
                     "none; add an encoder to it, or use a MemoryStore."
                 )
             self.make(wanted)
-        self._read.forget()
         self.put(points_of(passages, gaussians))
+        self._outdate_sample(len(passages))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
         self._check_writable()
         there = [*self.passages_of([*dict.fromkeys(ids)])]
-        self._read = _Read(-1)
         self.remove(there)
         return len(there)
 
@@ -143,13 +117,6 @@ class EngineStore(Engine):
                 f"{device!r}."
             )
 
-    def __len__(self) -> int:
-        if not self._is_view:
-            return self.count(None)
-        if self._size is None:
-            self._size = self.count(self._condition)
-        return self._size
-
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view of what a filter lets through; of all, where there is none.
 
@@ -161,7 +128,8 @@ class EngineStore(Engine):
             If it is no filter, or one that the engine cannot run.
         """
         view = copy(self)
-        view._is_view, view._size, view._seen, view._rarities = True, None, {}, {}
+        view._is_view, view._size, view._stamp = True, None, None
+        view._seen, view._rarities = {}, {}
         if filter is None:
             return view
         condition = parse(filter)
@@ -206,49 +174,9 @@ class EngineStore(Engine):
             self._seen |= points
         return points
 
-    def _gaussians(self, points: Sequence[Point]) -> Gaussian:
-        notes = self.notes()
-        if notes is None:
-            return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
-        return notes.gaussians(points)
-
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those a filter lets through, in an order of its own."""
         return self.scan_passages(self.snapshot(filter)._condition)
-
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` passages by chance, or of all; the same for everyone."""
-        return self._gaussians(self._sample(count))
-
-    def _sample(self, count: int) -> list[Point]:
-        read, key = self._read_before(), (repr(self._condition), count)
-        if key not in read.samples:
-            read.samples[key] = [*self.scan(self._condition, count)]
-        return read.samples[key]
-
-    def _read_before(self) -> _Read:
-        size = self.count(None)
-        if size != self._read.size:
-            self._read.forget(size)
-        return self._read
-
-    def _copy(self) -> MemoryStore:
-        """All of it in memory, for what needs every passage."""
-        read, notes = self._read_before(), self.notes()
-        if read.copy is None:
-            made, points = MemoryStore(), [*self.scan(None, None)]
-            if points and notes is not None:
-                terms = [
-                    noted.terms([point.words[block] for point in points])
-                    for block, noted in enumerate(notes.words)
-                ]
-                gaussians = notes.gaussians(points).with_terms(terms)
-                made.add([point.passage for point in points], gaussians)
-            read.copy = made
-        if self._condition is None:
-            return read.copy
-        through = {passage.id for passage in self.scan_passages(self._condition)}
-        return read.copy.snapshot(lambda passage: passage.id in through)
 
     def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
         """Inner products of queries with consecutive blocks of what is stored, (n, N) each.
@@ -259,11 +187,10 @@ class EngineStore(Engine):
 
     def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
         """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
-        sample, notes = self._sample(count), self.notes()
         return [
-            noted.similarities(asked, [point.words[block] for point in sample], counted)
-            for block, (noted, asked, counted) in enumerate(
-                zip(notes.words if notes else (), terms, self._frequencies(terms), strict=False)
+            similarities(asked, held, counted)
+            for asked, held, counted in zip(
+                terms, self.sample(count).terms, self._frequencies(terms), strict=True
             )
         ]
 
@@ -307,14 +234,14 @@ class EngineStore(Engine):
             If an id is not there.
         """
         self._points([id_ for of_one in ids for id_ in of_one])
-        notes, points = self.notes(), [self._points(of_one) for of_one in ids]
+        found = [self._gaussians(self._points(of_one)).terms for of_one in ids]
         return [
             [
-                noted.contributions(asked[row : row + 1], [p.words[block] for p in found], counted)
-                for row, found in enumerate(points)
+                contributions(asked[row : row + 1], held[block], counted)
+                for row, held in enumerate(found)
             ]
-            for block, (noted, asked, counted) in enumerate(
-                zip(notes.words if notes else (), terms, self._frequencies(terms), strict=False)
+            for block, (asked, counted) in enumerate(
+                zip(terms, self._frequencies(terms), strict=True)
             )
         ]
 
@@ -380,9 +307,8 @@ class EngineStore(Engine):
         for i, points in enumerate(self.best(self._condition, ranking)):
             similarity = np.array([point.mean for point in points]) @ query.mean[i]
             for block, terms in enumerate(query.terms):
-                similarity += notes.words[block].similarities(
-                    terms[i : i + 1], [point.words[block] for point in points], counted[block]
-                )[0]
+                held = notes.words[block].terms([point.words[block] for point in points])
+                similarity += similarities(terms[i : i + 1], held, counted[block])[0]
             sigma2 = np.array([point.spread for point in points]) @ spread[i]
             scores = probit(similarity, sigma2, beta)
             order = np.argsort(-scores, kind="stable")[:k]

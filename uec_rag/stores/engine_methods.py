@@ -16,6 +16,7 @@ from uec_rag.stores.base import Passage
 from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Point, Ranking, Wanted
 from uec_rag.stores.filters import Condition
+from uec_rag.stores.keeping import Stamp
 
 
 class Engine(ABC):
@@ -88,6 +89,24 @@ class Engine(ABC):
     @abstractmethod
     def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
         """At least the k points of the highest s_hat among the candidates of each query."""
+
+    @abstractmethod
+    def read_stamp(self) -> Stamp:
+        """The state of what is stored, at little cost."""
+
+    @abstractmethod
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes for all processes, under one of the names that there are.
+
+        Returns
+        -------
+        str
+            Their version.
+        """
+
+    @abstractmethod
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:

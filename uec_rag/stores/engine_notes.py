@@ -65,10 +65,17 @@ class Notes:
         return mine == others and (one is None or two is None or one == two)
 
     def gaussians(self, points: Sequence[Point]) -> Gaussian:
-        """Gaussians of points, without terms."""
+        """Gaussians of points, with their terms."""
         mean = np.array([p.mean for p in points], dtype=np.float32).reshape(-1, self.dimension)
         scales = np.array([p.spread[self.dimension :] for p in points], dtype=np.float32)
-        scales = scales.reshape(len(mean), self.scales)
+        terms = [
+            noted.terms([point.words[block] for point in points])
+            for block, noted in enumerate(self.words)
+        ]
+        return self.described(mean, scales.reshape(len(mean), self.scales)).with_terms(terms)
+
+    def described(self, mean: FloatArray, scales: FloatArray) -> Gaussian:
+        """Gaussians of their numbers, shapes (n, d) and (n, F)."""
         if self.profile is None:
             return Gaussian(mean, scales, widths=self.widths)
         return Gaussian.factored(mean, scales, self.profile, widths=self.widths)

@@ -90,20 +90,6 @@ class WordNotes:
             self.saturation,
         )
 
-    def similarities(
-        self, queries: Terms, words: Sequence[Words], frequencies: Frequencies
-    ) -> FloatArray:
-        """Similarity of n queries and some passages of the corpus, (n, passages)."""
-        corpus = Corpus(len(words), frequencies=frequencies)
-        return Postings.of(self.terms(words)).similarities(queries, corpus)
-
-    def contributions(
-        self, query: Terms, words: Sequence[Words], frequencies: Frequencies
-    ) -> FloatArray:
-        """What each term of one query adds to its similarity with some passages, (passages, t)."""
-        corpus, rows = Corpus(len(words), frequencies=frequencies), np.arange(len(words))[None]
-        return Postings.of(self.terms(words)).contributions(query, rows, corpus)[0]
-
     def metadata(self) -> dict[str, Any]:
         """JSON-able state."""
         saturation = self.saturation
@@ -122,6 +108,18 @@ class WordNotes:
             given["scale"],
             given["usual_length"],
         )
+
+
+def similarities(queries: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
+    """Similarity of n queries and m passages of a corpus, shape (n, m)."""
+    corpus = Corpus(len(passages), frequencies=frequencies)
+    return Postings.of(passages).similarities(queries, corpus)
+
+
+def contributions(query: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
+    """What each of t terms of one query adds to its similarity with m passages, shape (m, t)."""
+    corpus, rows = Corpus(len(passages), frequencies=frequencies), np.arange(len(passages))[None]
+    return Postings.of(passages).contributions(query, rows, corpus)[0]
 
 
 def words_among(count: int, blocks: int) -> int:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, LiteralString, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Point, Ranking, Wanted
 from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
+from uec_rag.stores.keeping import Stamp
 from uec_rag.stores.point_ids import point_id
 
 try:
@@ -52,9 +53,10 @@ from uec_rag.stores.pgvector_sql import (
     written_apart,
 )
 from uec_rag.stores.pgvector_tables import WIDEST, Tables, create
-from uec_rag.stores.pgvector_words import Alike
+from uec_rag.stores.pgvector_words import alike_of
 
 _LONGEST_NAME = 50  # in bytes: PostgreSQL cuts what is longer than 63 with what is put behind it
+_EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
 _WRITTEN = 500  # points in a transaction
 _READ = 500  # points asked for at a time
 _MOST_LOOKED_AT = 1000  # by its HNSW, before it goes on in steps
@@ -160,7 +162,7 @@ class PgVectorStore(EngineStore):
             lock = f"uec_rag {self._collection}"
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
             try:
-                connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+                connection.execute(_EXTENSION)
             except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
                 raise ValueError(
                     "dsn: the server has no pgvector; install its package there (pgvector 0.8 or "
@@ -288,7 +290,7 @@ class PgVectorStore(EngineStore):
                 [
                     *(
                         most_alike(self._tables, notes, where, alike, few)
-                        for alike in _alike(notes, wanted)
+                        for alike in alike_of(notes, wanted)
                     ),
                     nearest(self._tables, notes, point(notes), where, one, count),
                 ]
@@ -307,7 +309,7 @@ class PgVectorStore(EngineStore):
                     where,
                     mean,
                     spread,
-                    _alike(notes, wanted),
+                    alike_of(notes, wanted),
                     ranking.beta,
                     ranking.candidates,
                     ranking.k,
@@ -344,6 +346,33 @@ class PgVectorStore(EngineStore):
 
         return self._server.asked(search)
 
+    def read_stamp(self) -> Stamp:
+        """The state of what is stored."""
+        if self.notes() is None:
+            return Stamp("", {})
+        text = sql.SQL(
+            "SELECT written::text, (SELECT json_object_agg(name, version) FROM {}) FROM {}"
+        ).format(self._tables.kept, self._tables.notes)
+        written, kept = self._server.rows(text)[0]
+        return Stamp(written, kept or {})
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes for all processes, in one statement."""
+        text = sql.SQL(
+            "INSERT INTO {} VALUES (%s, gen_random_uuid()::text, %s) ON CONFLICT (name) DO UPDATE "
+            "SET version = EXCLUDED.version, data = EXCLUDED.data RETURNING version"
+        ).format(self._tables.kept)
+        return str(self._server.rows(text, [name, data])[0][0])
+
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
+        if self.notes() is None:
+            return None
+        text = sql.SQL("SELECT version, data FROM {} WHERE name = %s").format(self._tables.kept)
+        for version, data in self._server.rows(text, [name]):
+            return version, bytes(data)
+        return None
+
     def save(self, folder: Path) -> None:
         """Write where the table is, without a password; the passages stay in it."""
         noted = {"store": "pgvector", "dsn": self._server.place, "collection": self._collection}
@@ -362,12 +391,3 @@ class PgVectorStore(EngineStore):
         cls._check_device(device)
         noted = read_json(folder / "store.json")
         return cls(noted["dsn"], collection=noted["collection"])
-
-
-def _alike(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
-    """What a query asks of each sparse block."""
-    return [
-        Alike(block, noted, wanted)
-        for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))
-        if len(wanted.keys)
-    ]

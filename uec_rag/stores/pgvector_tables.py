@@ -28,6 +28,8 @@ class Tables(NamedTuple):
         Which do.
     counting : Identifier
         The function that keeps those three right, whoever writes.
+    kept : Identifier
+        What processes have in common.
     """
 
     points: sql.Identifier
@@ -35,11 +37,12 @@ class Tables(NamedTuple):
     words: sql.Identifier
     postings: sql.Identifier
     counting: sql.Identifier
+    kept: sql.Identifier
 
     @classmethod
     def of(cls, collection: str) -> Self:
         """The names they have."""
-        ends = ["", "_notes", "_words", "_postings", "_counting"]
+        ends = ["", "_notes", "_words", "_postings", "_counting", "_kept"]
         return cls(*(sql.Identifier(f"{collection}{end}") for end in ends))
 
 
@@ -48,9 +51,11 @@ def create(tables: Tables, notes: Notes) -> sql.Composed:
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
     made = sql.SQL(
-        "DROP TABLE IF EXISTS {points}, {notes}, {words}, {postings};"
+        "DROP TABLE IF EXISTS {points}, {notes}, {words}, {postings}, {kept};"
         "DROP FUNCTION IF EXISTS {counting};"
+        "CREATE TABLE {kept} (name text PRIMARY KEY, version text NOT NULL, data bytea NOT NULL);"
         "CREATE TABLE {notes} (notes json NOT NULL, passages bigint NOT NULL DEFAULT 0, "
+        "written uuid NOT NULL DEFAULT gen_random_uuid(), "
         "lengths float8[] NOT NULL DEFAULT {lengths});"
         "CREATE TABLE {points} (point uuid PRIMARY KEY, "
         "number bigint GENERATED ALWAYS AS IDENTITY UNIQUE, id text NOT NULL, body text NOT NULL, "
@@ -89,10 +94,12 @@ def searched(notes: Notes) -> sql.Composable:
 
 
 _GONE = """
-UPDATE {notes} SET passages = passages - (SELECT count(*) FROM gone);
+UPDATE {notes} SET written = gen_random_uuid(), passages = passages
+    - (SELECT count(*) FROM gone);
 """
 _COME = """
-UPDATE {notes} SET passages = passages + (SELECT count(*) FROM come);
+UPDATE {notes} SET written = gen_random_uuid(), passages = passages
+    + (SELECT count(*) FROM come);
 """
 _WORDS_GONE = """
 UPDATE {notes} SET lengths[{i} + 1] = lengths[{i} + 1]

@@ -8,12 +8,14 @@ sparsevec, and 91 % of the best ten. It takes four times the room of the arrays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
 import numpy as np
 from psycopg import sql
 
+from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Wanted
 from uec_rag.stores.engine_words import WordNotes
 from uec_rag.stores.pgvector_filters import Clause
@@ -91,3 +93,12 @@ class Alike:
 
 _ASKED = sql.SQL("unnest(%s::bigint[], %s::float8[]) AS asked (key, share)")
 _SATURATED: LiteralString = "(held.count / (held.count + %s::float8 + %s::float8 * held.length))"
+
+
+def alike_of(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
+    """What a query asks of each sparse block."""
+    return [
+        Alike(block, noted, wanted)
+        for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))
+        if len(wanted.keys)
+    ]

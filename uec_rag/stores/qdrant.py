@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Point, Ranking, Wanted
 from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
+from uec_rag.stores.keeping import Stamp
 from uec_rag.stores.point_ids import point_id
 
 try:
@@ -40,6 +42,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("qdrant-client", "qdrant")) from error
 
 from uec_rag.stores.qdrant_filters import FACTS, having, known, passage_of, qdrant_filter
+from uec_rag.stores.qdrant_kept import Kept
 from uec_rag.stores.qdrant_place import Place
 from uec_rag.stores.qdrant_points import point_of, struct_of
 from uec_rag.stores.qdrant_search import (
@@ -47,8 +50,8 @@ from uec_rag.stores.qdrant_search import (
     PASSAGE,
     SPREAD,
     best_of,
-    most_alike,
-    nearest_to,
+    candidates_of,
+    scored_again,
     words_name,
 )
 
@@ -56,8 +59,6 @@ _NOTES = "uec_rag"
 _WRITTEN = 128  # points sent at a time
 _READ = 512  # points asked for at a time
 _MOST_LENGTHS = 2**20  # that passages may have
-_SPARE = 64  # hits that are scored again, at least, where words were saturated by a usual length
-_AS_USUAL = 1.1  # how far the mean length may be from the usual one for that
 
 
 class QdrantStore(EngineStore):
@@ -126,6 +127,7 @@ class QdrantStore(EngineStore):
         self._client, self._ask = self._place.client, self._place.ask
         self._collection, self._settings = collection, settings
         self._noted: Notes | None = None
+        self._kept = Kept(self._place, collection)
 
     def close(self) -> None:
         """Close the connection, or give the folder free for another process."""
@@ -160,6 +162,7 @@ class QdrantStore(EngineStore):
             metadata={_NOTES: notes.metadata()},
             **self._settings,
         )
+        self._kept.make()
         if self._place.indexed:
             keyword = models.PayloadSchemaType.KEYWORD
             self._ask(self._client.create_payload_index, self._collection, FACTS, keyword)
@@ -175,15 +178,28 @@ class QdrantStore(EngineStore):
         """Write points, some at a time, and wait until each part is there."""
         notes = self.notes()
         assert notes is not None
-        for start in range(0, len(points), _WRITTEN):
-            some = [struct_of(point, notes) for point in points[start : start + _WRITTEN]]
-            self._ask(self._client.upsert, self._collection, some, wait=True)
+        with self._marked():
+            for start in range(0, len(points), _WRITTEN):
+                some = [struct_of(point, notes) for point in points[start : start + _WRITTEN]]
+                self._ask(self._client.upsert, self._collection, some, wait=True)
+
+    @contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Tell others before and after a write: they may have read in between."""
+        self._kept.mark()
+        try:
+            yield
+        finally:
+            self._kept.mark()
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove points."""
-        for start in range(0, len(ids), _READ):
-            chosen = models.PointIdsList(points=[*map(point_id, ids[start : start + _READ])])
-            self._ask(self._client.delete, self._collection, chosen, wait=True)
+        if not ids:
+            return
+        with self._marked():
+            for start in range(0, len(ids), _READ):
+                chosen = models.PointIdsList(points=[*map(point_id, ids[start : start + _READ])])
+                self._ask(self._client.delete, self._collection, chosen, wait=True)
 
     def count(self, condition: Condition | None) -> int:
         """How many points a condition holds for."""
@@ -279,10 +295,10 @@ class QdrantStore(EngineStore):
         count: int,
     ) -> list[list[Point]]:
         """The nearest `count` points by each query's mean, behind those by words."""
-        asked, of_query = [], []
+        where, asked, of_query = _where(condition), [], []
         for row, (one, wanted) in enumerate(zip(mean, words, strict=True)):
             few = words_among(count, len(wanted)) if wanted else 0
-            for request in reversed(self._candidates(condition, one, wanted, count, few)):
+            for request in reversed(candidates_of(where, one, wanted, count, few)):
                 asked.append(models.QueryRequest(**request, **self._whole()))
                 of_query.append(row)
         found: list[list[Point]] = [[] for _ in mean]
@@ -290,31 +306,17 @@ class QdrantStore(EngineStore):
             found[row] += map(self._point, points)
         return found
 
-    def _candidates(
-        self,
-        condition: Condition | None,
-        mean: FloatArray,
-        words: tuple[Wanted, ...],
-        count: int,
-        by_words: int,
-        *,
-        exact: bool = False,
-    ) -> list[dict[str, Any]]:
-        """What the nearest of one query are asked by, and those by the words of each block."""
-        where = _where(condition)
-        alike = (most_alike(wanted, i, by_words, where) for i, wanted in enumerate(words))
-        found = [one for one in alike if one is not None and by_words]
-        return [nearest_to(mean, count, where, exact=exact), *found]
-
     def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
         """The best of the highest s_hat; all candidates where the server has no formulas."""
-        asked, of_query, count = [], [], ranking.candidates
+        where, notes, count = _where(condition), self.notes(), ranking.candidates
+        assert notes is not None
+        asked, of_query = [], []
         for row, (mean, spread, words) in enumerate(
             zip(ranking.mean, ranking.spread, ranking.words, strict=True)
         ):
-            candidates = self._candidates(condition, mean, words, count, count, exact=ranking.exact)
+            candidates = candidates_of(where, mean, words, count, count, exact=ranking.exact)
             if self._place.formulas:
-                k = self._scored_again(ranking.k, count, words)
+                k = scored_again(notes, ranking.k, count, words)
                 asked.append(best_of(candidates, spread, k, ranking.beta, self._whole()))
                 of_query.append(row)
             else:
@@ -325,21 +327,21 @@ class QdrantStore(EngineStore):
             found[row] |= {point.passage.id: point for point in map(self._point, points)}
         return [[*points.values()] for points in found]
 
-    def _scored_again(self, k: int, count: int, words: tuple[Wanted, ...]) -> int:
-        """How many of those that the engine finds best are scored again here."""
-        notes = self.notes()
-        assert notes is not None
-        for noted, wanted in zip(notes.words, words, strict=False):
-            if noted.saturation is not None:
-                k = max(k, min(count, max(4 * k, _SPARE)))
-                off = max(wanted.mean_length, 1.0) / noted.usual_length
-                if not 1 / _AS_USUAL < off < _AS_USUAL:
-                    return 2 * count
-        return k
-
     def _answers(self, asked: list[models.QueryRequest]) -> list[list[models.ScoredPoint]]:
         found = self._ask(self._client.query_batch_points, self._collection, asked)
         return [answer.points for answer in found]
+
+    def read_stamp(self) -> Stamp:
+        """The state of what is stored."""
+        return Stamp("", {}) if self.notes() is None else self._kept.stamp()
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes for all processes."""
+        return self._kept.keep(name, data)
+
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
+        return None if self.notes() is None else self._kept.kept(name)
 
     def _payload(self, vectors: bool) -> list[str]:
         """What comes back of a point's payload, with its vectors or without."""

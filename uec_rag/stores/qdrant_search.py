@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,11 @@ from qdrant_client import models
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.similarity import PROBIT
+from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Wanted
+
+_SPARE = 64  # hits that are scored again, at least, where words were saturated by a usual length
+_AS_USUAL = 1.1  # how far the mean length may be from the usual one for that
 
 MEAN, SPREAD = "mean", "spread"
 PASSAGE = ["id", "text", "metadata"]
@@ -57,6 +62,32 @@ def most_alike(
         "filter": where,
         "limit": count,
     }
+
+
+def candidates_of(
+    where: models.Filter | None,
+    mean: FloatArray,
+    words: Sequence[Wanted],
+    count: int,
+    by_words: int,
+    *,
+    exact: bool = False,
+) -> list[dict[str, Any]]:
+    """What the nearest `count` of one query are asked by, and those by each block's words."""
+    alike = (most_alike(wanted, block, by_words, where) for block, wanted in enumerate(words))
+    found = [one for one in alike if one is not None and by_words]
+    return [nearest_to(mean, count, where, exact=exact), *found]
+
+
+def scored_again(notes: Notes, k: int, count: int, words: Sequence[Wanted]) -> int:
+    """How many of those that the engine finds best are worth scoring here, of twice `count`."""
+    for noted, wanted in zip(notes.words, words, strict=False):
+        if noted.saturation is not None:
+            k = max(k, min(count, max(4 * k, _SPARE)))
+            off = max(wanted.mean_length, 1.0) / noted.usual_length
+            if not 1 / _AS_USUAL < off < _AS_USUAL:
+                return 2 * count
+    return k
 
 
 def best_of(

@@ -1,0 +1,159 @@
+"""What one process learns of a corpus, all that search it go by."""
+
+import json
+import subprocess
+import sys
+import uuid
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.helpers import pairs, passages
+from tests.retrieval.searching_process import make_uec, told
+from tests.stores.edge_client import EdgeClient
+from tests.stores.postgres_server import server_dsn
+from uec_rag import Retriever
+from uec_rag.retrieval.gate import Gate
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.qdrant import QdrantStore
+
+QUESTIONS, ANSWERS = map(list, zip(*pairs(60, seed=3), strict=True))
+TEXTS = [*ANSWERS, *passages(240, seed=4)]
+IDS = [f"p{i}" for i in range(len(TEXTS))]
+LABELS = [[f"p{i}"] for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return make_uec()
+
+
+@pytest.fixture(params=["postgres", "qdrant"])
+def opened(request, uec, tmp_path):
+    """Opens the one index anew, as another process does."""
+    name, client = f"t{uuid.uuid4().hex}", EdgeClient(tmp_path)
+    stores = []
+
+    def open_it():
+        if request.param == "postgres":
+            stores.append(PgVectorStore(server_dsn(), collection=name))
+        else:
+            stores.append(QdrantStore(client=client))
+        return Retriever(uec, stores[-1])
+
+    open_it().add(TEXTS, ids=IDS)
+    yield open_it
+    for store in stores:
+        store.close()
+
+
+def same(one, other):
+    assert one["basis"] == other["basis"]
+    assert one["ids"] == other["ids"]
+    for name in ("confidence", "coefficients", "relevance"):
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_a_calibration_counts_for_all_that_search(opened):
+    first, second = opened(), opened()
+    before = told(second, QUESTIONS[:5])
+    first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    same(told(first, QUESTIONS[:5]), told(second, QUESTIONS[:5]))
+    assert told(second, QUESTIONS[:5])["basis"] != before["basis"]
+    assert second.calibration == first.calibration
+    same(told(opened(), QUESTIONS[:5]), told(first, QUESTIONS[:5]))
+    second.calibrate(QUESTIONS[30:], LABELS[30:], k=4)
+    same(told(first, QUESTIONS[:5]), told(second, QUESTIONS[:5]))
+
+
+def test_who_searches_is_told_once_that_another_has_changed_what_was_calibrated(opened):
+    first, second = opened(), opened()
+    first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    with warnings.catch_warnings(action="error"):
+        second.search(QUESTIONS[:2])
+    opened().add(["something new"], ids=["new"])
+    for retriever in (first, second):
+        with pytest.warns(UserWarning, match="index has changed since it was calibrated"):
+            retriever.search(QUESTIONS[:2])
+        with warnings.catch_warnings(action="error"):
+            retriever.search(QUESTIONS[:2])
+
+
+def test_a_gate_is_published_for_all(opened):
+    first, second = opened(), opened()
+    assert Gate.published(second) is None
+    gate = Gate.budget(first, QUESTIONS, abstain=0.3).publish(first)
+    assert Gate.published(second) == gate
+    assert Gate.published(second).fits(second)
+
+
+def test_a_store_in_memory_publishes_nothing(uec):
+    retriever = Retriever(uec, MemoryStore())
+    retriever.add(TEXTS, ids=IDS)
+    with pytest.raises(TypeError, match="a MemoryStore keeps nothing for other processes"):
+        Gate.budget(retriever, QUESTIONS).publish(retriever)
+    assert Gate.published(retriever) is None
+    retriever.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    assert retriever.calibration is not None
+
+
+def test_a_saved_index_is_opened_with_what_was_learned_since(uec, tmp_path):
+    store = PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}")
+    retriever = Retriever(uec, store)
+    retriever.add(TEXTS, ids=IDS)
+    retriever.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    retriever.save(tmp_path / "index")
+    retriever.calibrate(QUESTIONS[30:], LABELS[30:], k=4)
+    opened = Retriever.load(tmp_path / "index", uec)
+    assert opened.calibration == retriever.calibration
+    for one in (opened, retriever):
+        one.store.close()
+
+
+@pytest.mark.slow
+def test_four_processes_agree_while_one_writes_and_recalibrates(uec):
+    """Over one server: on the same state always, and of two states on one of them."""
+    name = f"t{uuid.uuid4().hex}"
+    store = PgVectorStore(server_dsn(), collection=name)
+    retriever = Retriever(uec, store)
+    retriever.add(TEXTS, ids=IDS)
+    command = [sys.executable, "-m", "tests.retrieval.searching_process", server_dsn(), name]
+    others = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+
+    def ask(times=1):
+        for process in others:
+            process.stdin.write((json.dumps(QUESTIONS[:6]) + "\n") * times)
+            process.stdin.flush()
+
+    def answers(times=1):
+        return [[json.loads(process.stdout.readline()) for _ in range(times)] for process in others]
+
+    try:
+        ask()
+        expected = told(retriever, QUESTIONS[:6])
+        for [answer] in answers():
+            same(answer, expected)
+        bases = {expected["basis"]}
+        ask(8)
+        for turn in range(2):
+            retriever.calibrate(QUESTIONS[turn:40], LABELS[turn:40], k=3)
+            bases.add(told(retriever, QUESTIONS[:6])["basis"])
+            retriever.add(passages(40, seed=10 + turn), ids=[f"n{i}" for i in range(40)])
+            retriever.delete([f"n{i}" for i in range(0, 40, 2)])
+        for of_process in answers(8):
+            assert {answer["basis"] for answer in of_process} <= bases
+        ask()
+        with warnings.catch_warnings(action="ignore"):
+            expected = told(retriever, QUESTIONS[:6])
+        for [answer] in answers():
+            same(answer, expected)
+    finally:
+        for process in others:
+            process.stdin.close()
+            process.wait(timeout=60)
+        store.close()

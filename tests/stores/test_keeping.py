@@ -1,0 +1,114 @@
+"""What an engine keeps beside passages, for all who search it."""
+
+import numpy as np
+import pytest
+
+from tests.stores.kinds import KINDS
+from tests.stores.test_contract import gaussians, numbered
+from tests.stores.test_contract_words import with_words
+from uec_rag.stores import MemoryStore, engine_cache
+from uec_rag.stores.keeping import GATE, SAMPLE, Keeping
+
+ENGINES = ["qdrant in memory", "qdrant's engine", "postgres"]
+
+every_engine = pytest.mark.parametrize("kind", ENGINES)
+
+
+@pytest.fixture
+def store(kind, tmp_path):
+    store = KINDS[kind](tmp_path)
+    yield store
+    store.close()
+
+
+def beside(store):
+    """What another process has: a store of its own over the same collection."""
+    if hasattr(store, "_server"):
+        return type(store)(store._server._dsn, collection=store._collection)
+    return type(store)(client=store._client, collection=store._collection)
+
+
+@every_engine
+def test_bytes_are_kept_whole_under_a_version(store):
+    assert isinstance(store, Keeping)
+    assert store.stamp().kept == {}
+    assert store.kept(GATE) is None
+    store.add(numbered(range(3)), gaussians(0, 3))
+    large = np.random.default_rng(0).bytes(9_000_000)
+    for data in (b"one", large, b"", b"two"):
+        version = store.keep(GATE, data)
+        assert store.kept(GATE) == (version, data)
+        assert beside(store).kept(GATE) == (version, data)
+        assert beside(store).stamp().kept == {GATE: version}
+
+
+def test_a_store_in_memory_keeps_nothing_for_others():
+    assert not isinstance(MemoryStore(), Keeping)
+
+
+@every_engine
+def test_the_stamp_is_another_one_after_every_write(store):
+    seen = [store.stamp().written]
+    for write in (
+        lambda: store.add(numbered(range(3)), gaussians(0, 3)),
+        lambda: store.add(numbered(range(3)), gaussians(1, 3)),
+        lambda: store.delete(["p1"]),
+    ):
+        write()
+        seen.append(beside(store).stamp().written)
+        assert beside(store).stamp().written == seen[-1]
+    assert len({*seen}) == 4
+
+
+@every_engine
+def test_what_was_replaced_by_another_is_not_read_from_before(store):
+    store.add(numbered(range(9)), gaussians(0, 9))
+    before = store.sample(5).mean
+    beside(store).add(numbered(range(9)), gaussians(1, 9))
+    assert not np.array_equal(store.sample(5).mean, before)
+    np.testing.assert_array_equal(store.sample(5).mean, beside(store).sample(5).mean)
+
+
+@every_engine
+def test_the_sample_of_a_large_corpus_is_the_same_for_all_until_a_twentieth_is_new(
+    store, monkeypatch
+):
+    monkeypatch.setattr(engine_cache, "_KEPT_FROM", 20)
+    store.add(numbered(range(100)), with_words(0, 100))
+    other, query = beside(store), with_words(9, 3).terms
+    sample = store.sample(20)
+    assert len(sample) == 20
+    np.testing.assert_array_equal(other.sample(20).mean, sample.mean)
+    store.add(numbered(range(100, 104)), with_words(1, 4))
+    for one in (store, other, beside(store), store.snapshot()):
+        np.testing.assert_array_equal(one.sample(20).mean, sample.mean)
+        np.testing.assert_array_equal(one.sample(20).scales, sample.scales)
+        assert one.sampled(query, 20)[0].shape == (3, 20)
+        np.testing.assert_array_equal(one.sampled(query, 20)[0], store.sampled(query, 20)[0])
+    version = store.stamp().kept[SAMPLE]
+    other.add(numbered(range(200, 240)), with_words(2, 40))
+    drawn = store.sample(20)
+    assert not np.array_equal(drawn.mean, sample.mean)
+    assert store.stamp().kept[SAMPLE] != version
+    np.testing.assert_array_equal(other.sample(20).mean, drawn.mean)
+
+
+@every_engine
+def test_a_corpus_that_was_replaced_is_sampled_again(store, monkeypatch):
+    monkeypatch.setattr(engine_cache, "_KEPT_FROM", 20)
+    store.add(numbered(range(100)), gaussians(0, 100))
+    before = store.sample(20).mean
+    store.add(numbered(range(100)), gaussians(1, 100))
+    assert not np.array_equal(store.sample(20).mean, before)
+
+
+@every_engine
+def test_what_a_view_has_found_stays_though_another_deletes_it(store):
+    store.add(numbered(range(50)), with_words(0, 50))
+    query, view = with_words(9, 2), store.snapshot()
+    ids = view.nearest(query.mean, 10, query.terms)
+    beside(store).delete([id_ for row in ids for id_ in row])
+    assert len(view.vectors(ids[0])) == 10
+    assert view.contributions(query.terms, ids)[0][1].shape[0] == 10
+    with pytest.raises(KeyError, match="is not in the store"):
+        store.vectors(ids[0])

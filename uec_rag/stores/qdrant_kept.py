@@ -1,0 +1,116 @@
+"""What processes over one Qdrant collection have in common: a second collection of payloads."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+
+from qdrant_client import models
+
+from uec_rag.stores.keeping import KEPT, Stamp
+from uec_rag.stores.point_ids import point_id
+from uec_rag.stores.qdrant_place import Place
+
+_WRITTEN = "written"
+_PART = 2**22  # bytes in a point: a request is 32 MB at most
+_TRIES = 5
+
+
+class Kept:
+    """Bytes by name, and the mark of the last write.
+
+    Parameters
+    ----------
+    place : Place
+    collection : str
+        Whose name is followed by "_kept".
+    """
+
+    def __init__(self, place: Place, collection: str) -> None:
+        self._ask, self._client = place.ask, place.client
+        self._collection = f"{collection}_kept"
+
+    def make(self) -> None:
+        """Make its collection, instead of one that is there."""
+        if self._ask(self._client.collection_exists, self._collection):
+            self._ask(self._client.delete_collection, self._collection)
+        none: dict[str, models.VectorParams] = {}
+        self._ask(self._client.create_collection, self._collection, vectors_config=none)
+        self.mark()
+
+    def mark(self) -> None:
+        """Note that something was written, or is about to be."""
+        self._put({_WRITTEN: {"name": _WRITTEN, "version": uuid.uuid4().hex}})
+
+    def stamp(self) -> Stamp:
+        """The state of what is stored."""
+        found = self._ask(
+            self._client.retrieve,
+            self._collection,
+            [*map(point_id, (_WRITTEN, *KEPT))],
+            with_payload=True,
+            with_vectors=False,
+        )
+        versions = {p.payload["name"]: p.payload["version"] for p in found if p.payload}
+        return Stamp(versions.pop(_WRITTEN, ""), versions)
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes under a name: they are there whole when its version is."""
+        before, version = self._head(name), uuid.uuid4().hex
+        parts = [data[start : start + _PART] for start in range(0, len(data), _PART)]
+        for place, part in enumerate(parts):
+            text = base64.b64encode(part).decode()
+            self._put({f"{name}/{version}/{place}": {"data": text}})
+        self._put({name: {"name": name, "version": version, "parts": len(parts)}})
+        if before is not None and before[1]:
+            old = models.PointIdsList(points=[*self._parts(name, *before)])
+            self._ask(self._client.delete, self._collection, old, wait=True)
+        return version
+
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
+        for _ in range(_TRIES):  # another process may replace it in between
+            head = self._head(name)
+            if head is None:
+                return None
+            wanted = self._parts(name, *head)
+            found = {
+                str(point.id): (point.payload or {})["data"]
+                for id_ in wanted
+                for point in self._ask(
+                    self._client.retrieve,
+                    self._collection,
+                    [id_],
+                    with_payload=True,
+                    with_vectors=False,
+                )
+            }
+            if len(found) == len(wanted):
+                return head[0], b"".join(base64.b64decode(found[id_]) for id_ in wanted)
+        raise ConnectionError(
+            f"store: what Qdrant keeps as {name!r} changes faster than it is read."
+        )
+
+    def _head(self, name: str) -> tuple[str, int] | None:
+        found = self._ask(
+            self._client.retrieve,
+            self._collection,
+            [point_id(name)],
+            with_payload=True,
+            with_vectors=False,
+        )
+        for point in found:
+            payload = point.payload or {}
+            return payload["version"], payload["parts"]
+        return None
+
+    @staticmethod
+    def _parts(name: str, version: str, parts: int) -> list[str]:
+        return [point_id(f"{name}/{version}/{place}") for place in range(parts)]
+
+    def _put(self, payloads: dict[str, dict[str, object]]) -> None:
+        points = [
+            models.PointStruct(id=point_id(key), vector={}, payload=payload)
+            for key, payload in payloads.items()
+        ]
+        self._ask(self._client.upsert, self._collection, points, wait=True)
