@@ -14,13 +14,18 @@ READY := .venv/.ready
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
 remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
 
-.PHONY: demo test survive coverage mutants lint build test-lowest test-latest figures
+.PHONY: demo test test-engines survive coverage mutants lint build test-lowest test-latest figures
 
 demo: $(READY)
 	$(BIN)/uec-rag demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -q
+
+# The tests of the stores, also on the servers that QDRANT_URL and POSTGRES_DSN name:
+# examples/engines/compose.yaml starts both.
+test-engines: $(READY)
+	$(BIN)/python -m pytest -q tests/stores tests/retrieval/test_published.py
 
 # The long run of tests/survival: 1,000 kills, 10,000 damaged folders, 100,000 calls and so on, for an
 # hour or so. Its figures are in docs/reliability.md.

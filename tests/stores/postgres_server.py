@@ -1,5 +1,6 @@
-"""A PostgreSQL server that pip installs, one for a whole run of the tests."""
+"""A PostgreSQL server that pip installs, one for a whole run of the tests; or POSTGRES_DSN's."""
 
+import os
 import tempfile
 import uuid
 from functools import cache
@@ -15,7 +16,7 @@ def server():
 
 def server_dsn():
     """Where it is."""
-    return server().get_uri()
+    return os.environ.get("POSTGRES_DSN") or server().get_uri()
 
 
 def new_place():

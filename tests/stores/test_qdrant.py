@@ -1,11 +1,15 @@
 """What is Qdrant's own; the rest is in `test_contract`."""
 
+import asyncio
 import re
+import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException
 
 from tests.helpers import bag_of_words, pairs, passages
 from tests.stores.test_contract import QUERY, gaussians, numbered
@@ -79,13 +83,15 @@ def test_a_server_that_goes_in_the_middle_of_an_upsert_loses_no_part_in_silence(
     client, calls = store._client, []
     upsert = client.upsert
 
-    def failing(*arguments, **named):
+    def failing(name, *arguments, **named):
+        if name != store._collection:  # what is noted of the write
+            return upsert(name, *arguments, **named)
         calls.append(1)
         if len(calls) == 2:
             raise ConnectionError("gone for a moment")
         if len(calls) > 4:
             raise ConnectionError("gone")
-        return upsert(*arguments, **named)
+        return upsert(name, *arguments, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(client, "upsert", failing)
@@ -94,6 +100,85 @@ def test_a_server_that_goes_in_the_middle_of_an_upsert_loses_no_part_in_silence(
     assert len(store) == 3 * 128  # whole parts
     store.add(numbered(range(1000)), gaussians(0, 1000))
     assert len(store) == 1000
+
+
+def test_a_server_that_goes_in_the_middle_of_a_search_is_an_error(store, monkeypatch):
+    """Bounded tries, and never some of the hits as if they were all."""
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+    store.add(numbered(range(300)), gaussians(0, 300))
+    tries = []
+
+    def gone(*arguments, **named):
+        tries.append(1)
+        raise ResponseHandlingException(OSError("connection reset"))
+
+    view = store.snapshot()
+    ids = view.nearest(QUERY.mean, 20)
+    monkeypatch.setattr(store._client, "query_batch_points", gone)
+    for search in (store.search, view.search):
+        with pytest.raises(ConnectionError, match=r"does not answer \(connection reset\)"):
+            search(QUERY, 5, beta=1.0)
+    assert len(tries) == 10
+    assert len(view.vectors(ids[0])) == 20
+
+
+def test_two_writers_leave_what_both_have_written():
+    """Of Qdrant in this process: a folder is one process's at a time, and no server is here."""
+    client = QdrantClient(":memory:")
+    stores = [QdrantStore(client=client) for _ in range(3)]
+    stores[0].add(numbered(range(10)), gaussians(9, 10))
+    failures, lock, upsert = [], threading.Lock(), client.upsert
+
+    def one_at_a_time(*arguments, **named):  # as a server, which local mode is none of
+        with lock:
+            return upsert(*arguments, **named)
+
+    client.upsert = one_at_a_time
+
+    def write(place, store):
+        try:
+            for _ in range(3):
+                store.add(numbered([*range(10), 100 + place]), gaussians(place, 11))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=given) for given in enumerate(stores)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert {p.id for p in stores[0].passages()} == {f"p{i}" for i in [*range(10), 100, 101, 102]}
+
+
+async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monkeypatch):
+    uec = UEC([bag_of_words(24, "words")]).fit(pairs(64))
+    retriever = Retriever(uec, store)
+    await retriever.aadd(passages(50))
+    ask = store._client.query_batch_points
+
+    def slow(*arguments, **named):
+        time.sleep(0.1)
+        return ask(*arguments, **named)
+
+    monkeypatch.setattr(store._client, "query_batch_points", slow)
+    searching = asyncio.ensure_future(retriever.asearch(["a question"], k=3))
+    beats = 0
+    while not searching.done():
+        await asyncio.sleep(0.01)
+        beats += 1
+    assert len((await searching).ids[0]) == 3
+    assert beats >= 5
+
+
+def test_words_that_were_split_otherwise_are_refused(store):
+    texts = passages(20)
+    one, other = (
+        UEC([bag_of_words(24, "words"), words]) for words in ("bm25", "bm25:language=german")
+    )
+    Retriever(one, store).add(texts)
+    with pytest.raises(ValueError, match="holds vectors of another ensemble"):
+        Retriever(other, store)
 
 
 def test_a_collection_of_someone_else_is_refused():

@@ -279,7 +279,8 @@ class ForeignStore:
             "vector, add its passages to a Retriever with a store of this package."
         )
 
-    add = delete = sample = sampled = search = similarities = contributions = nearest = save = _refuse
+    add = delete = sample = sampled = search = _refuse
+    similarities = contributions = nearest = save = _refuse
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
         """ValueError: they are not read whole."""

@@ -191,14 +191,9 @@ class Searcher(Index):
         return replace(result, basis=self.basis(filter, told))
 
     def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
-        """Fingerprint of what confidence rests on, but for the passages themselves.
+        """Fingerprint of what confidence rests on in a search, but for the passages themselves.
 
-        Parameters
-        ----------
-        filter : mapping or callable, optional
-            As of the search. Of callables only that they are one is told.
-        unanswerable : float, optional
-            As of the search.
+        Of filters that are callables only that they are one is told.
         """
         told = self.unanswerable if unanswerable is None else unanswerable
         verifier = self.uec.verification
