@@ -17,7 +17,7 @@ from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.encoders import EMBEDDED
 from uec_rag.langchain import UECGate, UECRetriever
 
-RISK = 0.25
+RISK = 0.3
 
 
 def split(pairs, seed: int = 0):

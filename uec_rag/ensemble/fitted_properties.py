@@ -68,7 +68,7 @@ class FittedProperties:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has been called, or a fitted ensemble was loaded."""
+        """Whether `fit` has been called, a fitted ensemble was loaded, or this is `UEC()`."""
         return self.fitted.posteriors is not None
 
     @property
