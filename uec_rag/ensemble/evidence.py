@@ -100,8 +100,9 @@ def common_share(queries: FloatArray, passages: FloatArray) -> FloatArray:
     --------
     >>> import numpy as np
     >>> passages = np.float32([[1, 0], [0.8, 0.6], [0, 1]])
-    >>> common_share(np.float32([[1, 1], [-1, -1]]), passages).round(3).tolist()
-    [0.998, 0.0]
+    >>> shares = common_share(np.float32([[1, 1], [-1, -1]]), passages)
+    >>> [f"{share:.2f}" for share in shares]
+    ['0.94', '0.00']
     """
     if not passages.size:
         return np.zeros(len(queries), dtype=np.float32)
