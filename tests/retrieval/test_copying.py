@@ -54,6 +54,9 @@ def test_a_copy_finds_what_the_original_finds_and_keeps_its_calibration(words):
     ours, theirs = index.search(QUERIES).confidence, copy.search(QUERIES).confidence
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     assert copy_index(index, copy.store)[1].written == 0
+    engine = QdrantStore(location=":memory:")
+    copy_index(index, engine)
+    assert Retriever(index.uec, engine).calibration.model == index.calibration.model
 
 
 @pytest.mark.parametrize("words", [False, True])

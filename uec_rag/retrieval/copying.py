@@ -14,6 +14,7 @@ from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.faults import MISSING
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import corpus_fingerprint
+from uec_rag.retrieval.published import publish, written
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.transfer import Convert, Transfer, transfer
@@ -45,7 +46,7 @@ def copy_index(
     Returns
     -------
     copy : Retriever
-        Calibrated as the source is, where the fit is the same.
+        Calibrated as the source is, where the fit is the same: for all who search that store.
     transfer : Transfer
         What was done, and checked.
 
@@ -71,6 +72,8 @@ def copy_index(
             # Of the same passages, in the order of this store.
             calibration = replace(calibration, corpus=corpus_fingerprint(store))
         copy.set_calibration(calibration, current=not done.others)
+        if not done.others:
+            publish(store, calibration, written(store))
     return copy, done
 
 
