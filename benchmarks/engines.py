@@ -28,7 +28,7 @@ from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 from uec_rag.stores.qdrant_search import SPREAD
 
-_ASKED = 100
+_ASKED = 40
 _CANDIDATES = 256
 _BATCH = 128
 
