@@ -6,7 +6,6 @@ import json
 import mmap
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,9 @@ from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.files import open_regular, read_array
 from uec_rag.stores.base import Passage
 from uec_rag.stores.metadata import copied
+
+# One encoder for all: json.dumps makes a new one for every line.
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class PassageLog:
@@ -120,7 +122,7 @@ def write(passages: Iterable[Passage], folder: Path) -> list[str]:
     with (folder / "passages.jsonl").open("wb") as out:
         for passage in passages:
             try:
-                line = json.dumps(asdict(passage), ensure_ascii=False).encode() + b"\n"
+                line = _to_json(vars(passage)).encode() + b"\n"
             except (TypeError, ValueError, RecursionError) as error:
                 raise TypeError(
                     f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
