@@ -67,7 +67,8 @@ class PgVectorStore(EngineStore):
 
     Each part of an addition is a transaction, an upsert that several processes may write at the
     same time. Filters run in the server. The table is made when the first passages come, and
-    beside it one that notes which ensemble they are of.
+    beside it others: which ensemble they are of, words and who holds them, which triggers keep
+    right, and what was learned of the corpus, for all processes.
 
     Others may write at the same time: a snapshot is a filtered view, not a moment. Calibrating
     reads the whole table into memory once.
@@ -78,7 +79,7 @@ class PgVectorStore(EngineStore):
         As libpq takes it: "postgresql://user@host/database". A password is better left to
         PGPASSWORD or ~/.pgpass; it is not saved.
     collection : str
-        Name of the table; the notes are in a second one, named with "_notes" behind it.
+        Name of the table; the others have "_notes", "_words" and so on behind it.
     connections : int
         That are kept open, at most.
     timeout : float

@@ -66,7 +66,8 @@ class QdrantStore(EngineStore):
 
     Candidates are the nearest by mu_s in Qdrant's HNSW; their order by s_hat is that of an exact
     search of the same candidates. Filters run in the engine. The collection is made when the
-    first passages come, and notes which ensemble they are of.
+    first passages come, and notes which ensemble they are of. A second one, with "_kept" behind its
+    name, holds what was learned of the corpus, for all processes.
 
     Others may write at the same time: a snapshot is a filtered view, not a moment. Calibrating
     reads the whole collection into memory once.
