@@ -9,7 +9,7 @@ from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
 from uec_rag.base.similarity import moments as similarity_moments
 from uec_rag.encoders import BlackBoxEncoder
 from uec_rag.laplace.fit import fit_posterior
-from uec_rag.laplace.likelihood import predictive_nll
+from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll
 from uec_rag.laplace.pairs import check_pairs, held_out_pairs, split_queries
 
 EVERY_KIND = pytest.mark.parametrize(
@@ -84,10 +84,11 @@ def test_the_summary_says_what_was_found(words, given, structure, likelihood):
 
 
 @EVERY_KIND
-def test_the_scale_is_the_one_that_makes_held_out_pairs_most_likely(
+def test_the_scale_is_the_likeliest_after_held_out_pairs_and_what_is_usual(
     words, given, structure, likelihood
 ):
-    """Recomputed from the posterior's Gaussians alone: held-out NLL, and at other scales."""
+    """Recomputed from the posterior's Gaussians alone: held-out NLL, and at other scales; a logit's
+    variance is 3 or so before any pair is seen."""
     posterior = fit(words, given, structure=structure, likelihood=likelihood)
     checked = check_pairs(given)
     q, p = (words.encode(texts, "query").embedding for texts in (checked.queries, checked.passages))
@@ -104,11 +105,14 @@ def test_the_scale_is_the_one_that_makes_held_out_pairs_most_likely(
         def at(intercept):
             return predictive_nll(mu, sigma2, held_out.labels, summary.slope, intercept).mean()
 
-        return minimize_scalar(at, bounds=(-1e3, 1e3), method="bounded").fun
+        far = np.log(summary.slope**2 * sigma2[held_out.labels == 1].mean() / 3)
+        found = minimize_scalar(at, bounds=(-1e3, 1e3), method="bounded").fun
+        return found, found + far**2 / 2 / len(held_out)
 
-    assert nll(1.0) == pytest.approx(posterior.summary.nll, abs=1e-4)
-    assert nll(1.0) <= min(nll(0.25), nll(0.5), nll(2.0), nll(4.0)) + 1e-5
-    assert nll(1e-9) == pytest.approx(posterior.summary.nll_deterministic, abs=1e-4)
+    plain, with_prior = nll(1.0)
+    assert plain == pytest.approx(posterior.summary.nll, abs=1e-4)
+    assert with_prior <= min(nll(factor)[1] for factor in (0.25, 0.5, 2.0, 4.0)) + 1e-5
+    assert nll(1e-9)[0] == pytest.approx(posterior.summary.nll_deterministic, abs=1e-4)
 
 
 @EVERY_KIND
@@ -186,6 +190,58 @@ def test_thirty_two_pairs_are_enough(words):
     for likelihood in ("pairs", "in_batch"):
         summary = fit(words, few, likelihood=likelihood).summary
         assert np.isfinite([summary.slope, summary.scale, summary.nll]).all()
+
+
+def templated(half):
+    """Forty pairs of one mould: each question names one thing, and so does its passage."""
+    things = [f"{a} {b}" for a in WORDS[:9] for b in WORDS[20:29]][half::2]
+    return [(f"how do i mend the {t}", f"to mend the {t} open the {t} and look") for t in things]
+
+
+FEW = {
+    "templated": (templated(0), templated(1)),
+    "150 pairs": (pairs(150, seed=3), pairs(120, seed=9)),
+    "300 pairs": (pairs(300, seed=4), pairs(120, seed=9)),
+}
+
+
+@pytest.mark.parametrize("some", FEW)
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+def test_over_many_small_fits_variance_slope_and_fresh_pairs_stay_sane(some, structure):
+    """Without priors a third of such variances vanished, and slopes rose to a thousand."""
+    own, others = FEW[some]
+    asked = check_pairs(others)
+    everything = np.arange(len(asked.queries))
+    surprise = []
+    encoders = [BlackBoxEncoder(bag_of_words(d, f"words-{d}")) for d in (16, 64, 200)]
+    for encoder in [*encoders, LinearHead()]:
+        for seed in range(2):
+            posterior = fit(encoder, own, structure=structure, seed=seed)
+            a = posterior.summary.slope
+            assert 0 < a < 200
+            q, p = (gaussian(posterior, encoder, t) for t in (asked.queries, asked.passages))
+            fresh = held_out_pairs(asked, everything, q.mean, p.mean)
+            mu, sigma2 = (
+                moments[fresh.query_index, fresh.passage_index]
+                for moments in similarity_moments(q, p)
+            )
+            assert 0.05 < a**2 * sigma2.mean() < 30
+            nll = [
+                predictive_nll(
+                    mu, v, fresh.labels, a, fitting_intercept(mu, v, fresh.labels, a)
+                ).mean()
+                for v in (sigma2, 0 * sigma2)
+            ]
+            surprise.append(nll)
+    with_variance, without = np.mean(surprise, axis=0)
+    assert with_variance < without + 0.01
+
+
+def test_the_summary_says_where_not_the_pairs_but_a_prior_decided(words, given):
+    plenty = fit(BlackBoxEncoder(bag_of_words(16, "coarse")), pairs(600)).summary
+    assert "slope" not in plenty.by_prior
+    few = fit(BlackBoxEncoder(bag_of_words(200, "words-200")), templated(0)).summary
+    assert few.by_prior == ("slope", "variance")
 
 
 def test_given_negatives_are_fitted_on(words, given):

@@ -37,7 +37,7 @@ def sample(rng, slope, centre, spread, count=4000):
 def test_at_the_map_the_gradient_of_the_likelihood_vanishes(slope, centre, seed):
     """Also for an encoder whose cosines all lie between 0.84 and 0.86, as some do."""
     similarity, labels = sample(np.random.default_rng(seed), slope, centre, spread=2 / slope)
-    a, b = bernoulli_map(similarity, labels)
+    a, b = bernoulli_map(similarity, labels, prior=False)
     residual = sigmoid(a * similarity + b) - labels
     standard = (similarity - similarity.mean()) / similarity.std()
     assert abs(residual.mean()) < 1e-4
@@ -78,6 +78,47 @@ def test_separable_pairs_give_a_finite_slope():
     assert (sigmoid(a * similarity + b) > 0.5).tolist() == (similarity > 0.5).tolist()
 
 
+@settings(max_examples=30, deadline=None)
+@given(pairs=st.integers(20, 400), gap=st.floats(1e-3, 1.0), seed=st.integers(0, 100))
+def test_pairs_told_apart_without_an_error_give_a_slope_at_the_scale_of_their_cosines(
+    pairs, gap, seed
+):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(pairs) % 2
+    similarity = 0.5 + gap * (labels + rng.uniform(0, 0.5, pairs))
+    slope, _ = bernoulli_map(similarity, labels)
+    # Of cosines of spread 1: steep enough for hardly an error, far from infinity.
+    assert 2 < slope * similarity.std() < 15
+    wider, _ = bernoulli_map(100 * similarity, labels)
+    assert 100 * wider == pytest.approx(slope, rel=1e-3)
+    assert bernoulli_map(similarity, labels, prior=False)[0] > 2 * slope
+
+
+def test_a_batch_told_apart_without_an_error_gives_a_finite_slope():
+    similarity = np.stack([0.5 + 0.1 * np.eye(16)] * 3)
+    assert in_batch_map(similarity) < 0.1 * in_batch_map(similarity, prior=False)
+
+
+def test_many_pairs_outvote_the_priors(rng):
+    similarity, labels = sample(rng, 10.0, 0.4, 0.2, count=20_000)
+    slope, plain = (bernoulli_map(similarity, labels, prior=prior)[0] for prior in (True, False))
+    assert slope == pytest.approx(plain, rel=1e-3)
+    told = similarity, np.ones(20_000), np.ones(20_000), labels, 30.0
+    scale, free = (variance_scale(*told, prior=prior)[0] for prior in (True, False))
+    assert scale == pytest.approx(free, rel=0.02)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), pairs=st.integers(20, 300), true=st.floats(5, 30))
+def test_few_pairs_neither_take_all_variance_away_nor_blow_it_up(seed, pairs, true):
+    """Whether the slope, 10, is too flat or too steep for them."""
+    similarity, labels = sample(np.random.default_rng(seed), true, 0.4, 0.2, count=pairs)
+    nothing, one = np.zeros(pairs), np.ones(pairs)
+    for single, double in ((one, nothing), (one, one)):
+        scale, _ = variance_scale(similarity, single, double, labels, 10.0)
+        assert 0.1 < 100 * (scale * single + scale**2 * double).mean() <= 25.01
+
+
 def test_the_in_batch_slope_is_the_best_of_a_fine_grid(rng):
     vectors = rng.standard_normal((6, 16, 8))
     noisy = vectors + 1.5 * rng.standard_normal(vectors.shape)
@@ -90,7 +131,8 @@ def test_the_in_batch_slope_is_the_best_of_a_fine_grid(rng):
         return -np.diagonal(log_p, axis1=1, axis2=2).mean()
 
     grid = np.exp(np.linspace(-4, 8, 2000))
-    assert in_batch_map(similarity) == pytest.approx(grid[np.argmin([*map(loss, grid)])], rel=0.01)
+    plain = in_batch_map(similarity, prior=False)
+    assert plain == pytest.approx(grid[np.argmin([*map(loss, grid)])], rel=0.01)
 
 
 def test_without_variance_the_predictive_is_the_plain_logistic_model(rng):
@@ -121,7 +163,7 @@ def test_scale_and_intercept_are_the_best_of_a_grid(rng):
     similarity, labels = sample(rng, 10.0, 0.4, 0.2)
     single, double = rng.gamma(2.0, 0.01, (2, 4000))
     slope = 30.0  # overconfident: three times too steep
-    scale, intercept = variance_scale(similarity, single, double, labels, slope)
+    scale, intercept = variance_scale(similarity, single, double, labels, slope, prior=False)
 
     def loss(s, b):
         variance = s * single + s**2 * double

@@ -14,8 +14,10 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.laplace.likelihood import (
     Likelihood,
     bernoulli_map,
+    decided_by_prior,
     in_batch_map,
     predictive_nll,
+    variance_scale,
 )
 from uec_rag.laplace.pairs import (
     LabelledPairs,
@@ -184,11 +186,14 @@ def fit_posterior(
     similarity = _cosine(queries, passages, train)
     if likelihood == "pairs":
         slope, intercept = bernoulli_map(similarity, train.labels)
+        plain, _ = bernoulli_map(similarity, train.labels, prior=False)
         batches = Batches(queries, passages, train, _PAIR_BATCH)
     else:
         batches = Batches(queries, passages, _positive_batches(train, seed), _SOFTMAX_BATCH)
-        slope = in_batch_map(_batch_similarities(batches))
+        own = _batch_similarities(batches)
+        slope, plain = in_batch_map(own), in_batch_map(own, prior=False)
         slope, intercept = bernoulli_map(similarity, train.labels, slope)
+    by_prior = ["slope"] if decided_by_prior(slope, plain) else []
 
     found = (curvature or accumulate)(batches, Model(gain, slope, intercept, structure, likelihood))
     test = held_out_pairs(pairs, held_out, *texts)
@@ -196,6 +201,10 @@ def fit_posterior(
     sides = Side.of(queries, test.query_index), Side.of(passages, test.passage_index)
     trials = candidates(found, gain, structure, *sides)
     best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
+    if scaled:
+        told = similarity, best.single, best.double, test.labels, slope
+        plain, _ = variance_scale(*told, prior=False)
+        by_prior += ["variance"] if decided_by_prior(scale, plain) else []
     _, free = bernoulli_map(similarity, test.labels, slope)
     deterministic = predictive_nll(similarity, nothing, test.labels, slope, free)
     summary = PosteriorSummary(
@@ -210,6 +219,7 @@ def fit_posterior(
         nll=nll,
         nll_deterministic=float(deterministic.mean()),
         log_marginal_likelihood=float(found.log_marginal_likelihood(_tensor(best.prior_precision))),
+        by_prior=tuple(by_prior),
     )
     posterior = Posterior(structure, best.covariance, best.profile, summary)
     return _standardised(posterior, queries.embedding[held_out], queries.features[held_out])

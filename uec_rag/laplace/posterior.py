@@ -33,6 +33,9 @@ class PosteriorSummary:
         Held-out negative log-likelihood per pair, with the variance and without.
     log_marginal_likelihood : float
         laplace-torch's, with the prior centred on the pre-trained weights.
+    by_prior : tuple of str
+        "slope" or "variance" where not the pairs but what is usual decided: without the prior it
+        would be more than twice, or less than half, what it is.
     """
 
     slope: float
@@ -46,6 +49,7 @@ class PosteriorSummary:
     nll: float
     nll_deterministic: float
     log_marginal_likelihood: float
+    by_prior: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +105,11 @@ class Posterior:
 
     def metadata(self) -> dict[str, object]:
         """JSON-able rest of the state."""
-        return {"structure": self.structure, "summary": asdict(self.summary)}
+        summary = asdict(self.summary)
+        # What version 0.1 saved knows nothing of it, and keeps its fingerprint.
+        by_prior = summary.pop("by_prior")
+        summary |= {"by_prior": list(by_prior)} if by_prior else {}
+        return {"structure": self.structure, "summary": summary}
 
     @classmethod
     def restore(cls, arrays: dict[str, FloatArray], metadata: dict[str, object]) -> Self:
@@ -109,7 +117,7 @@ class Posterior:
         summary, structure = metadata["summary"], metadata["structure"]
         assert isinstance(summary, dict)
         assert structure in ("kron", "diag")
-        found = PosteriorSummary(**summary)
+        found = PosteriorSummary(**summary | {"by_prior": tuple(summary.get("by_prior", ()))})
         used = [found.slope, found.intercept, found.scale, found.log_trace_mean, found.log_trace_sd]
         if not np.isfinite(used).all() or found.scale < 0 or found.log_trace_sd <= 0:
             raise ValueError(f"summary: expected finite numbers, and no spread of 0, got {found}.")

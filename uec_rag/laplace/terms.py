@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.terms import Terms
-from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll
+from uec_rag.laplace.likelihood import bernoulli_map, decided_by_prior, predictive_nll
 from uec_rag.laplace.pairs import (
     BATCH,
     LabelledPairs,
@@ -56,7 +56,9 @@ def fit_terms(
     mined = [(fitting, batch[line, at], ~known[line, at]) for at in (hardest, 0 * hardest)]
     query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
     train = with_given(pairs, fitting, query[fresh], passage[fresh])
-    slope, intercept = bernoulli_map(_of_pairs(postings, corpus, queries, train), train.labels)
+    similarity = _of_pairs(postings, corpus, queries, train)
+    slope, intercept = bernoulli_map(similarity, train.labels)
+    plain, _ = bernoulli_map(similarity, train.labels, prior=False)
 
     test = _held_out(pairs, held_out, postings, corpus, queries)
     similarity = _of_pairs(postings, corpus, queries, test)
@@ -74,6 +76,7 @@ def fit_terms(
         nll=float(nll.mean()),
         nll_deterministic=float(nll.mean()),
         log_marginal_likelihood=0.0,
+        by_prior=("slope",) if decided_by_prior(slope, plain) else (),
     )
     nothing = np.zeros((0, 0), dtype=np.float32)
     profile = np.zeros((1 if structure == "kron" else 0, 0), dtype=np.float32)

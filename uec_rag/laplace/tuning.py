@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # sqrt(delta) over the mean eigenvalue of a factor (kron), delta over the mean of H (diag).
 _KRON_DAMPING = np.logspace(-2, 2, 9)
 _DIAG_DAMPING = np.logspace(-4, 4, 9)
+# Pairs that count as seen before in every direction of a Kronecker factor. Without them what a few
+# pairs of one mould have never seen was given a thousand times the variance of what they have.
+_SEEN_BEFORE = 24
 
 Floats = NDArray[np.floating]
 
@@ -173,7 +176,8 @@ def _kron(
         ((side.features @ basis_a.astype(np.float32)) ** 2, side.embedding**2, side.place)
         for side in (query, passage)
     ]
-    for damping in _KRON_DAMPING * size:
+    least = _SEEN_BEFORE / laplace.n_data
+    for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
         inverse = 1 / (unit_a + damping)
         profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
         # var = leverage * profile: each text's own part of a pair's variance is a number or two.
