@@ -14,14 +14,13 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableSerializable,
 )
-from langchain_core.tools import BaseTool
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import ConfigDict, PrivateAttr
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.langchain.documents import passage_filter
 from uec_rag.langchain.embeddings import check_text
 from uec_rag.langchain.gated import Gated, gated
-from uec_rag.langchain.tool import DESCRIPTION, NAME, retriever_tool
+from uec_rag.langchain.tool import AsTool
 from uec_rag.langchain.vectorstore import UECRetriever
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import SearchResult
@@ -33,7 +32,7 @@ EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
 
 
-class UECGate(RunnableSerializable[Question, Gated]):
+class UECGate(AsTool, RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, to ask back or to abstain.
 
     Takes a question, or a mapping with a "question" whose other keys are handed on; gives the keys
@@ -153,29 +152,6 @@ class UECGate(RunnableSerializable[Question, Gated]):
             (lambda found: found["decision"] == "clarify", clarify),
             abstain,
         )
-
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
-        """Make the tool of `retriever_tool`: passages, decision, reason and confidence.
-
-        Parameters
-        ----------
-        args_schema, arg_types
-            Where one is given, LangChain's own `as_tool` makes the tool.
-        name, description : str, optional
-            By which a model chooses it; say what the documents are about.
-        """
-        if args_schema is not None or arg_types is not None:
-            return super().as_tool(
-                args_schema, name=name, description=description, arg_types=arg_types
-            )
-        return retriever_tool(self, name or NAME, description or DESCRIPTION)
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""

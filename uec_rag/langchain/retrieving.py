@@ -14,9 +14,8 @@ from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list
 from langchain_core.stores import BaseStore
-from langchain_core.tools import BaseTool
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from pydantic import ConfigDict, field_validator, model_validator
 
 from uec_rag.base.checks import check_k
 from uec_rag.langchain.documents import (
@@ -30,7 +29,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.embeddings import check_text
 from uec_rag.langchain.runs import aretriever_runs, retriever_runs
 from uec_rag.langchain.search import RetrieverSearch, fetched
-from uec_rag.langchain.tool import DESCRIPTION, NAME, retriever_tool
+from uec_rag.langchain.tool import AsTool
 from uec_rag.retrieval import Preferences, Retriever, SearchResult
 from uec_rag.retrieval.elsewhere import Elsewhere
 from uec_rag.stores.base import Filter
@@ -53,7 +52,7 @@ _OF_TYPE = {
 }
 
 
-class UncertainRetriever(VectorStoreRetriever):
+class UncertainRetriever(AsTool, VectorStoreRetriever):
     """What `UECRetriever` does; it adds how one is made and calibrated.
 
     Parameters are those of `uec_rag.langchain.UECRetriever`.
@@ -214,29 +213,6 @@ class UncertainRetriever(VectorStoreRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         return (await self.adocuments(await self.asearch([query], **kwargs), **kwargs))[0]
-
-    def as_tool(
-        self,
-        args_schema: type[BaseModel] | None = None,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        arg_types: dict[str, type] | None = None,
-    ) -> BaseTool:
-        """Make the tool of `retriever_tool`: passages, decision, reason and confidence.
-
-        Parameters
-        ----------
-        args_schema, arg_types
-            Where one is given, LangChain's own `as_tool` makes the tool.
-        name, description : str, optional
-            By which a model chooses it; say what the documents are about.
-        """
-        if args_schema is not None or arg_types is not None:
-            return super().as_tool(
-                args_schema, name=name, description=description, arg_types=arg_types
-            )
-        return retriever_tool(self, name or NAME, description or DESCRIPTION)
 
     def _preferences(self) -> dict[str, Any]:
         return {} if self.prefer is None else {"prefer": self.prefer}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.tools import StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from uec_rag.langchain.gated import Gated, told
@@ -69,6 +69,33 @@ def retriever_tool(
         args_schema=ToolInput,
         response_format="content_and_artifact",
     )
+
+
+class AsTool(Runnable[Any, Any]):
+    """What a gate and a retriever inherit to become a tool that tells what was decided."""
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Make the tool of `retriever_tool`: passages, decision, reason and confidence.
+
+        Parameters
+        ----------
+        args_schema, arg_types
+            Where one is given, LangChain's own `as_tool` makes the tool.
+        name, description : str, optional
+            By which a model chooses it; say what the documents are about.
+        """
+        if args_schema is not None or arg_types is not None:
+            return super().as_tool(
+                args_schema, name=name, description=description, arg_types=arg_types
+            )
+        return retriever_tool(self, name or NAME, description or DESCRIPTION)
 
 
 def as_text(found: Gated, source_key: str = "source") -> str:
