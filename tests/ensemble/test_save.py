@@ -217,6 +217,7 @@ def test_a_changed_number_is_noticed(fitted, saved, verify):
         {"beta": 1e300},
         {"posteriors": [1, 2, 3]},
         {"seconds": [1]},
+        {"facts": {"pairs": [1]}},
         {"confidence": []},
         {"fingerprint": None},
     ],

@@ -166,7 +166,7 @@ def test_fit_returns_the_ensemble_with_a_report_on_every_encoder(fitted):
 
 
 def test_the_report_reads_as_a_table(fitted):
-    head, *rows, foot = str(fitted.report).splitlines()
+    head, *rows, foot = str(fitted.report).splitlines()[:5]
     assert head.split()[:3] == ["encoder", "pairs", "slope"]
     assert [row.split()[0] for row in rows] == ["fine", "coarse", "head"]
     assert len({len(line) for line in (head, *rows)}) == 1
@@ -174,6 +174,39 @@ def test_the_report_reads_as_a_table(fitted):
     assert rows[0].split()[1:3] == [str(summary.pairs), f"{summary.slope:.1f}"]
     assert f"{summary.nll:.4f}" in rows[0]
     assert "kron posterior, pairs likelihood" in foot
+
+
+def test_the_report_warns_of_few_pairs_and_says_what_priors_decided(fitted):
+    few = UEC([bag_of_words(200, "wide")]).fit(pairs(40)).report
+    assert few.facts.pairs == (40,)
+    told = str(few)
+    assert "Fitted on 40 pairs: below 300 slopes, variances and confidence rest on what is" in told
+    assert few.encoders["wide"].by_prior
+    assert all(
+        f"The {what} of wide is what is usual" in told for what in few.encoders["wide"].by_prior
+    )
+    enough = UEC([bag_of_words(24, "narrow")]).fit(pairs(400)).report
+    assert "below 300" not in str(enough)
+
+
+def test_the_report_says_where_weights_are_constant_and_who_is_ignored(fit_pairs):
+    members = [bag_of_words(32, "good"), noise]
+    constant = UEC(members, coefficients=[0.5, 0.5]).fit(fit_pairs).report
+    assert constant.facts.deviations == pytest.approx((0, 0), abs=1e-4)
+    assert sum(constant.facts.shares) == pytest.approx(1, abs=1e-5)
+    assert "The encoders count the same in every query: good 1.00, noise 0.00." in str(constant)
+    assert "noise is as good as ignored: it counts for" in str(constant)
+    varying = UEC([bag_of_words(32, "good"), LinearHead()]).fit(fit_pairs).report
+    assert "ignored" not in str(varying)
+
+
+def test_the_report_says_what_the_level_of_confidence_rests_on(fitted):
+    assert 0.1 < fitted.report.facts.unanswerable < 0.3
+    assert re.search(
+        r"Confidence rests on (many collections, its level on these pairs|these pairs alone, which "
+        r"clearly told .*); \d\d% of the questions asked had no answer\.",
+        str(fitted.report),
+    )
 
 
 def test_each_encoder_may_be_fitted_on_pairs_of_its_own(encoders, fit_pairs):

@@ -1,6 +1,7 @@
 """Calibrating on one's own corpus, with labels and without."""
 
 import re
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration, corpus_fingerprint
+from uec_rag.stores.memory import MemoryStore
 
 IDS = [f"p{i}" for i in range(150)]
 
@@ -105,12 +107,51 @@ def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts)
     assert_same_result(*results)
 
 
+@pytest.mark.parametrize("options", [{"dtype": "float16"}, {"dtype": "int8"}])
+def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts, options):
+    """One that scores its candidates anew, exactly, would bring them back as irrelevant hits."""
+    compressed = Retriever(fitted, MemoryStore(**options))
+    compressed.add(own_texts, ids=IDS)
+    asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
+    plain, found = (
+        retriever.calibrate(*asked, unanswerable=0.3).search(queries)
+        for retriever in (own, compressed)
+    )
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.01)
+    np.testing.assert_allclose(found.relevance, plain.relevance, atol=0.01)
+
+
+def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_texts, monkeypatch):
+    """Fitted or not, similarities to all passages are there for some queries at a time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        retriever = Retriever(UEC(encoders))
+        texts = own_texts + passages(2850, seed=6)
+        retriever.add(texts, ids=[f"p{n}" for n in range(len(texts))])
+    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", 2**17)
+    peaks = []
+    for count in (50, 400):
+        asked = labelled(own_texts, count)
+        tracemalloc.start()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            retriever.calibrate(*asked)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
+    assert peaks[1] < 4 * 400 * len(texts)  # one matrix of all queries and passages
+
+
 def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
     assert "those of the pairs the ensemble was fitted on" in own.report
     own.calibrate(*labelled(own_texts, 60), k=5)
-    assert own.report == (
-        "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits."
+    assert own.report.startswith(
+        "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits. 10% of "
+        "the questions are taken to have no answer."
     )
+    told = Retriever(own.uec, unanswerable=0.25)
+    assert told.report.endswith("Told: 25% of the questions have no answer.")
+    assert "Confidence rests on" in told.report
     assert "fit the ensemble, or calibrate" in Retriever(UEC(encoders)).report
 
 
@@ -162,10 +203,13 @@ def test_without_labels_first_sentences_ask_for_the_rest(fitted):
     retriever = Retriever(fitted)
     retriever.add(sentences(120), ids=IDS[:120])
     assert retriever.self_calibrate() is retriever
-    assert retriever.report == (
-        "Calibrated on 120 questions made from the corpus itself, without labels: relevance and "
-        "confidence, and which encoders to trust here, for the first 10 hits."
-    )
+    made = "Calibrated on 120 questions made from the corpus itself, without labels: "
+    learned = {
+        True: "which encoders to trust here; relevance and confidence stay those of the fit, which "
+        "the questions do not clearly contradict.",
+        False: "relevance and confidence, and which encoders to trust here, for the first 10 hits.",
+    }[retriever.calibration.kept]
+    assert retriever.report.startswith(made + learned)
 
 
 def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
@@ -329,4 +373,6 @@ def test_confidence_stays_as_fitted_where_own_questions_do_not_speak_against_it(
     retriever.self_calibrate()
     after = retriever.search(queries, k=4).confidence
     kept = retriever.calibration.model == fitted.confidence_model
+    assert kept == retriever.calibration.kept
+    assert kept == ("stay those of the fit" in retriever.report)
     assert kept or after.mean() >= before.mean()

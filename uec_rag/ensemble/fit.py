@@ -9,6 +9,7 @@ from typing import Self
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
+from uec_rag.confidence.shipped import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.verifier import Verifier
@@ -21,7 +22,7 @@ from uec_rag.ensemble.fit_queries import FitQueries
 from uec_rag.ensemble.fitted import Fitted, blocks_of
 from uec_rag.ensemble.made_up_language import LANGUAGES, made_up
 from uec_rag.ensemble.questions import Questions, choose_questions
-from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.report import FitFacts, FitReport
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.fit import Curvature, fit_posterior, require_laplace
 from uec_rag.laplace.likelihood import Likelihood
@@ -118,6 +119,12 @@ def fit(
         likelihood,
         found.encoding_seconds,
         seconds,
+        facts=FitFacts.of(
+            [sum(map(len, own.positives)) for own in given],
+            fitted.shares(questions.coefficients(fitted, fitted.evidence_weights)),
+            model.unanswerable,
+            model.in_corpus.weights != shipped_model("fitted").in_corpus.weights,
+        ),
     )
     texts = [*found.questions.queries[:_LOOKED_AT], *found.questions.corpus[:_LOOKED_AT]]
     return replace(

@@ -169,16 +169,23 @@ class FitQueries:
             )
         return cuts
 
-    def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
-        queries = [part[view.queries] for part in self.queries]
+    def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:
+        """Coefficients of the questions, asked of the whole corpus, shape (n, K)."""
         if weights is None or self.own is None:
-            pi = fitted.coefficients(queries, "query")
-        else:
-            summaries = [
-                SimilaritySummary.of(view.cut(own), slope)
-                for own, slope in zip(self.own, fitted.slopes, strict=True)
-            ]
-            sample = some_of(self.corpus.mean[view.passages])
-            pi = fitted.weigh(weights, queries, summaries, sample)
-        mu, sigma2 = moments(fitted.combine(queries, pi), self.corpus[view.passages])
+            return fitted.coefficients(self.queries, "query")
+        summaries = [
+            SimilaritySummary.of(own, slope)
+            for own, slope in zip(self.own, fitted.slopes, strict=True)
+        ]
+        return fitted.weigh(weights, self.queries, summaries, some_of(self.corpus.mean))
+
+    def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
+        asked = replace(
+            self,
+            queries=[part[view.queries] for part in self.queries],
+            corpus=self.corpus[view.passages],
+            own=None if self.own is None else [view.cut(own) for own in self.own],
+        )
+        pi = asked.coefficients(fitted, weights)
+        mu, sigma2 = moments(fitted.combine(asked.queries, pi), asked.corpus)
         return FitView(fitted.logits(mu, pi), fitted.logit_variance(sigma2), view.relevant)

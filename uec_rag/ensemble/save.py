@@ -24,7 +24,7 @@ from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.options import OPTIONS
-from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.report import FitFacts, FitReport
 from uec_rag.ensemble.trusted import load_named
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.ensemble.verifier_save import read_verifier, write_verifier
@@ -138,6 +138,8 @@ def write_ensemble(
             state["familiar"] = fitted.familiar.metadata()
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
         state["source"] = fitted.report.source
+        if fitted.report.facts is not None:
+            state["facts"] = fitted.report.facts.metadata()
         tensors = {
             # safetensors writes the memory as it lies, a transposed array transposed.
             f"{i}.{key}": np.ascontiguousarray(array)
@@ -172,6 +174,7 @@ def read_ensemble(
                 encoding_seconds,
                 fitting_seconds,
                 state.get("source", ""),
+                FitFacts.restore(state["facts"]) if "facts" in state else None,
             )
         fitted = Fitted(
             names=names,

@@ -47,6 +47,8 @@ class CorpusCalibration(Record):
         Hits that count.
     corpus : str
         Fingerprint of the corpus.
+    kept : bool
+        Whether the model is the fit's, which the questions did not clearly speak against.
     """
 
     model: ConfidenceModel
@@ -55,6 +57,7 @@ class CorpusCalibration(Record):
     queries: int
     k: int
     corpus: str
+    kept: bool = False
 
     def __str__(self) -> str:
         """Say in plain words what was done."""
@@ -62,10 +65,19 @@ class CorpusCalibration(Record):
             "labels": f"{self.queries} labelled queries",
             "self": f"{self.queries} questions made from the corpus itself, without labels",
         }[self.source]
-        learned = "relevance and confidence"
-        if self.source == "self" and self.evidence_weights is not None:
-            learned += ", and which encoders to trust here"
-        return f"Calibrated on {made}: {learned}, for the first {self.k} hits."
+        own = self.source == "self" and self.evidence_weights is not None
+        learned = [] if self.kept else ["relevance and confidence"]
+        learned += ["which encoders to trust here"] if own else []
+        told = f"Calibrated on {made}: {', and '.join(learned) or 'nothing was changed'}"
+        if self.kept:
+            return (
+                f"{told}; relevance and confidence stay those of the fit, which the questions do "
+                "not clearly contradict."
+            )
+        return (
+            f"{told}, for the first {self.k} hits. {self.model.unanswerable:.0%} of the questions "
+            "are taken to have no answer."
+        )
 
     def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving; the evidence weights by the name they had in version 0.1."""

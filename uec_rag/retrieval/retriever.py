@@ -191,18 +191,26 @@ class Retriever(Searcher):
 
     @property
     def _learned(self) -> str:
+        fit = self.uec.report
+        notes = [] if fit is None else fit.notes
         if self.calibration is not None:
-            return str(self.calibration)
-        if self.uec.confidence_model is not None:
-            return (
+            rests = str(self.calibration)
+            trusted = self.calibration.evidence_weights
+            notes = [] if fit is None or trusted is not None else fit.shares_told
+        elif self.uec.confidence_model is not None:
+            rests = (
                 "Relevance and confidence are those of the pairs the ensemble was fitted on; "
                 "calibrate or self_calibrate fits them to this corpus."
             )
-        return (
-            "Nothing is known of this ensemble: relevance and confidence are what similarities, "
-            "standardised over the corpus, were with others. For better, fit the ensemble, or "
-            "calibrate."
-        )
+        else:
+            rests = (
+                "Nothing is known of this ensemble: relevance and confidence are what "
+                "similarities, standardised over the corpus, were with others. For better, fit the "
+                "ensemble, or calibrate."
+            )
+        if self.unanswerable is not None:
+            notes = [*notes, f"Told: {self.unanswerable:.0%} of the questions have no answer."]
+        return " ".join([rests, *notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save index and ensemble to a folder, atomically.

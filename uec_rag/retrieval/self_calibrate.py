@@ -87,7 +87,8 @@ def self_calibrate(
     model = _agreed(
         fit_queries, fitted, weights or fitted.evidence_weights, sizes, k, uec.verification
     )
-    return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint)
+    kept = model is fitted.confidence_model
+    return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint, kept)
 
 
 def _agreed(
