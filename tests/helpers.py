@@ -99,6 +99,7 @@ METADATA_KEYS = {
     "uec_decision",
     "uec_reason",
     "uec_candidates",
+    "uec_basis",
     "uec_coefficients",
     "uec_members",
 }

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.helpers import Counting, labelled
-from uec_rag import UEC, Retriever
+from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.result import surest_decision
 
 RISK = 0.25
 
@@ -98,6 +99,37 @@ def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
     assert gate(gate.threshold.threshold, Decision("answer", "")) == "abstain"
 
 
+def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, full, texts):
+    asked = labelled(texts, 3, seed=5)[0]
+
+    def decided(k, **options):
+        result = full.search(asked, k, **options)
+        return surest_decision([result.metadata(0, 0)])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gate.redecide(decided(gate.k))
+        gate.redecide(Decision("answer", "without a word on what it rests on"))
+    with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
+        gate.redecide(decided(gate.k, unanswerable=0.5))
+    with pytest.warns(UserWarning, match="found 9 hits and the gate was made for 4"):
+        gate.redecide(decided(9))
+
+
+def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
+    basis = full.basis()
+    others = [
+        full.basis({"even": True}),
+        full.basis({"even": False}),
+        full.basis(lambda passage: True),
+        full.basis(unanswerable=0.3),
+    ]
+    view = full.snapshot()
+    assert view.basis() == basis
+    view.calibrate(*labelled(texts, 60))
+    assert len({basis, *others, view.basis()}) == 6
+
+
 def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
     asked = labelled(texts, 400)
     odd = Gate.calibrate(full, *asked, risk=0.65, filter={"even": False})
@@ -116,6 +148,19 @@ def test_it_comes_back_from_its_metadata_in_json(gate, full, texts):
     assert math.isinf(restored.threshold.threshold)
     with pytest.raises(ValueError, match="Gate: no saved one looks like"):
         Gate.restore({"k": 4})
+
+
+def test_it_is_saved_to_a_file_and_loaded(gate, full, tmp_path):
+    gate.save(tmp_path / "gate.json")
+    loaded = Gate.load(tmp_path / "gate.json")
+    assert loaded == gate
+    assert loaded.fits(full)
+    assert [file.name for file in tmp_path.iterdir()] == ["gate.json"]
+    with pytest.raises(FileNotFoundError, match="there is no gate in"):
+        Gate.load(tmp_path / "other.json")
+    (tmp_path / "bad.json").write_text("[]")
+    with pytest.raises(IndexCorrupted, match="expected an object"):
+        Gate.load(tmp_path / "bad.json")
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 
@@ -33,6 +36,11 @@ class Record:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         Record._restorers[cls] = cls.restore
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the state; made once, since every search asks for it."""
+        return hashlib.sha256(json.dumps(self.metadata()).encode()).hexdigest()[:16]
 
     def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving."""

@@ -1,4 +1,4 @@
-"""The command line: `uec-rag demo | fit | index | ask | copy | evaluate | doctor`."""
+"""The command line: `uec-rag demo | fit | index | ask | gate | copy | evaluate | doctor`."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.base.version import __version__
-from uec_rag.cli import ask, copy, demo, doctor, evaluate, fit, index
+from uec_rag.cli import ask, copy, demo, doctor, evaluate, fit, gate, index
 from uec_rag.cli.console import readable_errors
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ for command in (
     demo.demo,
     index.index,
     ask.ask,
+    gate.gate,
     copy.copy,
     fit.fit,
     evaluate.evaluate,

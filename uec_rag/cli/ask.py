@@ -3,19 +3,20 @@
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.base.manifest import MANIFEST
 from uec_rag.cli.answers import LEGEND, answer_record, print_answer
-from uec_rag.cli.console import print_json, say
-from uec_rag.cli.options import Json
+from uec_rag.cli.console import note, print_json, say
+from uec_rag.cli.options import Json, check_index
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.gate import Gate
 
 _KEPT = 1000  # questions that are remembered
 
@@ -29,6 +30,9 @@ def ask(
         typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 5,
+    gate: Annotated[
+        Path | None, typer.Option(metavar="GATE", help="A gate that 'uec-rag gate' made.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Answer a question from an index: the best passages, and whether to trust them.
@@ -40,26 +44,34 @@ def ask(
     """
     if question is not None and not question.strip():
         raise ValueError("QUESTION is empty; expected some words")
-    if not (index / MANIFEST).is_file():
-        raise FileNotFoundError(
-            f"INDEX: there is no index in {str(index)!r}; make one: uec-rag index FOLDER --out IDX"
-        )
+    check_index(index)
     say(f"Opening {index} ...")
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.gate import Gate
 
+    decides = None if gate is None else Gate.load(gate)
+    if decides is not None and k < decides.k:
+        raise ValueError(f"-k: expected at least {decides.k}, as many as the gate is for, got {k}")
     retriever = Retriever.load(index)
+    if decides is not None and not decides.fits(retriever):
+        note(
+            "the gate was made with another index, or before it was calibrated: what it promises "
+            "is about that one. Make it again with 'uec-rag gate'"
+        )
     if question is not None:
-        _answer(retriever, question, k, json)
+        _answer(retriever, question, k, decides, json)
     else:
         say("Ask; an empty line ends it.")
         for asked in _questions():
-            _answer(retriever, asked, k, json)
+            _answer(retriever, asked, k, decides, json)
     if not json:
         say(LEGEND)
 
 
-def _answer(retriever: "Retriever", question: str, k: int, json: bool) -> None:
+def _answer(retriever: "Retriever", question: str, k: int, gate: "Gate | None", json: bool) -> None:
     result = retriever.search([question], k=k)
+    if gate is not None:
+        result = replace(result, decisions=gate.decide(result))
     if json:
         print_json(answer_record(result, 0))
     else:

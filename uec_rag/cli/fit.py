@@ -1,8 +1,6 @@
 """`uec-rag fit`: an ensemble fitted on the user's own pairs."""
 
-import csv
-import json as json_library
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +10,8 @@ import typer
 from uec_rag.cli.building import build_ensemble, check_output, fit_ensemble
 from uec_rag.cli.console import out, print_json, say
 from uec_rag.cli.options import Json, Models
+from uec_rag.cli.tables import read_rows
 
-_FORMATS = (".jsonl", ".csv", ".tsv")
 _LABELS = {"1": 1, "true": 1, "0": 0, "false": 0}
 
 
@@ -65,44 +63,8 @@ def read_pairs(path: Path) -> list[tuple[str, str] | tuple[str, str, int]]:
     ValueError
         If it is of another kind, or a row is not what it must be; says which.
     """
-    if path.suffix.lower() not in _FORMATS:
-        raise ValueError(f"PAIRS: expected a {', '.join(_FORMATS)} file, got {str(path)!r}")
-    if not path.is_file():
-        raise FileNotFoundError(f"PAIRS: no such file: {str(path)!r}")
-    rows = _json_rows(path) if path.suffix.lower() == ".jsonl" else _table_rows(path)
+    rows = read_rows(path, ("query", "passage"), "PAIRS")
     return [_pair(row, f"{path.name}, line {line}") for line, row in rows]
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json_library.loads(line)
-            except json_library.JSONDecodeError as error:
-                raise ValueError(f"{path.name}, line {number}: not JSON ({error.msg})") from None
-            if not isinstance(row, dict):
-                raise ValueError(
-                    f'{path.name}, line {number}: expected {{"query": ..., "passage": ...}}, '
-                    f"got {line.strip()[:60]}"
-                )
-            yield number, row
-
-
-def _table_rows(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
-        reader = csv.DictReader(file, delimiter=delimiter)
-        missing = {"query", "passage"} - set(reader.fieldnames or ())
-        if missing:
-            raise ValueError(
-                f"{path.name}: expected a first line with the columns query and passage, "
-                f"got {reader.fieldnames or 'an empty file'}"
-            )
-        for row in reader:
-            yield reader.line_num, row
 
 
 def _pair(row: Mapping[str, object], where: str) -> tuple[str, str] | tuple[str, str, int]:

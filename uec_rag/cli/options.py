@@ -1,8 +1,11 @@
-"""Options that several commands have."""
+"""Options and arguments that several commands have."""
 
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
+
+from uec_rag.base.manifest import MANIFEST
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
@@ -14,3 +17,11 @@ Models: TypeAlias = Annotated[
         help="Hub name, folder or pypi:NAME of a model; repeat for several.",
     ),
 ]
+
+
+def check_index(index: Path) -> None:
+    """Refuse a folder that is no index, before anything is loaded."""
+    if not (index / MANIFEST).is_file():
+        raise FileNotFoundError(
+            f"INDEX: there is no index in {str(index)!r}; make one: uec-rag index FOLDER --out IDX"
+        )

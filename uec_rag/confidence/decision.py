@@ -35,6 +35,10 @@ class Decision:
         P(the corpus answers the query); 1 where that is not known.
     unfamiliar : str
         What makes the query unlike those that confidence was learned from; "" where nothing does.
+    basis : str
+        Fingerprint of what confidence rests on (see `Searcher.basis`), where it is known.
+    hits : int
+        How many hits confidence is of; 0 where that is not known.
     """
 
     action: Action
@@ -43,6 +47,8 @@ class Decision:
     confidence: float = field(default=0.0, compare=False)
     in_corpus: float = field(default=1.0, compare=False)
     unfamiliar: str = ""
+    basis: str = field(default="", compare=False)
+    hits: int = field(default=0, compare=False)
 
     @property
     def decision(self) -> Action:

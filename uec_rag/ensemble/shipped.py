@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -76,7 +76,7 @@ class ShippedFit:
                     "step": p.step,
                     "rest": p.rest,
                     "profile": p.profile,
-                    "summary": asdict(p.summary),
+                    "summary": p.summary.metadata(),
                 }
                 for p in self.posteriors
             ],
@@ -104,7 +104,7 @@ def shipped_fit() -> ShippedFit:
             saved["step"],
             saved["rest"],
             saved["profile"],
-            PosteriorSummary(**saved["summary"]),
+            PosteriorSummary.restore(saved["summary"]),
         )
         for i, saved in enumerate(state.pop("posteriors"))
     )

@@ -32,7 +32,7 @@ EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
 
 
-class UECGate(AsTool, RunnableSerializable[Question, Gated]):
+class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, to ask back or to abstain.
 
     Takes a question, or a mapping with a "question" whose other keys are handed on; gives the keys

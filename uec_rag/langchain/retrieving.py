@@ -52,7 +52,7 @@ _OF_TYPE = {
 }
 
 
-class UncertainRetriever(AsTool, VectorStoreRetriever):
+class UncertainRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     """What `UECRetriever` does; it adds how one is made and calibrated.
 
     Parameters are those of `uec_rag.langchain.UECRetriever`.

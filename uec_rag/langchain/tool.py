@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
@@ -71,7 +72,7 @@ def retriever_tool(
     )
 
 
-class AsTool(Runnable[Any, Any]):
+class AsTool(Runnable[Input, Output]):
     """What a gate and a retriever inherit to become a tool that tells what was decided."""
 
     def as_tool(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,18 @@ class PosteriorSummary:
     nll_deterministic: float
     log_marginal_likelihood: float
     by_prior: tuple[str, ...] = ()
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state."""
+        state = asdict(self)
+        # What version 0.1 saved knows nothing of it, and keeps its fingerprint.
+        by_prior = state.pop("by_prior")
+        return state | ({"by_prior": list(by_prior)} if by_prior else {})
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, Any]) -> Self:
+        """Rebuild from `metadata`."""
+        return cls(**{**metadata, "by_prior": tuple(metadata.get("by_prior", ()))})
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +118,7 @@ class Posterior:
 
     def metadata(self) -> dict[str, object]:
         """JSON-able rest of the state."""
-        summary = asdict(self.summary)
-        # What version 0.1 saved knows nothing of it, and keeps its fingerprint.
-        by_prior = summary.pop("by_prior")
-        summary |= {"by_prior": list(by_prior)} if by_prior else {}
-        return {"structure": self.structure, "summary": summary}
+        return {"structure": self.structure, "summary": self.summary.metadata()}
 
     @classmethod
     def restore(cls, arrays: dict[str, FloatArray], metadata: dict[str, object]) -> Self:
@@ -117,7 +126,7 @@ class Posterior:
         summary, structure = metadata["summary"], metadata["structure"]
         assert isinstance(summary, dict)
         assert structure in ("kron", "diag")
-        found = PosteriorSummary(**summary | {"by_prior": tuple(summary.get("by_prior", ()))})
+        found = PosteriorSummary.restore(summary)
         used = [found.slope, found.intercept, found.scale, found.log_trace_mean, found.log_trace_sd]
         if not np.isfinite(used).all() or found.scale < 0 or found.log_trace_sd <= 0:
             raise ValueError(f"summary: expected finite numbers, and no spread of 0, got {found}.")

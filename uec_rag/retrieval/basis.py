@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 
 from uec_rag.confidence.model import ConfidenceModel
@@ -31,11 +30,11 @@ def basis_of(
     verifier : str or None
         Fingerprint of who reads the first hits, if anybody does.
     """
-    state = [
-        model.metadata(),
-        None if weights is None else weights.metadata(),
+    state = (
+        model.fingerprint,
+        None if weights is None else weights.fingerprint,
         unanswerable,
-        repr(dict(filter)) if isinstance(filter, Mapping) else type(filter).__name__,
-        *([] if verifier is None else [verifier]),
-    ]
-    return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()[:16]
+        dict(filter) if isinstance(filter, Mapping) else type(filter).__name__,
+        verifier,
+    )
+    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]

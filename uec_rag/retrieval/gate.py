@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_k
+from uec_rag.base.files import read_json, to_disk, write_json
 from uec_rag.base.records import Record
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one
@@ -154,14 +157,7 @@ class Gate(Record):
         On the confidence of the first `k` hits, however many were found. A result of another
         calibration, share or filter than the gate's is warned of.
         """
-        if self.basis and result.basis and self.basis != result.basis:
-            warnings.warn(
-                "The gate was made with another calibration, share of unanswerable questions or "
-                "filter than this search: its guarantee is about those. Make the gate again, after "
-                "calibrating.",
-                UserWarning,
-                stacklevel=2,
-            )
+        self._check(result.basis)
         with span("gate", queries=len(result.queries), threshold=self.threshold.threshold):
             return result.decide_at(self.threshold.threshold, self.k)
 
@@ -170,8 +166,31 @@ class Gate(Record):
         same = not self.basis or self.basis == retriever.basis(filter)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
+    def _check(self, basis: str) -> None:
+        if self.basis and basis and self.basis != basis:
+            warnings.warn(
+                "The gate was made with another calibration, share of unanswerable questions or "
+                "filter than this search: its guarantee is about those. Make the gate again, after "
+                "calibrating.",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def redecide(self, decision: Decision) -> Decision:
-        """Decide again on a query whose search decided at another threshold."""
+        """Decide again on a query whose search decided at another threshold.
+
+        A search of another calibration, share or filter than the gate's is warned of, and one of
+        more hits: confidence is then of all of them, the gate of its own `k`.
+        """
+        self._check(decision.basis)
+        if decision.hits > self.k:
+            warnings.warn(
+                f"The search found {decision.hits} hits and the gate was made for {self.k}: its "
+                f"guarantee is about answers among so many. Search with k={self.k}, or make a gate "
+                f"of {decision.hits}.",
+                UserWarning,
+                stacklevel=2,
+            )
         rivals = Ambiguity(f"{len(decision.candidates)} passages compete", decision.candidates)
         ambiguity = rivals if decision.candidates else None
         return decide_one(
@@ -186,6 +205,31 @@ class Gate(Record):
         """`redecide` as a callable, for whoever takes any callable as a gate."""
         return self.redecide(replace(decision, confidence=confidence)).action
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a file, JSON, in one piece or not at all."""
+        file = Path(path)
+        new = file.with_name(f"{file.name}.new")
+        write_json(new, self.metadata())
+        to_disk(new)
+        new.replace(file)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        IndexCorrupted
+            If it is no JSON object.
+        ValueError
+            If it is no gate.
+        """
+        if not Path(path).exists():
+            raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
+        return cls.restore(read_json(Path(path)))
+
     def publish(self, retriever: Retriever) -> Self:
         """Keep the gate in the retriever's store, for all processes that search it.
 
@@ -197,7 +241,7 @@ class Gate(Record):
         if not isinstance(retriever.store, Keeping):
             raise TypeError(
                 f"retriever: a {type(retriever.store).__name__} keeps nothing for other processes; "
-                "save the gate's `metadata()`."
+                "`save` the gate."
             )
         retriever.store.keep(GATE, json.dumps(self.metadata()).encode())
         return self

@@ -239,6 +239,7 @@ class SearchResult:
             "uec_decision": self.decisions[row].action,
             "uec_reason": self.decisions[row].reason,
             "uec_candidates": list(self.decisions[row].candidates),
+            "uec_basis": f"{self.basis}@{self.scores.shape[1]}",
             "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
         }
 
@@ -256,6 +257,7 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     if not known:
         return None
     surest = max(known, key=lambda metadata: float(metadata["uec_confidence"]))
+    basis, _, hits = surest.get("uec_basis", "").partition("@")
     return Decision(
         surest["uec_decision"],
         surest["uec_reason"],
@@ -263,6 +265,8 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
         float(surest["uec_confidence"]),
         float(surest.get("uec_in_corpus", 1.0)),
         surest.get("uec_unfamiliar", ""),
+        basis,
+        int(hits or 0),
     )
 
 

@@ -84,10 +84,9 @@ def self_calibrate(
     fit_queries = FitQueries(parts, corpus, own, questions, seed)
     weights = None if own is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
-    model = _agreed(
+    model, kept = _agreed(
         fit_queries, fitted, weights or fitted.evidence_weights, sizes, k, uec.verification
     )
-    kept = model is fitted.confidence_model
     return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint, kept)
 
 
@@ -98,8 +97,10 @@ def _agreed(
     sizes: Sequence[int],
     k: int,
     verification: Verification | None,
-) -> ConfidenceModel:
+) -> tuple[ConfidenceModel, bool]:
     """Relevance and confidence: the fit's, unless questions held out clearly speak against them.
+
+    With it, whether they are the fit's.
 
     Questions made of passages are not those that users ask: how often they are answered says
     little of these, and moving the level to them was measured to harm where the fit holds.
@@ -119,8 +120,8 @@ def _agreed(
             for model in (known, learned)
         ]
         if surprise[0] - surprise[1] < _CLEARLY:
-            return known
-    return asked.fit_confidence(fitted, weights, sizes, k, verification)
+            return known, True
+    return asked.fit_confidence(fitted, weights, sizes, k, verification), False
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
