@@ -9,7 +9,7 @@ from tests.helpers import bag_of_words
 @pytest.fixture(scope="module")
 def built():
     encoders = [bag_of_words(64, "a"), bag_of_words(48, "b", seed=1)]
-    return confidence_gate.build_gate(encoders=encoders, passages=400, risk=0.5)
+    return confidence_gate.build_gate(encoders=encoders, passages=600, risk=0.5)
 
 
 @pytest.mark.slow

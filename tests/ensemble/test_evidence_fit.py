@@ -45,13 +45,14 @@ def test_equally_good_encoders_keep_about_equal_weights():
     assert np.abs(coefficients.mean(axis=0) - 0.5).max() < 0.1
 
 
-def test_trouble_never_earns_weight_and_a_trace_counts_the_way_it_points():
+def test_trouble_never_earns_weight_and_a_trace_that_is_asked_for_counts_the_way_it_points():
     similarities, relevant, trace = fit_set(foreign=0.5)
     # A set on which the trace points the other way.
     inverted = -corpus_evidence(similarities, SLOPES, INTERCEPTS, trace)[:, :, 1] * 10
     given = similarities, relevant, SLOPES, INTERCEPTS, inverted
     assert fit_evidence_weights(*given, features=["trace"]).weights[0] > 0
     weights = dict(zip(FEATURES, fit_evidence_weights(*given).weights, strict=True))
+    assert weights["trace"] == 0  # unless it is asked for
     assert max(weights["entropy"], weights["base"]) <= 0
     assert min(weights["gap"], weights["top"]) >= 0
 

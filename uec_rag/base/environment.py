@@ -26,6 +26,7 @@ FEATURES = {
     "hnsw": "Approximate search",
     "qdrant": "A store in Qdrant",
     "postgres": "A store in PostgreSQL",
+    "ray": "Work on a cluster",
     "onnx": "Exporting a model to ONNX",
     "mteb": "The official benchmark",
     "tracing": "Tracing",

@@ -124,9 +124,10 @@ class FitReport:
     @property
     def shares_told(self) -> list[str]:
         """What to know of how much each encoder counts."""
-        if self.facts is None or len(self.encoders) < 2:
+        if self.facts is None or len(self.facts.shares) < 2:
             return []
-        told = list(zip(self.encoders, self.facts.shares, strict=True))
+        # A verifier comes after the encoders, and has no share: it reads the first hits only.
+        told = list(zip(self.encoders, self.facts.shares, strict=False))
         notes = []
         if max(self.facts.deviations) < _CONSTANT:
             weights = ", ".join(f"{name} {share:.2f}" for name, share in told)

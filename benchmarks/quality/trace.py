@@ -1,0 +1,78 @@
+"""Whether the trace of the variance belongs into the evidence: nDCG@10 with it and without.
+
+    python benchmarks/quality/trace.py DATA --ensemble pypi:bot-brain,bm25 --ensemble A,B,bm25
+
+Every ensemble is fitted on the training pairs of one collection, and asked others, by coefficients
+that are all alike, by the evidence as `UEC` learns it, and by evidence that learns a weight for the
+trace as well. DATA is a folder of test collections (see `uec_rag.paper.collections`), or set
+UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from embedded import ENGLISH, OTHERS
+from members import sampled
+from retrieval import CACHE, evaluate
+
+from uec_rag import UEC
+from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.encoders.base import WithoutVectors
+from uec_rag.ensemble import fit_queries
+from uec_rag.ensemble.coefficients import CoefficientRule, Uniform
+from uec_rag.ensemble.evidence import FEATURES
+from uec_rag.ensemble.evidence_fit import fit_evidence_weights
+from uec_rag.paper.collections import load_collection
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tables import print_table
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    ensemble: Annotated[list[str], typer.Option(help="Members, comma-separated.")],
+    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
+        "tydiqa_goldp_en"
+    ),
+    english: Annotated[str, typer.Option(help="English collections.")] = ENGLISH,
+    others: Annotated[str, typer.Option(help="Those in other languages.")] = OTHERS,
+    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 300,
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print a table for each ensemble."""
+    kinds = {"English": english.split(","), "other languages": others.split(",")}
+    names = [name for kind in kinds.values() for name in kind]
+    collections = {name: sampled(load_collection(data / name), queries) for name in names}
+    pairs = load_collection(data / fit, "train").pairs()
+    for row in ensemble:
+        loaded = [load_encoder(member) for member in row.split(",")]
+        uec = UEC([e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in loaded])
+        rules: dict[str, CoefficientRule] = {"all alike": Uniform()}
+        rules["evidence"] = uec.fit(pairs).fitted.rule
+        fit_queries.fit_evidence_weights = partial(fit_evidence_weights, features=FEATURES)
+        rules["evidence and trace"] = uec.fit(pairs).fitted.rule
+        fit_queries.fit_evidence_weights = fit_evidence_weights
+        scores = {}
+        for name, collection in collections.items():
+            scores[name] = []
+            for rule in rules.values():
+                uec.fitted = replace(uec.fitted, rule=rule)
+                scores[name].append(evaluate(uec, collection).ndcg10)
+            print(row, name, scores[name], file=sys.stderr, flush=True)
+        table = [[name, *(f"{score:.3f}" for score in found)] for name, found in scores.items()]
+        for kind, mine in kinds.items():
+            means = np.mean([scores[name] for name in mine], axis=0)
+            table.append([f"mean, {kind}", *(f"{mean:.3f}" for mean in means)])
+        print_table(row, ["collection", *rules], table, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)
