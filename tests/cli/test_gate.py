@@ -84,6 +84,12 @@ def test_bad_questions_are_named(run, index, tmp_path, rows, message):
     assert not (tmp_path / "gate.json").exists()
 
 
+def test_where_the_gate_goes_is_checked_before_any_work(run, questions, tmp_path):
+    for to in (tmp_path, tmp_path / "no" / "gate.json"):
+        result = run("gate", tmp_path / "no index", questions, "--out", to, code=2)
+        assert "--out: expected a file in a folder that is there" in result.stderr
+
+
 def test_a_gate_that_is_none_or_for_more_passages_is_refused(run, index, questions, tmp_path):
     assert "there is no gate" in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
     (tmp_path / "gate.json").write_text('{"k": 4}')

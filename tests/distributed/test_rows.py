@@ -32,6 +32,13 @@ def test_a_folder_is_all_its_files_in_order_and_lines_are_passages(tmp_path):
     assert [*read_passages(tmp_path / "a.jsonl", text="body")] == [Passage("7", "third")]
 
 
+def test_a_folder_named_as_a_file_is_a_folder(tmp_path):
+    (tmp_path / "data.parquet").mkdir()
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "data.parquet" / "part-0.parquet")
+    for path in (tmp_path, tmp_path / "data.parquet"):
+        assert [p.text for p in read_passages(path)] == [row["text"] for row in ROWS]
+
+
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected files that end in"):
         [*read_passages(tmp_path)]

@@ -204,6 +204,15 @@ def test_nothing_is_found_in_an_empty_store(fitted):
     assert over.batch([]) == []
 
 
+def test_a_store_that_was_empty_at_first_is_looked_at_when_it_holds_something(fitted):
+    store = InMemoryVectorStore(Member(16, "small"))
+    over, fresh = (UECRetriever.over(store, fitted, candidates=8) for _ in range(2))
+    assert over.invoke(QUERIES[0]) == []
+    store.add_texts(TEXTS, [dict(m) for m in METADATAS], ids=IDS)
+    found, expected = (some.invoke(QUERIES[0])[0] for some in (over, fresh))
+    assert found.metadata["uec_confidence"] == pytest.approx(expected.metadata["uec_confidence"])
+
+
 def test_nothing_is_found_for_no_questions(fitted):
     assert len(UECRetriever.over(in_memory(Member(16, "small")), fitted).search([])) == 0
 

@@ -1,5 +1,7 @@
 """An index in another store, and of another fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,3 +101,30 @@ def test_what_does_not_survive_a_fit_is_said():
     anew = UEC(both, space="shared").fit(pairs(90))
     with pytest.raises(ValueError, match="a shared space keeps no encoder's own vectors"):
         copy_index(shared, MemoryStore(), refitted=anew)
+
+
+def test_a_passage_without_a_word_takes_over_another_fit_too():
+    encoders = members(words=True)
+    index = filled(UEC(encoders).fit(pairs(100)))
+    index.add(["!!! ???"], ["none"])
+    assert index.get(["none"])[0].metadata == {"uec_missing": ["bm25"]}
+    anew = UEC(encoders).fit(pairs(150, seed=3))
+    done = copy_index(index, MemoryStore(), refitted=anew)[1]
+    assert done.written == len(TEXTS) + 1
+    index.store.add(
+        [replace(index.get(["t0"])[0], metadata={"uec_missing": ["small", "bm25"]})],
+        index.uec.embed([TEXTS[0]]),
+    )
+    with pytest.raises(ValueError, match=r"'t0': it is stored without \['small'\]; add it again"):
+        copy_index(index, MemoryStore(), refitted=anew)
+
+
+@pytest.mark.parametrize("pairs_of_fit", [60, 80, 100])
+@pytest.mark.parametrize("engine", [False, True])
+def test_a_copy_with_words_can_be_added_to(pairs_of_fit, engine):
+    index = filled(UEC(members(words=True)).fit(pairs(pairs_of_fit)))
+    store = QdrantStore(location=":memory:") if engine else MemoryStore()
+    copy, _ = copy_index(index, store)
+    for each in (index, copy):
+        each.add(["something new"], ["new"])
+    same(index, copy)

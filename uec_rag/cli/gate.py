@@ -45,6 +45,8 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --risk 0.1 --out gate.json
     """
+    if to.is_dir() or not to.absolute().parent.is_dir():
+        raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
     columns = ("query",) if abstain is not None else ("query", "passage")
     asked = _read(questions, columns)
     check_index(index)

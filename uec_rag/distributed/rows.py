@@ -45,7 +45,9 @@ def read_passages(path: str | os.PathLike[str], *, text: str = "text") -> Iterat
         Without pyarrow, for Parquet.
     """
     root = Path(path)
-    files = sorted(f for f in root.rglob("*") if f.suffix in KINDS) if root.is_dir() else [root]
+    files = [root]
+    if root.is_dir():  # Spark writes folders whose names end as files do
+        files = sorted(f for f in root.rglob("*") if f.suffix in KINDS and f.is_file())
     if not files or not root.exists():
         raise FileNotFoundError(f"path: expected files that end in {KINDS}, found none in {path}")
     if files[0].suffix not in KINDS:

@@ -56,7 +56,7 @@ def direct_sum(
     """
     pi = _checked(parts, coefficients)
     widths = [part.dimension for part in parts if part.dimension] or [0]
-    factors = np.sqrt(len(parts) * np.asarray(weights, dtype=np.float32)) * pi
+    factors = _factors(pi, weights)
     mean = np.concatenate([p.mean * f[:, None] for p, f in zip(parts, factors.T, strict=True)], 1)
     terms = [t.scaled(f) for p, f in zip(parts, factors.T, strict=True) for t in p.terms]
     square = factors**2
@@ -72,9 +72,20 @@ def direct_sum(
 
 
 def block_scales(weights: FloatArray) -> FloatArray:
-    """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,)."""
-    scales: FloatArray = np.sqrt(weights / np.float32(len(weights)))
+    """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,).
+
+    To the bit what `direct_sum` multiplies by where coefficients are 1 / K.
+    """
+    alike = np.full((1, len(weights)), 1 / len(weights), dtype=np.float32)
+    scales: FloatArray = _factors(alike, weights)[0]
     return scales
+
+
+def _factors(coefficients: FloatArray, weights: FloatArray) -> FloatArray:
+    """``c_k pi_k`` of `direct_sum`, shape (n, K)."""
+    scaled = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
+    factors: FloatArray = scaled * coefficients
+    return factors
 
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:

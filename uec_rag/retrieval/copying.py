@@ -103,14 +103,17 @@ def _converting(source: Retriever, uec: UEC) -> Convert:
     _check_identity(source)
     words, fitted = _sparse(uec), uec.fitted
     widths = [encoder.dimension for encoder in uec.encoders]
+    vectors = {name for name, width in zip(before.names, widths, strict=True) if width}
 
     def convert(passages: list[Passage], gaussians: Gaussian) -> Gaussian:
         own = blocks(gaussians.mean, widths, before.fitted.weights)
         for passage in passages:
-            if MISSING in passage.metadata:
+            # Whom words could not find they cannot find now; a vector that is missing could be.
+            gone = vectors & {*passage.metadata.get(MISSING, ())}
+            if gone:
                 raise ValueError(
-                    f"passage {passage.id!r}: it is stored without "
-                    f"{passage.metadata[MISSING]}; add it again first."
+                    f"passage {passage.id!r}: it is stored without {sorted(gone)}; add it again "
+                    "first."
                 )
         lengths = [np.linalg.norm(block, axis=1, keepdims=True) for block in own]
         unit = [

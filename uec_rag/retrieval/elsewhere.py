@@ -179,7 +179,7 @@ class _Seen:
     Attributes
     ----------
     sample : list of Passage, or None
-        From all over it; None before the first search.
+        From all over it; None before a search finds something.
     whose : int, "all" or None
         Whose vectors lie there; None where they are of no use, and before any were seen.
     looked : bool
@@ -228,14 +228,14 @@ class ForeignStore:
         """The candidates of one query: what the engine finds for it, at least k of them."""
         wanted = max(k, self._candidates)
         found = _searchable(self._engine.near(query, wanted, self._filter))
-        if self._seen.sample is None:
+        if not found:
+            return self.empty()
+        if self._seen.sample is None:  # not before something lies there
             self._seen.sample = _searchable(self._engine.anywhere())
         sample = self._seen.sample or found
         size = self._engine.size()
         if size is None:  # what was seen is all that is known
             size = len({passage.id for passage in [*found, *sample]})
-        if not found:
-            return self.empty()
         size = max(size, len(found))
         return Candidates(found, self._gaussians(found), self._gaussians(sample), size)
 
