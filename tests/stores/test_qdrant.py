@@ -35,6 +35,16 @@ def exact_order(stored, query, candidates, k):
     return np.take_along_axis(near, best, axis=1)
 
 
+def test_a_collection_of_someone_else_is_not_taken_for_what_is_kept():
+    client = QdrantClient(":memory:")
+    theirs = QdrantStore(client=client, collection="docs_kept")
+    theirs.add(numbered(range(3)), gaussians(0, 3))
+    ours = QdrantStore(client=client, collection="docs")
+    with pytest.raises(ValueError, match="kept in 'docs_kept', which is there and holds something"):
+        ours.add(numbered(range(3)), gaussians(0, 3))
+    assert (len(theirs), ours.notes()) == (3, None)
+
+
 @pytest.mark.parametrize("formulas", [True, False])
 def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store, formulas):
     """In the engine by a formula, or here where the server is too old for one."""

@@ -146,6 +146,7 @@ class QdrantStore(EngineStore):
         if self.notes() is not None:
             self._ask(self._client.delete_collection, self._collection)
             self._noted = None
+        self._kept.make()
         width, dot = notes.dimension, models.Distance.DOT
         none = models.HnswConfigDiff(m=0)  # of what only scores candidates
         self._ask(
@@ -163,7 +164,6 @@ class QdrantStore(EngineStore):
             metadata={_NOTES: notes.metadata()},
             **self._settings,
         )
-        self._kept.make()
         if self._place.indexed:
             keyword = models.PayloadSchemaType.KEYWORD
             self._ask(self._client.create_payload_index, self._collection, FACTS, keyword)

@@ -31,8 +31,20 @@ class Kept:
         self._collection = f"{collection}_kept"
 
     def make(self) -> None:
-        """Make its collection, instead of one that is there."""
+        """Make its collection, instead of one that is there.
+
+        Raises
+        ------
+        ValueError
+            If that has vectors: it is someone else's.
+        """
         if self._ask(self._client.collection_exists, self._collection):
+            found = self._ask(self._client.get_collection, self._collection)
+            if found.config.params.vectors:
+                raise ValueError(
+                    f"collection: what is learned of a corpus is kept in {self._collection!r}, "
+                    "which is there and holds something else; choose another name."
+                )
             self._ask(self._client.delete_collection, self._collection)
         none: dict[str, models.VectorParams] = {}
         self._ask(self._client.create_collection, self._collection, vectors_config=none)
