@@ -165,6 +165,7 @@ class TestSaving:
         with pytest.raises(ValueError, match=r"verifier 'shared_words' cannot be loaded by name"):
             UEC.load(tmp_path / "uec", encoders=given)
         back = UEC.load(tmp_path / "uec", encoders=given | {"shared_words": shared_words})
+        assert str(back.report) == str(verified.report)
         assert back.verify_k == 5
         assert back.verification.fingerprint == verified.verification.fingerprint
         assert back.confidence_model == verified.confidence_model

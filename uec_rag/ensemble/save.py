@@ -194,7 +194,10 @@ def read_ensemble(
     if checked is not None:
         verifier = checked.load(encoders, device, trust=trust)
         encoders = {name: given for name, given in encoders.items() if name != checked.name}
-        fitted = replace(fitted, verifier=checked.fitted)
+        if report is not None and checked.fitted is not None:
+            told = report.encoders | {checked.name: checked.fitted.posterior.summary}
+            report = replace(report, encoders=told)
+        fitted = replace(fitted, report=report, verifier=checked.fitted)
     loaded = _load_encoders(saved, encoders, options["last_layer"], device, trust=trust)
     if fingerprint(loaded, fitted, options["last_layer"]) != expected:
         raise IndexCorrupted(
