@@ -12,6 +12,7 @@ from qdrant_client import QdrantClient, models
 from tests.helpers import bag_of_words, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.langchain import UECEmbeddings, UECGate, UECRetriever, UECVectorStore
+from uec_rag.retrieval.gate import Gate
 
 TEXTS = list(dict.fromkeys(passages(60)))
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]
@@ -227,7 +228,7 @@ def test_fitting_again_needs_no_new_vectors(fitted):
     assert over.invoke(QUERIES[0])[0].metadata["uec_sigma2"] > 0
 
 
-def test_what_cannot_be_done_from_here_is_said(fitted):
+def test_what_cannot_be_done_from_here_is_said(fitted, monkeypatch):
     store = in_memory(Member(16, "small"))
     over = UECRetriever.over(store, fitted)
     for refused in (
@@ -238,6 +239,15 @@ def test_what_cannot_be_done_from_here_is_said(fitted):
     ):
         with pytest.raises(ValueError, match="in a vector store of someone else's"):
             refused()
+    searched = []
+    monkeypatch.setattr(over.index.store, "near", lambda *asked: searched.append(asked))
+    for gate in (
+        lambda: Gate.budget(over.index, QUERIES),
+        lambda: Gate.calibrate(over.index, QUERIES, [[IDS[0]]] * len(QUERIES)),
+    ):
+        with pytest.raises(ValueError, match="in a vector store of someone else's"):
+            gate()
+    assert not searched
     assert len(store.store) == len(TEXTS)
     with pytest.raises(TypeError, match="for which there is from_store"):
         UECRetriever.over(UECVectorStore(fitted), fitted)

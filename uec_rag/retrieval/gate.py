@@ -101,12 +101,13 @@ class Gate(Record):
             if not 0 < value < 1:
                 raise ValueError(f"{name}: expected a number in (0, 1), got {value}.")
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
+        corpus = corpus_fingerprint(retriever.store)
         result = retriever.search(queries, k, filter=filter)
         right = np.array(
             [any(id_ in ids for id_ in hits) for hits, ids in zip(result.ids, wanted, strict=True)]
         )
         found = risk_threshold(result.confidence, right, risk, 1 - certainty)
-        return cls(found, k, result.basis, corpus_fingerprint(retriever.store))
+        return cls(found, k, result.basis, corpus)
 
     @classmethod
     def budget(
@@ -143,13 +144,14 @@ class Gate(Record):
             raise ValueError(f"abstain: expected a share in [0, 1), got {abstain}.")
         if not len(queries):
             raise ValueError("queries: expected at least one, got none.")
+        corpus = corpus_fingerprint(retriever.store)
         result = retriever.search(queries, k, filter=filter)
         sure = np.sort(result.confidence.astype(np.float64))
         left = math.floor(abstain * len(sure))
         threshold = float(sure[left - 1]) if left else float(np.nextafter(sure[0], -np.inf))
         answered = int((sure > threshold).sum())
         made = RiskThreshold(threshold, 1.0, 1.0, len(sure), answered, 0, 0)
-        return cls(made, k, result.basis, corpus_fingerprint(retriever.store), abstain)
+        return cls(made, k, result.basis, corpus, abstain)
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result, with what the search knew of its ambiguity.
