@@ -23,13 +23,15 @@ class EdgeClient:
             for key, given in vectors_config.items()
         }
         sparse = {key: edge.EdgeSparseVectorParams() for key in sparse_vectors_config}
+        named = bool(vectors)
         if not vectors and not sparse:  # an edge shard wants one
             vectors["none"] = edge.EdgeVectorParams(size=1, distance=edge.Distance.Dot)
         self._made += 1
         folder = self._folder / str(self._made)
         folder.mkdir(parents=True)
         self._shards[name] = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
-        self._configs[name] = SimpleNamespace(metadata=metadata)
+        params = SimpleNamespace(vectors=named)
+        self._configs[name] = SimpleNamespace(metadata=metadata, params=params)
 
     def create_payload_index(self, name, field, schema):
         if isinstance(schema, models.IntegerIndexParams):
