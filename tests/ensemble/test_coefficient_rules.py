@@ -28,7 +28,7 @@ def test_a_shared_space_has_no_evidence(spec):
 @pytest.mark.parametrize("fitted", [True, False])
 def test_the_evidence_rule_comes_back_with_its_weights(fitted):
     weights = EvidenceWeights(
-        weights=(-0.1, -0.2, 0.3, 0.4, -0.5, -0.6, -0.7),
+        weights=(-0.1, -0.2, 0.3, 0.4, -0.5, -0.6),
         location=(0.0,) * len(FEATURES),
         spread=(1.0,) * len(FEATURES),
         prior=(0.1, -0.1),

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from uec_rag.ensemble.evidence import (
     FEATURES,
     EvidenceWeights,
-    common_share,
     corpus_evidence,
 )
 
@@ -42,29 +41,8 @@ def test_features_by_hand():
         np.log((4 - 1.5) / logits.std()),
         1.5,
         np.log(logits.std()),
-        0.0,
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_a_query_that_is_near_to_all_has_nothing_of_its_own():
-    rng = np.random.default_rng(0)
-    passages = rng.normal(size=(60, 8)).astype(np.float32) + 3 * np.eye(8, dtype=np.float32)[0]
-    mean = passages.mean(axis=0)
-    across = rng.normal(size=(1, 8)) @ (np.eye(8) - np.outer(mean, mean) / (mean @ mean))
-    lost, known, other = common_share(np.float32([mean, across[0], -mean]), passages)
-    assert lost == pytest.approx(1, abs=1e-5)
-    assert known < 0.6
-    assert other == 0
-    assert common_share(np.float32([mean, mean]), passages[:1]).tolist() == [0, 0]
-    assert common_share(np.zeros((2, 0), np.float32), np.zeros((9, 0))).tolist() == [0, 0]
-
-
-def test_what_is_common_counts_against_an_encoder():
-    given = [np.float32([[0.1, 0.9]])] * 2
-    evidence = corpus_evidence(given, [9, 9], [-5, -5], [[0, 0]], [[0.9, 0.1]])
-    found = weights([0, 0, 0, 0, 0, 0, -1]).coefficients(evidence)
-    assert found[0, 0] < 0.4
 
 
 def test_an_encoder_that_finds_all_passages_alike_has_entropy_one_and_no_gap():
@@ -105,7 +83,7 @@ def test_without_weights_all_encoders_count_alike():
 
 def test_weight_goes_to_the_encoder_with_the_better_evidence():
     evidence = evidence_of([0.1, 0.9], [0.5, 0.5], slopes=[9.0, 9.0], intercepts=[-5.0, -5.0])
-    found = weights([0, -1, 0, 0, 0, 0, 0]).coefficients(evidence)
+    found = weights([0, -1, 0, 0, 0, 0]).coefficients(evidence)
     assert found[0, 0] > 0.55
 
 
@@ -116,9 +94,9 @@ def test_the_prior_counts_whatever_the_query():
     np.testing.assert_allclose(found, [[0.75, 0.25]], rtol=1e-6)
 
 
-@given(st.lists(st.floats(-5, 5), min_size=7, max_size=7), st.integers(0, 2**32 - 1))
+@given(st.lists(st.floats(-5, 5), min_size=6, max_size=6), st.integers(0, 2**32 - 1))
 def test_coefficients_are_convex_and_follow_the_encoders_order(given, seed):
-    evidence = np.random.default_rng(seed).normal(0, 20, (4, 2, 7)).astype(np.float32)
+    evidence = np.random.default_rng(seed).normal(0, 20, (4, 2, 6)).astype(np.float32)
     found = weights(given).coefficients(evidence)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
     swapped = weights(given).coefficients(evidence[:, ::-1])
@@ -126,24 +104,22 @@ def test_coefficients_are_convex_and_follow_the_encoders_order(given, seed):
 
 
 def test_a_single_encoder_has_all_the_weight():
-    found = weights([0, -1, 0, 0, 0, 0, 0], prior=(0.0,)).coefficients(evidence_of([0.1, 0.2]))
+    found = weights([0, -1, 0, 0, 0, 0], prior=(0.0,)).coefficients(evidence_of([0.1, 0.2]))
     assert found.tolist() == [[1.0]]
 
 
 def test_evidence_of_other_encoders_is_refused():
-    with pytest.raises(ValueError, match=r"evidence: expected shape \(n, 2, 7\)"):
-        weights([0.0] * len(FEATURES)).coefficients(np.zeros((1, 3, 7), np.float32))
+    with pytest.raises(ValueError, match=r"evidence: expected shape \(n, 2, 6\)"):
+        weights([0.0] * len(FEATURES)).coefficients(np.zeros((1, 3, 6), np.float32))
 
 
 def test_saved_and_restored():
-    original = EvidenceWeights(
-        (-0.1, 0.2, 0.3, 0.4, -0.5, 0.6, 0.7), (1.0,) * 7, (2.0,) * 7, (0.0, 0.1)
-    )
+    original = EvidenceWeights((-0.1, 0.2, 0.3, 0.4, -0.5, 0.6), (1.0,) * 6, (2.0,) * 6, (0.0, 0.1))
     assert EvidenceWeights.restore(json.loads(json.dumps(original.metadata()))) == original
 
 
 def test_weights_from_before_a_feature_was_known_give_the_same():
-    older = weights([0.0, -1.0, 0.5, 0.2, -0.3, 0.0, 0.0], prior=(0.1, 0.0))
+    older = weights([0.0, -1.0, 0.5, 0.2, -0.3, 0.0], prior=(0.1, 0.0))
     state = older.metadata()
     state |= {name: state[name][:5] for name in ("features", "weights", "location", "spread")}
     assert EvidenceWeights.restore(json.loads(json.dumps(state))) == older
@@ -157,13 +133,13 @@ def test_weights_of_other_features_are_refused():
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"weights": (1.0,)}, "weights: expected 7"), ({"spread": (1.0,)}, "spread: expected 7")],
+    [({"weights": (1.0,)}, "weights: expected 6"), ({"spread": (1.0,)}, "spread: expected 6")],
 )
 def test_weights_that_cannot_be_are_refused(change, message):
     given = {
-        "weights": (0.0,) * 7,
-        "location": (0.0,) * 7,
-        "spread": (1.0,) * 7,
+        "weights": (0.0,) * 6,
+        "location": (0.0,) * 6,
+        "spread": (1.0,) * 6,
         "prior": (0.0,),
     }
     with pytest.raises(ValueError, match=message):

@@ -3,7 +3,12 @@ import pytest
 from scipy.optimize import check_grad
 
 from uec_rag.ensemble.evidence import FEATURES, corpus_evidence
-from uec_rag.ensemble.evidence_fit import _Problem, corpus_views, fit_evidence_weights
+from uec_rag.ensemble.evidence_fit import (
+    AskedElsewhere,
+    _Problem,
+    corpus_views,
+    fit_evidence_weights,
+)
 
 SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
 
@@ -155,3 +160,16 @@ def test_where_a_question_has_several_answers_it_has_none_only_when_all_are_gone
     relevant = [[row, (row + 1) % 200] for row in range(200)]
     view = corpus_views(relevant, 600, sizes=(100,), unanswerable=0.3, seed=3)[0]
     assert 0.3 <= (~view.relevant.any(axis=1)).mean() <= 0.32
+
+
+def test_deviation_counts_only_where_other_corpora_say_what_it_means():
+    similarities, relevant, trace = fit_set(foreign=0.5)
+    other, answers, unusual = fit_set(seed=1, foreign=0.5)
+    beside = [AskedElsewhere([other[0], 0.3 * other[1]], answers, unusual)]
+    given = similarities, relevant, SLOPES, INTERCEPTS, trace
+    alone, together = (
+        dict(zip(FEATURES, fit_evidence_weights(*given, beside=others).weights, strict=True))
+        for others in ((), beside)
+    )
+    assert alone["deviation"] == 0
+    assert together["deviation"] < 0

@@ -19,7 +19,7 @@ from uec_rag.base.records import Record
 from uec_rag.base.softmax_sums import softmax
 from uec_rag.ensemble.similarity_summary import LEADERS, SimilaritySummary
 
-FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation", "common")
+FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
 """What is known of each encoder on a query, from its calibrated logits a_k s_k + b_k:
 
 - trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
@@ -29,12 +29,8 @@ FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation", "common")
 - base: mean logit. To a calibrated encoder a random passage is irrelevant; an encoder that finds
   every passage alike, as one does in a language foreign to it, has a high mean;
 - deviation: log of the logits' standard deviation. Where nothing is behind it, what differs between
-  passages is noise in the sum;
-- common: how far the query's similarities are those that any text has, see `common_share`.
+  passages is noise in the sum.
 """
-
-SAMPLE = 256
-"""How many passages tell what is common to all; more change it by less than queries differ."""
 
 _BEFORE_0_2 = FEATURES[:5]
 _TRACE_RANGE = (-3.0, 4.0)
@@ -46,7 +42,6 @@ def evidence_of(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
-    common: ArrayLike | None = None,
 ) -> FloatArray:
     """Evidence of every encoder on every query.
 
@@ -54,7 +49,7 @@ def evidence_of(
     ----------
     summaries : sequence of K SimilaritySummary
         Of n queries.
-    slopes, intercepts, trace, common
+    slopes, intercepts, trace
         As in `corpus_evidence`.
 
     Returns
@@ -63,57 +58,11 @@ def evidence_of(
         In the order of `FEATURES`.
     """
     traces = _traces(trace, len(slopes))
-    shared = np.zeros_like(traces) if common is None else np.asarray(common, dtype=np.float32)
     shapes = [
         _shape(summary, np.float32(slope), np.float32(intercept))
         for summary, slope, intercept in zip(summaries, slopes, intercepts, strict=True)
     ]
-    return np.concatenate(
-        [traces[:, :, None], np.stack(shapes, axis=1), shared[:, :, None]], axis=2
-    )
-
-
-def some_of(means: FloatArray) -> FloatArray:
-    """About `SAMPLE` passages' means, at regular distances, or all."""
-    return means[:: max(1, len(means) // SAMPLE)]
-
-
-def common_share(queries: FloatArray, passages: FloatArray) -> FloatArray:
-    """How much of each query's similarities to passages is common to all queries, from 0 to 1.
-
-    Vectors of texts that a model does not understand may point much the same way, so that a passage
-    is near to one query because it is near to all. The square of the correlation, where it is
-    positive, of the query's similarities with those of the passages' mean: of granite-embedding-30m
-    .1 to .4 in English and .5 to .9 in languages it does not know; of all-MiniLM it tells nothing.
-    Without vectors nothing is common.
-
-    Parameters
-    ----------
-    queries : array, shape (n, d)
-    passages : array, shape (S, d)
-        Some of the corpus.
-
-    Returns
-    -------
-    array, shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> passages = np.float32([[1, 0], [0.8, 0.6], [0, 1]])
-    >>> shares = common_share(np.float32([[1, 1], [-1, -1]]), passages)
-    >>> [f"{share:.2f}" for share in shares]
-    ['0.94', '0.00']
-    """
-    if not passages.size:
-        return np.zeros(len(queries), dtype=np.float32)
-    similarities, usual = queries @ passages.T, passages @ passages.mean(axis=0)
-    similarities = similarities - similarities.mean(axis=1, keepdims=True)
-    usual = usual - usual.mean()
-    lengths = np.linalg.norm(similarities, axis=1) * np.linalg.norm(usual)
-    correlation = similarities @ usual / np.maximum(lengths, np.float32(1e-12))
-    share: FloatArray = np.maximum(correlation, np.float32(0)) ** 2
-    return share
+    return np.concatenate([traces[:, :, None], np.stack(shapes, axis=1)], axis=2)
 
 
 def corpus_evidence(
@@ -121,7 +70,6 @@ def corpus_evidence(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
-    common: ArrayLike | None = None,
 ) -> FloatArray:
     """Evidence of every encoder on every query, over a whole corpus.
 
@@ -133,8 +81,6 @@ def corpus_evidence(
         Of each encoder's logit, ``a_k s_k + b_k``.
     trace : array_like, shape (n, K)
         Log trace of each query's variance, standardised over the fit queries; 0 where unknown.
-    common : array_like, shape (n, K), optional
-        See `common_share`; the same for all encoders says nothing.
 
     Returns
     -------
@@ -165,7 +111,7 @@ def corpus_evidence(
     summaries = [
         SimilaritySummary.of(s, slope) for s, slope in zip(similarities, slopes, strict=True)
     ]
-    return evidence_of(summaries, slopes, intercepts, trace, common)
+    return evidence_of(summaries, slopes, intercepts, trace)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
-LEARNED = tuple(name for name in FEATURES if name != "trace")
+LEARNED = ("entropy", "gap", "top", "base")
 """What counts by default. Not the trace: learned from made-up languages it takes a new subject for
 one, and on questions of finance that cost .02 to .04 of nDCG@10 (docs/confidence.md)."""
+
+LEARNED_BESIDE = (*LEARNED, "deviation")
+"""What counts where other corpora say what it means. Beside made-up languages the deviation earns
+.002 of nDCG@10; learned on real ones that all encoders were fitted on, it costs .01 to .02."""
 
 # Which way a feature may count. More evidence of trouble never earns an encoder more weight,
 # whatever a small or one-sided fit set suggests; but which way a trace points depends on what the
 # posteriors have seen: fitted on all languages together an encoder is surest of those it does not
 # know.
-_SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1, "deviation": -1, "common": -1}
+_SIGN = {"trace": 0, "entropy": -1, "gap": 1, "top": 1, "base": -1, "deviation": -1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,6 @@ class AskedElsewhere:
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
     trace: ArrayLike
-    common: ArrayLike
 
 
 def _hidden(rows: list[int], relevant: Sequence[Collection[int]], most: int) -> NDArray[np.intp]:
@@ -137,9 +140,8 @@ def fit_evidence_weights(
     slopes: Sequence[float],
     intercepts: Sequence[float],
     trace: ArrayLike,
-    common: ArrayLike | None = None,
     *,
-    features: Collection[str] = LEARNED,
+    features: Collection[str] | None = None,
     learn_prior: bool = False,
     penalty: float = 0.03,
     seed: int = 0,
@@ -158,10 +160,10 @@ def fit_evidence_weights(
         are plenty.
     relevant : sequence of n collections of int
         Positions of each query's relevant passages.
-    slopes, intercepts, trace, common
+    slopes, intercepts, trace
         As in `corpus_evidence`.
-    features : collection of str
-        Which of `FEATURES` may count, for ablations.
+    features : collection of str, optional
+        Which of `FEATURES` may count; by default `LEARNED`, with others beside `LEARNED_BESIDE`.
     learn_prior : bool
         Also learn a constant per encoder, under the same ridge.
     penalty : float
@@ -178,25 +180,23 @@ def fit_evidence_weights(
     """
     from scipy.optimize import minimize
 
+    if features is None:
+        features = LEARNED_BESIDE if beside else LEARNED
     unknown = set(features) - set(FEATURES)
     if unknown:
         raise ValueError(f"features: expected some of {FEATURES}, got {sorted(unknown)}.")
     traces = np.asarray(trace, dtype=np.float32)
-    shared = np.zeros_like(traces) if common is None else np.asarray(common, dtype=np.float32)
     views = corpus_views(relevant, similarities[0].shape[1], seed=seed)
     cuts = [[view.cut(similarity) for similarity in similarities] for view in views]
     evidence = [
-        corpus_evidence(cut, slopes, intercepts, traces[view.queries], shared[view.queries])
+        corpus_evidence(cut, slopes, intercepts, traces[view.queries])
         for view, cut in zip(views, cuts, strict=True)
     ]
     for other in beside:
         views += corpus_views(other.relevant, other.similarities[0].shape[1], sizes=(1 << 30,))
         cuts.append([views[-1].cut(similarity) for similarity in other.similarities])
-        of_queries = [
-            np.asarray(given, dtype=np.float32)[views[-1].queries]
-            for given in (other.trace, other.common)
-        ]
-        evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, *of_queries))
+        of_queries = np.asarray(other.trace, dtype=np.float32)[views[-1].queries]
+        evidence.append(corpus_evidence(cuts[-1], slopes, intercepts, of_queries))
     pooled = np.concatenate([e.reshape(-1, len(FEATURES)) for e in evidence])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not explode on others.

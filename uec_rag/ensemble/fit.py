@@ -15,7 +15,6 @@ from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
-from uec_rag.ensemble.evidence import some_of
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
 from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fit_queries import FitQueries
@@ -149,9 +148,7 @@ def _in_no_language(
         corpus = fitted.gaussians([e.encode(strange.corpus, "passage") for e in encoders])
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
         traces = fitted.standardised_traces(queries)
-        whole = fitted.combine(corpus, fitted.coefficients(corpus, "passage")).mean
-        common = fitted.common(queries, some_of(whole))
-        out.append(AskedElsewhere(similarities, strange.relevant, traces, common))
+        out.append(AskedElsewhere(similarities, strange.relevant, traces))
     return out
 
 

@@ -12,7 +12,7 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.verifier import Verifier
-from uec_rag.ensemble.evidence import EvidenceWeights, some_of
+from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
     AskedElsewhere,
     CorpusView,
@@ -85,7 +85,6 @@ class FitQueries:
             fitted.slopes,
             fitted.intercepts,
             fitted.standardised_traces(self.queries),
-            fitted.common(self.queries, some_of(self.corpus.mean)),
             learn_prior=True,
             seed=self.seed,
             beside=beside,
@@ -177,7 +176,7 @@ class FitQueries:
             SimilaritySummary.of(own, slope)
             for own, slope in zip(self.own, fitted.slopes, strict=True)
         ]
-        return fitted.weigh(weights, self.queries, summaries, some_of(self.corpus.mean))
+        return fitted.weigh(weights, self.queries, summaries)
 
     def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
         asked = replace(

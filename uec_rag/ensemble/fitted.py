@@ -16,8 +16,8 @@ from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, Role
 from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
-from uec_rag.ensemble.convolution import Space, block_weights, blocks, direct_sum, shared
-from uec_rag.ensemble.evidence import EvidenceWeights, common_share, evidence_of
+from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
+from uec_rag.ensemble.evidence import EvidenceWeights, evidence_of
 from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.report import FitReport
@@ -125,7 +125,6 @@ class Fitted:
         weights: EvidenceWeights,
         parts: Sequence[Gaussian],
         summaries: Sequence[SimilaritySummary],
-        sample: FloatArray | None = None,
     ) -> FloatArray:
         """Coefficients of queries from what a corpus says of each encoder, shape (n, K).
 
@@ -136,12 +135,9 @@ class Fitted:
             Each encoder's Gaussians of the queries.
         summaries : sequence of K SimilaritySummary
             Of each encoder's cosines to the corpus that is searched, at its slope.
-        sample : array, shape (S, D), optional
-            The ensemble's means of some of its passages, for what is common to all queries.
         """
         traces = self.standardised_traces(parts)
-        common = None if sample is None else self.common(parts, sample)
-        evidence = evidence_of(summaries, self.slopes, self.intercepts, traces, common)
+        evidence = evidence_of(summaries, self.slopes, self.intercepts, traces)
         pi = without_missing(weights.coefficients(evidence), parts)
         known = [
             s.leaders.max(axis=1) > 0 if part.terms else np.ones(len(pi), dtype=bool)
@@ -193,13 +189,6 @@ class Fitted:
                 for posterior, part in zip(self.posteriors, parts, strict=True)
             ],
             axis=1,
-        )
-
-    def common(self, parts: Sequence[Gaussian], sample: FloatArray) -> FloatArray:
-        """`common_share` of each encoder, shape (n, K); `sample` as in `weigh`."""
-        members = blocks(sample, [part.dimension for part in parts], self.weights)
-        return np.stack(
-            [common_share(p.mean, block) for p, block in zip(parts, members, strict=True)], axis=1
         )
 
     def shares(self, coefficients: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import block_scales, blocks
-from uec_rag.ensemble.evidence import SAMPLE, EvidenceWeights, some_of
+from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted, without_silent
 from uec_rag.ensemble.similarity_summary import Rest, SimilaritySummary
 from uec_rag.retrieval.result import Members
@@ -96,7 +96,7 @@ def ask(
     summaries = [
         SimilaritySummary.of(s, slope) for s, slope in zip(own, fitted.slopes, strict=True)
     ]
-    pi = fitted.weigh(weights, parts, summaries, store.sample(SAMPLE).mean)
+    pi = fitted.weigh(weights, parts, summaries)
     fused = weighted_sum(own, pi * fitted.weights)
     return Asked(parts, summaries, pi, fitted.combine(parts, pi), fused)
 
@@ -163,7 +163,7 @@ def ask_nearest(
             else SimilaritySummary.of_candidates(s, Rest.of(sampled[i], size), slope)
             for i, (s, slope) in enumerate(zip(at, fitted.slopes, strict=True))
         ]
-        pi = fitted.weigh(weights, parts, summaries, some_of(sample))
+        pi = fitted.weigh(weights, parts, summaries)
     query = fitted.combine(parts, pi)
     counted = pi * fitted.weights
     return Asked(

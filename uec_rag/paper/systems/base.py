@@ -13,7 +13,6 @@ from uec_rag.base import similarity
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.evidence import some_of
 from uec_rag.ensemble.similarity_summary import SimilaritySummary
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import SearchResult
@@ -142,8 +141,7 @@ class Ensemble(System):
             SimilaritySummary.of(q.mean @ c.mean.T, slope)
             for q, c, slope in zip(parts, candidates, fitted.slopes, strict=True)
         ]
-        corpus = fitted.combine(candidates, fitted.coefficients(candidates, "passage")).mean
-        return fitted.weigh(fitted.evidence_weights, parts, summaries, some_of(corpus))
+        return fitted.weigh(fitted.evidence_weights, parts, summaries)
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
