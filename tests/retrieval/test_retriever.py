@@ -11,6 +11,7 @@ import pytest
 from tests.helpers import NUMERIC, LinearHead, assert_same_result, bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
+from uec_rag.retrieval import Boost, Preferences
 from uec_rag.stores import MemoryStore
 
 
@@ -233,6 +234,12 @@ def test_texts_are_embedded_as_passages_and_queries_as_queries():
         ({"queries": ["a"], "k": -3}, ValueError, "k: expected an integer >= 1, got -3"),
         ({"queries": ["a"], "k": 2.5}, TypeError, "k: expected an integer, got 2.5"),
         ({"queries": ["a"], "k": True}, TypeError, "k: expected an integer, got True"),
+        (
+            {"queries": ["a"], "prefer": 3},
+            TypeError,
+            "prefer: expected Preferences or None, got int",
+        ),
+        ({"queries": ["a"], "unanswerable": 1}, ValueError, "unanswerable: expected a share in"),
         ({"queries": ["a"], "filter": {"$x": 1}}, ValueError, "filter: expected a metadata key"),
         ({"queries": ["a"], "filter": "x"}, TypeError, "filter: expected a mapping of metadata"),
     ],
@@ -242,3 +249,25 @@ async def test_a_search_that_makes_no_sense_is_refused(full, arguments, error, m
         full.search(**arguments)
     with pytest.raises(error, match=re.escape(message)):
         await full.asearch(**arguments)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"k": 0},
+        {"prefer": "new ones"},
+        {"prefer": Preferences(boosts=[Boost(lambda _: 1.0, 1.0)])},  # and nothing is fitted
+        {"unanswerable": 2},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+async def test_what_a_search_is_asked_for_is_checked_before_a_query_is_encoded(wrong):
+    encoder = Roles()
+    retriever = Retriever(UEC([encoder]))
+    retriever.add(["badero"])
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        retriever.search(["golugo"], **wrong)
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        await retriever.asearch(["golugo"], **wrong)
+    assert encoder.roles == ["passage"]

@@ -106,15 +106,12 @@ class Searcher(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, k < 1, or the filter is none.
+            If a query is empty or not a string, k < 1, or `filter` or `prefer` is none.
         """
-        check_k(k)
         checked = check_texts(queries, "queries")
-        told = None if unanswerable is None else check_unanswerable(unanswerable)
+        told = self._check_asked(k, prefer, unanswerable)
         parts = self.uec.encode(checked, "query")
-        return self.search_encoded(
-            checked, parts, k, filter=filter, prefer=prefer, unanswerable=told
-        )
+        return self._search(checked, parts, k, filter, prefer, told)
 
     async def asearch(
         self,
@@ -126,19 +123,10 @@ class Searcher(Index):
         unanswerable: float | None = None,
     ) -> SearchResult:
         """`search` without blocking the event loop."""
-        check_k(k)
         checked = check_texts(queries, "queries")
-        told = None if unanswerable is None else check_unanswerable(unanswerable)
+        told = self._check_asked(k, prefer, unanswerable)
         parts = await self.uec.aencode(checked, "query")
-        return await asyncio.to_thread(
-            self.search_encoded,
-            checked,
-            parts,
-            k,
-            filter=filter,
-            prefer=prefer,
-            unanswerable=told,
-        )
+        return await asyncio.to_thread(self._search, checked, parts, k, filter, prefer, told)
 
     def search_encoded(
         self,
@@ -164,10 +152,33 @@ class Searcher(Index):
         unanswerable : float, optional
             As in `search`.
         """
+        told = self._check_asked(k, prefer, unanswerable)
+        return self._search(queries, parts, k, filter, prefer, told)
+
+    def _check_asked(
+        self, k: int, prefer: Preferences | None, unanswerable: float | None
+    ) -> float | None:
+        """Check what a search is asked for; returns the share without an answer that counts."""
         check_k(k)
-        told = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
+        if prefer is not None and prefer.boosts and not self.uec.is_fitted:
+            raise ValueError(
+                "prefer: boosts are log-odds, which an ensemble that is not fitted does not know; "
+                "call UEC.fit(pairs) first."
+            )
+        return self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
+
+    def _search(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        k: int,
+        filter: Filter | None,
+        prefer: Preferences | None,
+        told: float | None,
+    ) -> SearchResult:
+        """`search_encoded` of what was checked."""
         if prefer is not None:
             return self._search_preferring(queries, parts, k, filter, prefer, told)
         self._check_fit()
@@ -209,20 +220,13 @@ class Searcher(Index):
         prefer: Preferences,
         unanswerable: float | None,
     ) -> SearchResult:
-        if prefer.boosts and not self.uec.is_fitted:
-            raise ValueError(
-                "prefer: boosts are log-odds, which an ensemble that is not fitted does not know; "
-                "call UEC.fit(pairs) first."
-            )
         self._warn_changed()
         view = self.snapshot()
         if prefer.boosts and self._level[:2] != (prefer, self._changes):
             self._level = prefer, self._changes, prefer.level(view.passages())
         level = self._level[2] if prefer.boosts else 0.0
         return preferred(
-            lambda count: view.search_encoded(
-                queries, parts, count, filter=filter, unanswerable=unanswerable
-            ),
+            lambda count: view._search(queries, parts, count, filter, None, unanswerable),
             k,
             prefer,
             slope=self.uec.fitted.slope,
