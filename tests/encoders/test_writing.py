@@ -2,7 +2,14 @@
 
 import pytest
 
-from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, writing_of, writings
+from uec_rag.encoders.writing import (
+    LATIN,
+    NOT_ENGLISH,
+    letters_in,
+    letters_of,
+    writing_of,
+    writings,
+)
 
 IN_EACH = {
     "When was the bridge over the river built?": LATIN,
@@ -20,6 +27,7 @@ IN_EACH = {
 @pytest.mark.parametrize("text", IN_EACH)
 def test_a_text_is_written_in_what_most_of_its_letters_are(text):
     assert writing_of(text) == IN_EACH[text]
+    assert letters_in(text) == letters_of(IN_EACH[text])
 
 
 def test_a_name_in_other_letters_does_not_change_what_a_question_is_written_in():

@@ -140,6 +140,12 @@ def test_a_question_in_other_letters_than_its_hits_is_named():
     assert result.unfamiliar[1] == ""
 
 
+def test_hits_without_letters_make_no_question_unfamiliar(uec):
+    retriever = Retriever(uec)
+    retriever.add([f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)])
+    assert retriever.search([" ".join(WORDS[:3])], k=4).unfamiliar == [""]
+
+
 def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese):
     questions = [text[:4] for text in chinese[:40]]
     with warnings.catch_warnings():

@@ -27,19 +27,24 @@ def writing_of(text: str) -> str | None:
     >>> writing_of("Wer hat das Buch geschrieben, und wann?")
     'Latin letters, not English'
     """
-    counts: Counter[str] = Counter()
-    for letter, count in Counter(text[:_MOST_LETTERS]).items():
-        if letter.isalpha():
-            counts[_script(letter)] += count
-    if not counts:
-        return None
-    most = counts.most_common(1)[0][0]
+    most = letters_in(text)
     if most != LATIN:
         return most
     words = text[:_MOST_LETTERS].lower().split()
     strange = sum(word in FOREIGN for word in words)
     foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
     return NOT_ENGLISH if foreign else LATIN
+
+
+def letters_in(text: str) -> str | None:
+    """What most letters of a text are, whatever the language; None where it has none."""
+    if text.isascii():  # at once, as it is asked of hits in every search
+        return LATIN if any(map(str.isalpha, text[:_MOST_LETTERS])) else None
+    counts: Counter[str] = Counter()
+    for letter, count in Counter(text[:_MOST_LETTERS]).items():
+        if letter.isalpha():
+            counts[_script(letter)] += count
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def letters_of(writing: str | None) -> str | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.encoders.writing import letters_of, writing_of, writings
+from uec_rag.encoders.writing import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.search import Asked
-from uec_rag.stores.base import Found
+from uec_rag.stores.base import Found, Passage
 
 _LOOKED_AT = 64  # passages that tell in what a corpus is written
 
@@ -91,8 +91,19 @@ def foreign_questions(
         if writing not in familiar.writings:
             told[row] = f"the question is in {writing}, which the ensemble was not fitted on"
             strange[row] = letters not in map(letters_of, familiar.writings)
-        elif letters not in {letters_of(writing_of(passage.text)) for passage in passages}:
+        elif _all_in_others(passages, letters):
             told[row] = f"the question is in {writing}, and none of its hits is"
             strange[row] = True
     vectors = [bool(part.dimension) for part in asked.parts]
     return Foreign(told, strange * asked.coefficients[:, vectors].sum(axis=1))
+
+
+def _all_in_others(passages: Sequence[Passage], letters: str | None) -> bool:
+    """Whether passages have letters, and none of them those of a question."""
+    others = False
+    for passage in passages:
+        its = letters_in(passage.text)
+        if its == letters:
+            return False
+        others |= its is not None  # a table of numbers is in no letters
+    return others
