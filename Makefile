@@ -37,7 +37,7 @@ CORE := base stores confidence laplace ensemble retrieval
 COVERED := 95
 
 coverage: $(READY)
-	$(BIN)/python -m pytest -q $(CORE:%=--cov=uec_rag/%) --cov-report=term-missing:skip-covered \
+	$(BIN)/python -m pytest -q -m "not interrupts" $(CORE:%=--cov=uec_rag/%) --cov-report=term-missing:skip-covered \
 	  --cov-fail-under=$(COVERED) $(CORE:%=tests/%) $(CORE:%=uec_rag/%)
 
 # Changes one thing after the other in the modules that pyproject.toml names, and tells which of

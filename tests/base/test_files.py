@@ -4,9 +4,18 @@ import re
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from uec_rag.base.errors import IndexCorrupted
-from uec_rag.base.files import open_regular, read_array, read_json, to_disk, write_json
+from uec_rag.base.files import (
+    open_regular,
+    read_array,
+    read_json,
+    read_tensors,
+    replace_file,
+    to_disk,
+    write_json,
+)
 
 
 def test_json_is_written_as_utf8_and_must_be_an_object(tmp_path):
@@ -50,6 +59,35 @@ def test_a_missing_file_is_named(tmp_path, name):
     (tmp_path / "a").write_text("x") if "/" in name else None
     with pytest.raises(IndexCorrupted, match=re.escape(f"{name}' is missing")):
         open_regular(tmp_path / name)
+
+
+def test_tensors_come_back_and_what_holds_none_is_said_to_be_corrupted(tmp_path):
+    file = tmp_path / "a.safetensors"
+    with pytest.raises(IndexCorrupted, match=r"a\.safetensors' is missing"):
+        read_tensors(file)
+    save_file({"a": np.arange(6.0).reshape(2, 3)}, file)
+    np.testing.assert_array_equal(read_tensors(file)["a"], np.arange(6.0).reshape(2, 3))
+    whole = file.read_bytes()
+    unknown = whole.replace(b'"F64"', b'"I16"', 1), whole.replace(b'"F64"', b'"F8_E8M0"', 1)
+    for content in (b"", whole[:-1], whole + b"x", b"\xff" * 100, *unknown):
+        file.write_bytes(content)
+        with pytest.raises(IndexCorrupted, match=r"a\.safetensors' cannot be read"):
+            read_tensors(file)
+
+
+def test_a_file_is_replaced_in_one_piece_or_stays(tmp_path, monkeypatch):
+    file = tmp_path / "a"
+    replace_file(file, "old, é")
+    assert file.read_text(encoding="utf-8") == "old, é"
+
+    def full(handle):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        replace_file(file, "new")
+    assert os.listdir(tmp_path) == ["a"]
+    assert file.read_text(encoding="utf-8") == "old, é"
 
 
 @pytest.mark.parametrize("mapped", [False, True])

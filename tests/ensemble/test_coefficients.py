@@ -93,6 +93,8 @@ def test_a_rule_is_made_of_a_name_of_weights_or_of_a_rule(spec, expected):
         ([1.0, -1.0, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
         ([0.0, 0.0, 0.0], "coefficients: expected weights >= 0 with a positive sum"),
         ([1.0, np.nan, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
+        ([1.0, 10**400, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
+        ([1e308, 1e308, 1.0], "with a positive sum, which a float32 must hold, got (1e+308, "),
     ],
 )
 def test_what_is_no_rule_is_refused(spec, message):
@@ -100,7 +102,7 @@ def test_what_is_no_rule_is_refused(spec, message):
         make_rule(spec, NAMES, temperature=1.0)
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 10**400, 1e-320])
 @pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
 def test_a_temperature_that_is_not_positive_is_refused(rule, temperature):
     with pytest.raises(ValueError, match="temperature: expected a number > 0"):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_same_result, beside, noise
-from uec_rag import UEC, Retriever
+from uec_rag import UEC, Gaussian, Retriever
+from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import BlackBoxEncoder, Encoded
-from uec_rag.retrieval.preferences import Preferences
-from uec_rag.stores import MemoryStore
+from uec_rag.retrieval.preferences import Boost, Preferences
+from uec_rag.stores import MemoryStore, Passage
 
 
 def test_ids_are_made_up_where_none_are_given(fitted, texts):
@@ -204,3 +205,65 @@ def test_searches_during_writes_always_find_one_whole_state():
             if stop.is_set():
                 break
             write(version)
+
+
+# What Python's integers hold and no float does.
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda index: index.search_vector([HUGE] * index.uec.dimension), "embedding: expected"),
+        (lambda index: index.search_vector([1e39] * index.uec.dimension), "embedding: row 0"),
+        (lambda index: index.search(["a"], unanswerable=HUGE), "unanswerable: expected"),
+        (lambda index: index.search_diverse(["a"], 2, lambda_mult=HUGE), "lambda_mult: expected"),
+        (
+            lambda index: index.counting(dict.fromkeys(index.uec.names, HUGE)),
+            "coefficients: expected weights >= 0",
+        ),
+        (lambda index: UEC(index.uec.encoders, beta=HUGE), "beta: expected"),
+        (
+            lambda index: UEC(index.uec.encoders, coefficients="trace", temperature=HUGE),
+            "temperature: expected",
+        ),
+        (lambda _: Gaussian([[HUGE]], [[0.0]]), "mean: expected numbers that float32 holds"),
+        (lambda _: Gaussian([[1.0]], [[1e39]]), "variance: row 0 holds NaN or infinity"),
+        (lambda _: risk_threshold([HUGE], [True]), "confidence: expected numbers"),
+        (lambda _: Boost(len, HUGE), "weight: expected log-odds from -100.0 to 100.0"),
+    ],
+)
+def test_numbers_beyond_a_float_are_refused_by_name(full, call, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        call(full)
+
+
+def test_counts_may_be_any_integer(small):
+    assert len(small.search(["a"], k=HUGE).ids[0]) == len(small)
+    assert len(small.search_diverse(["a"], k=3, fetch_k=HUGE).ids[0]) == 3
+
+
+@pytest.mark.parametrize(
+    "gaussian",
+    [
+        Gaussian([[1.0, 0.0]], [[2e19, 0.0]]),
+        Gaussian.factored([[1.0, 0.0]], [[1e10]], [[1e10, 1.0]]),
+    ],
+)
+def test_variances_whose_products_no_float32_holds_are_refused(gaussian):
+    store = MemoryStore()
+    with pytest.raises(ValueError, match=re.escape("gaussians: expected variances <= 1e+19, got")):
+        store.add([Passage("a", "text")], gaussian)
+    store.add([Passage("a", "text")], Gaussian([[1.0, 0.0]], [[9e18, 9e18]]))
+    with pytest.raises(ValueError, match=re.escape("query: expected variances <= 1e+19, got")):
+        store.search(gaussian, 1, beta=1.0)
+    found = store.search(Gaussian([[1.0, 0.0]], [[9e18, 9e18]]), 1, beta=1.0)
+    assert np.isfinite(found.sigma2).all()
+
+
+@pytest.mark.parametrize("call", ["get", "delete", "vectors"])
+@pytest.mark.parametrize("ids", [None, 3])
+def test_what_is_no_list_of_ids_is_refused(small, call, ids):
+    with pytest.raises(TypeError, match=f"ids: expected a list of strings, got {ids}"):
+        getattr(small, call)(ids)
+    assert len(small) == 10

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import uuid
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from uec_rag import Retriever
 from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.published import publish, written
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -87,6 +89,29 @@ def test_a_gate_is_published_for_all(opened):
     gate = Gate.budget(first, QUESTIONS, abstain=0.3).publish(first)
     assert Gate.published(second) == gate
     assert Gate.published(second).fits(second)
+
+
+def test_before_anything_was_added_there_is_no_place_to_keep_a_gate(uec, tmp_path):
+    retriever = Retriever(uec)
+    retriever.add(TEXTS, ids=IDS)
+    gate = Gate.budget(retriever, QUESTIONS)
+    empty = (
+        PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}"),
+        QdrantStore(client=EdgeClient(tmp_path / "empty")),
+    )
+    for store in empty:
+        with pytest.raises(ValueError, match="store: it keeps a gate beside its passages, and not"):
+            gate.publish(Retriever(uec, store))
+        store.close()
+
+
+def test_a_calibration_of_another_verifier_is_not_taken_over(opened):
+    first = opened()
+    first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    publish(first.store, replace(first.calibration, verifier="another"), written(first.store))
+    with pytest.warns(UserWarning, match="calibrated with another verifier"):
+        second = opened()
+    assert second.calibration is None
 
 
 def test_a_store_in_memory_publishes_nothing(uec):

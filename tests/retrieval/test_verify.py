@@ -1,4 +1,5 @@
 import logging
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,20 @@ def index_of(uec, texts):
     return retriever
 
 
+def failing_at(word, verified):
+    """The ensemble of an index, whose verifier fails at questions that hold a word, and may."""
+
+    def failing(query, texts):
+        if word in query:
+            raise ValueError("too many tokens")
+        return shared_words(query, texts)
+
+    failing.__name__ = "shared_words"
+    uec = UEC(verified.uec.encoders, verifier=failing, on_error="drop")
+    uec.fitted = verified.uec.fitted
+    return uec
+
+
 @pytest.fixture(scope="module")
 def members():
     return [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
@@ -40,6 +55,11 @@ def verified(members, fit_pairs, texts):
 def asking(texts):
     """Queries of which a fifth is answered by nothing, and the ids that answer them."""
     return labelled(texts, 150, seed=3, unanswerable=0.2)
+
+
+@pytest.fixture(scope="module")
+def calibrated(verified, texts, asking):
+    return index_of(verified.uec, texts).calibrate(*asking, k=4)
 
 
 class TestHits:
@@ -164,11 +184,7 @@ class TestConfidence:
     def test_where_it_fails_and_may_the_search_is_that_without_it(
         self, plain, verified, queries, caplog
     ):
-        def failing(query, texts):
-            raise ValueError("too many tokens")
-
-        uec = UEC(verified.uec.encoders, verifier=failing, on_error="drop")
-        uec.fitted = verified.uec.fitted
+        uec = failing_at("", verified)
         index = Retriever(uec, verified.store)
         with caplog.at_level(logging.WARNING):
             found = index.search(queries, 4)
@@ -180,6 +196,47 @@ class TestConfidence:
         uec.on_error = "raise"
         with pytest.raises(ValueError, match="too many tokens"):
             index.search(queries, 4)
+
+
+def test_a_gate_is_told_where_the_verifier_failed_on_a_part(verified, queries, monkeypatch):
+    monkeypatch.setattr("uec_rag.retrieval.searcher.queries_at_once", lambda *_: 1)
+    index = Retriever(failing_at(queries[1].split()[0], verified), verified.store)
+    gate = Gate.budget(index, [queries[0]], k=4)
+    with warnings.catch_warnings(action="error"):
+        gate.decide(index.search([queries[0]] * 2, 4))
+    for asked in ([queries[1]], queries[:2], queries[1::-1]):
+        found = index.search(asked, 4)
+        assert found.basis == index.basis(verified=False) != index.basis()
+        with pytest.warns(UserWarning, match="The gate was made with another calibration"):
+            gate.decide(found)
+
+
+def test_where_nothing_is_found_no_verifier_failed(verified):
+    found = index_of(verified.uec, []).search(["bafigo"], 3)
+    assert found.basis == verified.basis()
+
+
+class TestCalibration:
+    def test_it_knows_who_read_when_it_was_learned(self, calibrated, plain, texts, asking):
+        fingerprint = calibrated.uec.verification.fingerprint
+        assert calibrated.calibration.verifier == fingerprint
+        alone = index_of(calibrated.uec, texts).self_calibrate(lambda text: text.split()[0])
+        assert alone.calibration.verifier == fingerprint
+        assert index_of(plain.uec, texts).calibrate(*asking).calibration.verifier is None
+
+    def test_of_a_saved_index_it_counts_with_the_same_verifier_alone(
+        self, calibrated, plain, members, tmp_path
+    ):
+        calibrated.save(tmp_path / "index")
+        own = dict(zip(["coarse", "coarser"], members, strict=True))
+        given = own | {"shared_words": shared_words}
+        back = Retriever.load(tmp_path / "index", encoders=given)
+        assert back.calibration == calibrated.calibration
+        assert plain.uec.fingerprint == calibrated.uec.fingerprint
+        with pytest.warns(UserWarning, match="calibrated with another verifier"):
+            without = Retriever.load(tmp_path / "index", plain.uec)
+        assert without.calibration is None
+        assert without.basis() == plain.basis()
 
 
 def test_a_saved_index_comes_back_with_its_verifier(verified, members, queries, tmp_path):

@@ -152,6 +152,7 @@ def test_an_interrupt_while_the_graph_grows_leaves_the_store_as_it_was(
     assert_alike(MemoryStore.load(tmp_path), exact)
 
 
+@pytest.mark.interrupts
 @pytest.mark.parametrize("delay", [0.002, 0.01, 0.03, 0.06])
 def test_a_keyboard_interrupt_at_any_time_leaves_a_store_that_works(delay):
     """Either all passages are there or none of them, and all that are there are found."""

@@ -54,6 +54,7 @@ def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):
         assert version_of(load(path, fitted)) == 7
 
 
+@pytest.mark.interrupts
 def test_interrupts_lose_and_mix_nothing(fitted, tmp_path):
     rng, path, interrupts, hit = random.Random(2), tmp_path / "index", times(50, 4000), 0
     index = Retriever(fitted)

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-_LARGEST = float(np.finfo(np.float32).max)
+LARGEST = float(np.finfo(np.float32).max)
+"""The largest number that a float32 holds."""
 
 
 def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
@@ -94,6 +95,6 @@ def check_unanswerable(share: float) -> float:
 
 def check_beta(beta: float) -> float:
     """Check how strongly variance lowers a score; ValueError unless a float32 holds it."""
-    if not isinstance(beta, int | float | np.number) or not 0 <= beta <= _LARGEST:
+    if not isinstance(beta, int | float | np.number) or not 0 <= beta <= LARGEST:
         raise ValueError(f"beta: expected a number >= 0, got {beta!r:.60}; a float32 must hold it.")
     return float(beta)

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import stat
+import threading
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,39 @@ def read_array(
     # Not "r": torch takes no array that it could not write to. Nothing is written, nor copied.
     array = np.load(file, mmap_mode="c" if mapped else None, allow_pickle=False)
     return np.asarray(array)
+
+
+def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a safetensors file.
+
+    Raises
+    ------
+    IndexCorrupted
+        If the file is missing or no regular one, or holds something else.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    with open_regular(file) as stream:
+        content = stream.read()
+    try:
+        return load(content)
+    except (SafetensorError, KeyError) as error:  # KeyError: of a number type that NumPy lacks
+        raise IndexCorrupted(
+            f"path: {str(file)!r} cannot be read ({error}); save it again."
+        ) from error
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Write UTF-8 in place of what a file holds, in one rename: all of it, or nothing changes."""
+    new = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        to_disk(new)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+    to_disk(file.parent)
 
 
 def to_disk(path: Path) -> None:

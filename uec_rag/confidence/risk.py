@@ -163,7 +163,10 @@ def risk_threshold(
     (True, 0)
     """
     needed = queries_needed(risk, delta)
-    sure = np.asarray(confidence, dtype=np.float64)
+    try:
+        sure = np.asarray(confidence, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError(f"confidence: expected numbers that a float holds ({error}).") from error
     right = np.asarray(correct, dtype=bool)
     if sure.ndim != 1 or not len(sure) or sure.shape != right.shape:
         raise ValueError(

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.softmax_sums import softmax
 from uec_rag.ensemble.convolution import Space
@@ -57,11 +58,12 @@ class Fixed:
     name: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
-        weights = np.asarray(self.weights, dtype=np.float64)
-        if not np.isfinite(weights).all() or weights.min(initial=0) < 0 or weights.sum() <= 0:
+        if not all(0 <= weight <= LARGEST for weight in self.weights) or not sum(self.weights):
             raise ValueError(
-                f"coefficients: expected weights >= 0 with a positive sum, got {self.weights}."
+                "coefficients: expected weights >= 0 with a positive sum, which a float32 must "
+                f"hold, got {self.weights!r:.200}."
             )
+        object.__setattr__(self, "weights", tuple(map(float, self.weights)))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """The weights over their sum, once per text."""
@@ -94,9 +96,7 @@ class Trace:
     name: ClassVar[str] = "trace"
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
-        object.__setattr__(self, "temperature", float(self.temperature))  # as JSON gives it back
+        object.__setattr__(self, "temperature", _temperature(self.temperature))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Weights ``softmax(-tr Sigma_k / T)``."""
@@ -124,9 +124,7 @@ class StandardisedTrace:
     name: ClassVar[str] = "standardised_trace"
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
-        object.__setattr__(self, "temperature", float(self.temperature))
+        object.__setattr__(self, "temperature", _temperature(self.temperature))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Weights 1 / K: what is usual is not known here."""
@@ -231,17 +229,26 @@ def _rule(
             raise ValueError(
                 f"coefficients: expected a weight for each of {list(names)}, got {list(spec)}."
             )
-        return Fixed(tuple(float(spec[name]) for name in names))
+        return Fixed(tuple(spec[name] for name in names))
     if callable(spec):
         return spec
     if not isinstance(spec, Iterable):
         raise TypeError(f"{_EXPECTED}, got {spec!r}.")
-    weights = tuple(float(weight) for weight in spec)
+    weights = tuple(spec)
     if len(weights) != len(names):
         raise ValueError(
             f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
         )
     return Fixed(weights)
+
+
+def _temperature(value: float) -> float:
+    """As JSON gives it back; ValueError unless it is above 0 and a float32 holds it."""
+    if not 0 < value <= LARGEST or not np.float32(value):
+        raise ValueError(
+            f"temperature: expected a number > 0, got {value!r:.60}; a float32 must hold it."
+        )
+    return float(value)
 
 
 def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:

@@ -14,7 +14,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_beta
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
-from uec_rag.base.files import read_json, write_json
+from uec_rag.base.files import read_json, read_tensors, write_json
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
 from uec_rag.encoders.lexical import Lexical
@@ -278,15 +278,7 @@ def _load_encoders(
 
 
 def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Posterior, ...]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        tensors = load_file(file)
-    except SafetensorError as error:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} cannot be read ({error}); save it again."
-        ) from error
+    tensors = read_tensors(file)
     return tuple(
         Posterior.restore(
             {key: tensors[f"{i}.{key}"] for key in ("covariance", "profile")}, metadata

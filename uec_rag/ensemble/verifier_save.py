@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
-from uec_rag.base.files import read_json, write_json
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted
+from uec_rag.base.files import read_json, read_tensors, write_json
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
@@ -127,19 +126,7 @@ def read_verifier(folder: Path) -> SavedVerifier | None:
                 name,
                 int(k),
                 float(saved["weight"]),
-                Posterior.restore(_arrays(folder / _TENSORS), saved["posterior"]),
+                Posterior.restore(read_tensors(folder / _TENSORS), saved["posterior"]),
                 ConfidenceModel.restore(saved["confidence"]),
             )
         return SavedVerifier(name, spec, revision, int(k), fitted)
-
-
-def _arrays(file: Path) -> dict[str, NDArray[Any]]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        return load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} cannot be read ({error}); save it again."
-        ) from error

@@ -8,7 +8,7 @@ import os
 import re
 from pathlib import Path
 
-from uec_rag.base.files import read_json
+from uec_rag.base.files import read_json, replace_file
 
 Json = dict[str, object]
 
@@ -53,10 +53,8 @@ class Results:
     def write_to(self, file: Path, value: Json) -> None:
         """Write JSON in one rename: a killed run leaves the whole file or none."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
         text = json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        replace_file(file, text)
 
     def _file(self, key: tuple[str, ...]) -> Path:
         *folders, name = (re.sub(r"[^\w.+-]+", "_", part) for part in key)

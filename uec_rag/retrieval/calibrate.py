@@ -49,6 +49,8 @@ class CorpusCalibration(Record):
         Fingerprint of the corpus.
     kept : bool
         Whether the model is the fit's, which the questions did not clearly speak against.
+    verifier : str or None
+        Fingerprint of who read the first hits; None where nobody did.
     """
 
     model: ConfidenceModel
@@ -58,6 +60,7 @@ class CorpusCalibration(Record):
     k: int
     corpus: str
     kept: bool = False
+    verifier: str | None = None
 
     def __str__(self) -> str:
         """Say in plain words what was done."""
@@ -213,7 +216,8 @@ def calibrate_with_labels(
     enough = known is None and len(queries) >= _ENOUGH and not every.answerable.all()
     model = model.relearned(every) if enough else model.recalibrated(every)
     kept = None if weights is uec.fitted.evidence_weights else weights
-    return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint)
+    reader = verification and verification.fingerprint
+    return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint, verifier=reader)
 
 
 def examples_of(

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.files import read_json, to_disk, write_json
+from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.records import Record
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one
@@ -23,7 +23,7 @@ from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter
-from uec_rag.stores.keeping import GATE, Keeping
+from uec_rag.stores.keeping import GATE, Keeping, keep_in
 
 
 @dataclass(frozen=True)
@@ -209,11 +209,7 @@ class Gate(Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, JSON, in one piece or not at all."""
-        file = Path(path)
-        new = file.with_name(f"{file.name}.new")
-        write_json(new, self.metadata())
-        to_disk(new)
-        new.replace(file)
+        replace_file(Path(path), json.dumps(self.metadata(), ensure_ascii=False, indent=1))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -239,13 +235,15 @@ class Gate(Record):
         ------
         TypeError
             If the store is one of this process alone.
+        ValueError
+            If nothing was ever added to it.
         """
         if not isinstance(retriever.store, Keeping):
             raise TypeError(
                 f"retriever: a {type(retriever.store).__name__} keeps nothing for other processes; "
                 "`save` the gate."
             )
-        retriever.store.keep(GATE, json.dumps(self.metadata()).encode())
+        keep_in(retriever.store, GATE, json.dumps(self.metadata()).encode())
         return self
 
     @classmethod

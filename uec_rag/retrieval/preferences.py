@@ -24,6 +24,7 @@ from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Passage
 
 _SECONDS_A_DAY = 86400.0
+_MOST = 100.0  # log-odds of a boost
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,21 @@ class Boost:
         From a passage to a number from 0 to 1.
     weight : float
         Log-odds at 1 against 0: log 2 = 0.69 says that a passage at 1 is relevant twice as often.
+
+    Raises
+    ------
+    ValueError
+        If the weight is beyond 100: its odds could not be summed up over a corpus.
     """
 
     of: Callable[[Passage], float]
     weight: float
+
+    def __post_init__(self) -> None:
+        if not -_MOST <= self.weight <= _MOST:
+            raise ValueError(
+                f"weight: expected log-odds from {-_MOST} to {_MOST}, got {self.weight!r:.60}."
+            )
 
     def at(self, passage: Passage) -> float:
         """Log-odds of a passage, before they are normalised; ValueError if not from 0 to 1."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from uec_rag.retrieval.calibrate import CorpusCalibration
 from uec_rag.stores.base import Store
-from uec_rag.stores.keeping import CALIBRATION, Keeping
+from uec_rag.stores.keeping import CALIBRATION, Keeping, keep_in
 
 
 class Published(NamedTuple):
@@ -42,7 +42,7 @@ def publish(store: Store, calibration: CorpusCalibration, written: str) -> Publi
     if not isinstance(store, Keeping):
         return None
     state = {"calibration": calibration.metadata(), "written": written}
-    version = store.keep(CALIBRATION, json.dumps(state).encode())
+    version = keep_in(store, CALIBRATION, json.dumps(state).encode())
     return Published(version, calibration, written)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -14,18 +13,12 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
-from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.confidence.shipped import shipped_model
 from uec_rag.ensemble.coefficients import Uniform, make_rule
-from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.basis import basis_of
-from uec_rag.retrieval.calibrate import CorpusCalibration
+from uec_rag.retrieval.calibrated import Calibrated
 from uec_rag.retrieval.diversity import maximal_marginal_relevance, term_vectors
-from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.judge import as_result, judge, unjudged
 from uec_rag.retrieval.preferences import Preferences, preferred
-from uec_rag.retrieval.published import Published, published
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.search import ask, ask_nearest, queries_at_once
 from uec_rag.retrieval.verify import Reading, find
@@ -33,7 +26,7 @@ from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.memory import MemoryStore
 
 
-class Searcher(Index):
+class Searcher(Calibrated):
     """An index of passages that is asked queries; `Retriever` is one that learns of its corpus.
 
     Parameters
@@ -49,29 +42,11 @@ class Searcher(Index):
     def __init__(
         self, uec: UEC, store: Store | None = None, *, unanswerable: float | None = None
     ) -> None:
-        told = None if unanswerable is None else check_unanswerable(unanswerable)
-        super().__init__(uec, MemoryStore() if store is None else store)
-        self.unanswerable = told
-        self.calibration: CorpusCalibration | None = None
-        self._changes_at_calibration = 0
+        super().__init__(uec, MemoryStore() if store is None else store, unanswerable)
         self._level: tuple[Preferences | None, int, float] = None, 0, 0.0
-        self._published: Published | None = None
-        self._follow(self.store)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
-
-    @property
-    def evidence_weights(self) -> EvidenceWeights | None:
-        """What turns evidence into coefficients: `self_calibrate`'s, else the ensemble's."""
-        own = None if self.calibration is None else self.calibration.evidence_weights
-        return own or self.uec.fitted.evidence_weights
-
-    @property
-    def confidence_model(self) -> ConfidenceModel:
-        """What turns logits into probabilities: `calibrate`'s, the fitted ensemble's, or ours."""
-        own = None if self.calibration is None else self.calibration.model
-        return own or self.uec.confidence_model or shipped_model("unfitted")
 
     def search(
         self,
@@ -187,8 +162,8 @@ class Searcher(Index):
         self._warn_changed()
         rows = queries_at_once(len(store), len(parts))
         starts = range(0, max(1, len(queries)), rows)
-        result = joined(
-            [
+        blocks, failed = zip(
+            *(
                 self._search_block(
                     store,
                     list(queries[start : start + rows]),
@@ -197,19 +172,10 @@ class Searcher(Index):
                     told,
                 )
                 for start in starts
-            ]
+            ),
+            strict=True,
         )
-        return replace(result, basis=self.basis(filter, told))
-
-    def basis(self, filter: Filter | None = None, unanswerable: float | None = None) -> str:
-        """Fingerprint of what confidence rests on in a search, but for the passages themselves.
-
-        Of filters that are callables only that they are one is told.
-        """
-        told = self.unanswerable if unanswerable is None else unanswerable
-        verifier = self.uec.verification
-        read = None if verifier is None else verifier.fingerprint
-        return basis_of(self.confidence_model, self.evidence_weights, told, filter, read)
+        return replace(joined(blocks), basis=self.basis(filter, told, verified=not any(failed)))
 
     def _search_preferring(
         self,
@@ -240,18 +206,19 @@ class Searcher(Index):
         parts: list[Gaussian],
         k: int,
         unanswerable: float | None,
-    ) -> SearchResult:
+    ) -> tuple[SearchResult, bool]:
+        """The hits of some queries, and whether a verifier that had to read them failed."""
         fitted, weights = self.uec.fitted, self.evidence_weights
         reading = Reading(self.uec.verification, queries)
         with span("search", queries=len(queries), k=k, passages=len(store)):
             asked = (ask_nearest if store.approximate else ask)(fitted, weights, store, parts)
             found, members, reread = find(reading, fitted, store, asked, k)
-            failed = reread is None and reading.verification is not None
-            model = (failed and fitted.confidence_model) or self.confidence_model
+            failed = reread is None and reading.verification is not None and found.mu.size > 0
+            model = self._model(not failed)
             labelled = self.calibration is not None and self.calibration.source == "labels"
             told = None if labelled else queries
             judged = judge(fitted, model, store, asked, found, members, unanswerable, told, reread)
-        return as_result(fitted, queries, found, asked.coefficients, judged, members)
+        return as_result(fitted, queries, found, asked.coefficients, judged, members), failed
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None
@@ -358,7 +325,7 @@ class Searcher(Index):
         """The index as it is now, whatever others add or delete: to search, not to write."""
         view = type(self)(self.uec, self.store.snapshot(), unanswerable=self.unanswerable)
         view._posteriors, view._changes = self._posteriors, self._changes
-        view.set_calibration(self.calibration, current=False)
+        view.calibration = self.calibration
         view._changes_at_calibration = self._changes_at_calibration
         view._published = self._published
         return view
@@ -377,28 +344,3 @@ class Searcher(Index):
         if view.calibration is not None:
             view.calibration = replace(view.calibration, evidence_weights=None)
         return view
-
-    def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
-        """Use a calibration; `current` says whether the corpus is still the calibrated one."""
-        self.calibration = calibration
-        self._changes_at_calibration = self._changes if current else -1
-
-    def _follow(self, store: Store) -> None:
-        """Take over what another process has learned of the corpus, where the store keeps it."""
-        before, self._published = self._published, published(store, self._published)
-        if self._published is None:
-            return
-        if self._published.version != (before and before.version):
-            self.set_calibration(self._published.calibration, current=self._published.current)
-        elif not self._published.current:
-            self._changes_at_calibration = -1
-
-    def _warn_changed(self) -> None:
-        if self.calibration is not None and self._changes != self._changes_at_calibration:
-            self._changes_at_calibration = self._changes
-            warnings.warn(
-                "The index has changed since it was calibrated: relevance and confidence are those "
-                "of the old corpus. Call calibrate or self_calibrate again.",
-                UserWarning,
-                stacklevel=4,
-            )

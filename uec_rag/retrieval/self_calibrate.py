@@ -87,7 +87,10 @@ def self_calibrate(
     model, kept = _agreed(
         fit_queries, fitted, weights or fitted.evidence_weights, sizes, k, uec.verification
     )
-    return CorpusCalibration(model, weights, "self", len(made.questions), k, fingerprint, kept)
+    reader = uec.verification and uec.verification.fingerprint
+    return CorpusCalibration(
+        model, weights, "self", len(made.questions), k, fingerprint, kept, reader
+    )
 
 
 def _agreed(

@@ -40,3 +40,19 @@ class Keeping(Protocol):
     def kept(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
         ...
+
+
+def keep_in(store: Keeping, name: str, data: bytes) -> str:
+    """Keep bytes in a store under a name; returns their version.
+
+    Raises
+    ------
+    ValueError
+        If nothing was ever added to it: there is no place yet.
+    """
+    if not store.stamp().written:
+        raise ValueError(
+            f"store: it keeps a {name} beside its passages, and nothing was ever added to it; add "
+            "passages first."
+        )
+    return store.keep(name, data)
