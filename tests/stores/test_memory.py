@@ -399,6 +399,22 @@ def test_a_loaded_store_is_written_to_without_touching_its_files(tmp_path, store
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
+def test_a_loaded_store_is_saved_byte_for_byte_as_one_that_never_was(tmp_path, store, gone):
+    for folder in ("first", "loaded", "other"):
+        (tmp_path / folder).mkdir()
+    store.save(tmp_path / "first")
+    loaded = MemoryStore.load(tmp_path / "first")
+    for one in (loaded, store):
+        one.add(*more(store, ["e", "f", "b", "g", "h"]))
+        one.delete([*gone])
+    loaded.save(tmp_path / "loaded")
+    store.save(tmp_path / "other")
+    for file in (tmp_path / "other").iterdir():
+        assert (tmp_path / "loaded" / file.name).read_bytes() == file.read_bytes(), file.name
+    assert [*MemoryStore.load(tmp_path / "loaded").passages()] == [*store.passages()]
+
+
 def test_an_empty_store_is_saved_too(tmp_path):
     MemoryStore().save(tmp_path)
     assert len(MemoryStore.load(tmp_path)) == 0

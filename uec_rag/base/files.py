@@ -56,9 +56,9 @@ _KINDS = {
 }
 
 
-def write_json(file: Path, value: object) -> None:
-    """Write JSON as UTF-8."""
-    file.write_text(json.dumps(value, ensure_ascii=False, indent=1), encoding="utf-8")
+def write_json(file: Path, value: object, *, indent: int | None = 1) -> None:
+    """Write JSON as UTF-8; without an indent in one line, which is several times as fast."""
+    file.write_text(json.dumps(value, ensure_ascii=False, indent=indent), encoding="utf-8")
 
 
 def read_json(file: Path) -> dict[str, Any]:

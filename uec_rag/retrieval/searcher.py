@@ -282,8 +282,8 @@ class Searcher(Calibrated):
             1 looks at relevance only, 0 at diversity only.
         filter : Filter, optional
         """
-        view = self.snapshot()
-        found = view.search(queries, max(k, fetch_k), filter=filter)
+        view, fetched = self.snapshot(), _fetched(k, fetch_k)
+        found = view.search(queries, fetched, filter=filter)
         return view.diversify(found, k, lambda_mult)
 
     async def asearch_diverse(
@@ -296,8 +296,8 @@ class Searcher(Calibrated):
         filter: Filter | None = None,
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
-        view = self.snapshot()
-        found = await view.asearch(queries, max(k, fetch_k), filter=filter)
+        view, fetched = self.snapshot(), _fetched(k, fetch_k)
+        found = await view.asearch(queries, fetched, filter=filter)
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
@@ -344,3 +344,10 @@ class Searcher(Calibrated):
         if view.calibration is not None:
             view.calibration = replace(view.calibration, evidence_weights=None)
         return view
+
+
+def _fetched(k: int, fetch_k: int) -> int:
+    """How many hits to choose k from."""
+    check_k(k)
+    check_k(fetch_k, "fetch_k")
+    return max(k, fetch_k)

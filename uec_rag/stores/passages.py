@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from io import BufferedWriter
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,37 @@ class PassageLog:
             )
         return passage
 
+    def write_lines(self, rows: NDArray[np.int64], out: BufferedWriter) -> NDArray[np.int64]:
+        """Write rows, ascending, as JSON lines; those of the file as they lie there, not parsed.
+
+        Returns
+        -------
+        int array
+            How many bytes each has.
+
+        Raises
+        ------
+        TypeError
+            If metadata cannot be written as JSON.
+        """
+        on_disk = len(self._offsets) - 1
+        kept, added = np.split(rows, [np.searchsorted(rows, on_disk)])
+        for run in np.split(kept, np.flatnonzero(np.diff(kept) != 1) + 1):
+            if len(run):
+                assert self._file is not None
+                start, stop = self._offsets[run[0]], self._offsets[run[-1] + 1]
+                out.write(memoryview(self._file)[start:stop])
+        lengths = [out.write(_line(self._added[row - on_disk])) for row in added.tolist()]
+        return np.concatenate([np.diff(self._offsets)[kept], np.array(lengths, dtype=np.int64)])
+
+    def ids(self, rows: NDArray[np.int64]) -> list[str]:
+        """Ids of rows."""
+        on_disk = len(self._offsets) - 1
+        return [
+            self._ids[row] if row < on_disk else self._added[row - on_disk].id
+            for row in rows.tolist()
+        ]
+
     def extend(self, passages: Sequence[Passage]) -> None:
         """Add rows."""
         self._added.extend(passages)
@@ -105,31 +137,31 @@ def _divide(offsets: NDArray[np.int64], size: int) -> bool:
     return bool((np.diff(offsets) > 0).all())
 
 
-def write(passages: Iterable[Passage], folder: Path) -> list[str]:
-    """Write ``passages.jsonl`` and ``offsets.npy`` into a folder.
+def write(passages: PassageLog, rows: NDArray[np.int64], folder: Path) -> list[str]:
+    """Write rows, ascending, as ``passages.jsonl`` and ``offsets.npy`` into a folder.
 
     Returns
     -------
     list of str
-        The ids, in order.
+        Their ids.
 
     Raises
     ------
     TypeError
         If metadata cannot be written as JSON.
     """
-    ids, offsets = [], [0]
     with (folder / "passages.jsonl").open("wb") as out:
-        for passage in passages:
-            try:
-                line = _to_json(vars(passage)).encode() + b"\n"
-            except (TypeError, ValueError, RecursionError) as error:
-                raise TypeError(
-                    f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
-                    "keep strings, numbers, lists and dicts."
-                ) from error
-            out.write(line)
-            ids.append(passage.id)
-            offsets.append(offsets[-1] + len(line))
-    np.save(folder / "offsets.npy", np.array(offsets, dtype=np.int64), allow_pickle=False)
-    return ids
+        lengths = passages.write_lines(rows, out)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    np.save(folder / "offsets.npy", offsets, allow_pickle=False)
+    return passages.ids(rows)
+
+
+def _line(passage: Passage) -> bytes:
+    try:
+        return _to_json(vars(passage)).encode() + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(
+            f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
+            "keep strings, numbers, lists and dicts."
+        ) from error

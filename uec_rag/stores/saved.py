@@ -31,7 +31,7 @@ def write_state(state: State, folder: Path) -> None:
     np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
     if state.profile is not None:
         np.save(folder / "profile.npy", state.profile, allow_pickle=False)
-    ids = passage_files.write((state.passages[row] for row in live.tolist()), folder)
+    ids = passage_files.write(state.passages, live, folder)
     settings: dict[str, object] = {
         "store": "memory",
         "fingerprint": state.fingerprint,
@@ -47,7 +47,7 @@ def write_state(state: State, folder: Path) -> None:
         settings["scan"] = state.scan.save(folder, rows)
     if state.graph is not None:
         settings |= {"index": "hnsw", "graph": state.graph.save(folder, live)}
-    write_json(folder / "store.json", settings)
+    write_json(folder / "store.json", settings, indent=None)  # ids by the million
 
 
 def read_state(folder: Path, device: str | None) -> State:
