@@ -206,6 +206,7 @@ def test_a_gate_is_told_where_the_verifier_failed_on_a_part(verified, queries, m
         gate.decide(index.search([queries[0]] * 2, 4))
     for asked in ([queries[1]], queries[:2], queries[1::-1]):
         found = index.search(asked, 4)
+        assert not found.verified
         assert found.basis == index.basis(verified=False) != index.basis()
         with pytest.warns(UserWarning, match="The gate was made with another calibration"):
             gate.decide(found)
@@ -213,6 +214,7 @@ def test_a_gate_is_told_where_the_verifier_failed_on_a_part(verified, queries, m
 
 def test_where_nothing_is_found_no_verifier_failed(verified):
     found = index_of(verified.uec, []).search(["bafigo"], 3)
+    assert found.verified
     assert found.basis == verified.basis()
 
 

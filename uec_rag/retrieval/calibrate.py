@@ -216,7 +216,7 @@ def calibrate_with_labels(
     enough = known is None and len(queries) >= _ENOUGH and not every.answerable.all()
     model = model.relearned(every) if enough else model.recalibrated(every)
     kept = None if weights is uec.fitted.evidence_weights else weights
-    reader = verification and verification.fingerprint
+    reader = None if verification is None else verification.fingerprint
     return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint, verifier=reader)
 
 

@@ -72,7 +72,8 @@ class Calibrated(Index):
     @property
     def _reader(self) -> str | None:
         """Fingerprint of who reads the first hits, if anybody does."""
-        return self.uec.verification and self.uec.verification.fingerprint
+        verification = self.uec.verification
+        return None if verification is None else verification.fingerprint
 
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` says whether the corpus is still the calibrated one.

@@ -138,6 +138,8 @@ class SearchResult:
         Fingerprint of what confidence rests on: calibration, told share, filter. See `Gate`.
     members : Members or None
         What each encoder, and a verifier, has to do with the hits; None where that is not known.
+    verified : bool
+        False where a verifier that was to read the hits of a query failed, and may.
     """
 
     queries: list[str]
@@ -159,6 +161,7 @@ class SearchResult:
     by_cutoff: FloatArray | None = None
     unfamiliar: list[str] = field(default_factory=list)
     basis: str = ""
+    verified: bool = True
 
     @property
     def ids(self) -> list[list[str]]:
@@ -296,6 +299,7 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         by_cutoff=None if results[0].by_cutoff is None else stacked("by_cutoff"),
         unfamiliar=[told for result in results for told in result.unfamiliar],
         basis=results[0].basis,
+        verified=all(result.verified for result in results),
         members=_joined_members([result.members for result in results]),
     )
 

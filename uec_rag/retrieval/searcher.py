@@ -162,8 +162,8 @@ class Searcher(Calibrated):
         self._warn_changed()
         rows = queries_at_once(len(store), len(parts))
         starts = range(0, max(1, len(queries)), rows)
-        blocks, failed = zip(
-            *(
+        result = joined(
+            [
                 self._search_block(
                     store,
                     list(queries[start : start + rows]),
@@ -172,10 +172,9 @@ class Searcher(Calibrated):
                     told,
                 )
                 for start in starts
-            ),
-            strict=True,
+            ]
         )
-        return replace(joined(blocks), basis=self.basis(filter, told, verified=not any(failed)))
+        return replace(result, basis=self.basis(filter, told, verified=result.verified))
 
     def _search_preferring(
         self,
@@ -206,8 +205,7 @@ class Searcher(Calibrated):
         parts: list[Gaussian],
         k: int,
         unanswerable: float | None,
-    ) -> tuple[SearchResult, bool]:
-        """The hits of some queries, and whether a verifier that had to read them failed."""
+    ) -> SearchResult:
         fitted, weights = self.uec.fitted, self.evidence_weights
         reading = Reading(self.uec.verification, queries)
         with span("search", queries=len(queries), k=k, passages=len(store)):
@@ -218,7 +216,8 @@ class Searcher(Calibrated):
             labelled = self.calibration is not None and self.calibration.source == "labels"
             told = None if labelled else queries
             judged = judge(fitted, model, store, asked, found, members, unanswerable, told, reread)
-        return as_result(fitted, queries, found, asked.coefficients, judged, members), failed
+        result = as_result(fitted, queries, found, asked.coefficients, judged, members)
+        return replace(result, verified=not failed)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None

@@ -87,7 +87,7 @@ def self_calibrate(
     model, kept = _agreed(
         fit_queries, fitted, weights or fitted.evidence_weights, sizes, k, uec.verification
     )
-    reader = uec.verification and uec.verification.fingerprint
+    reader = None if uec.verification is None else uec.verification.fingerprint
     return CorpusCalibration(
         model, weights, "self", len(made.questions), k, fingerprint, kept, reader
     )
