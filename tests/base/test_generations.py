@@ -296,6 +296,8 @@ def damage(path, how):
         ("pipe", "text.txt' is no regular file but a pipe"),
         ("one more", "profile.npy' is not one of the files that were saved"),
         (('"kind": "test', '"kind": "cake'), "manifest.json' is damaged"),
+        (('"kind": "test thing"', '"kind": 3'), "manifest.json' is damaged"),
+        (('"kind"', " " * 2**24 + '"kind"'), "manifest.json' is longer than 16777216 bytes"),
         (('"bytes": 5', '"bytes": 4'), "manifest.json' is damaged"),
         (('"inner/text.txt"', '"../../text.txt"'), "manifest.json' is damaged"),
         (('"format": 2', '"format": 3'), "is of format 3, expected 2"),

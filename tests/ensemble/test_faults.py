@@ -5,6 +5,7 @@ import pytest
 
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC, Retriever
+from uec_rag.encoders import Lexical
 
 
 class Moody:
@@ -97,6 +98,37 @@ def test_a_row_of_nan_costs_that_text_alone(ensemble, queries, caplog):
     np.testing.assert_allclose(part.coefficients[others], whole.coefficients[others], atol=1e-6)
     np.testing.assert_array_equal(part.coefficients[3], [1, 0])
     assert f"'moody' does not count in 1 of {len(queries)} texts" in caplog.text
+
+
+async def test_awaited_a_row_of_nan_costs_that_text_alone_too(ensemble, queries):
+    uec, moody = ensemble
+    moody.fails = lambda text: text == queries[3]
+    found, same = await uec.aembed(queries, "query"), uec.embed(queries, "query")
+    np.testing.assert_array_equal(found.mean, same.mean)
+    np.testing.assert_array_equal(found.coefficients[3], [1, 0])
+    moody.fails = lambda text: True
+    none = await uec.aembed(queries, "query")
+    np.testing.assert_array_equal(none.coefficients, [[1, 0]] * len(queries))
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_words_that_fail_are_an_error_since_no_zeros_stand_for_them():
+    def tokenizer(text):
+        raise RuntimeError("no such language")
+
+    words = Lexical(tokenizer=tokenizer)
+    uec = UEC([bag_of_words(8, "steady"), words], coefficients="uniform", on_error="drop")
+    with pytest.raises(RuntimeError, match="no such language"):
+        Retriever(uec).add(["a text"])
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_texts_that_no_member_has_a_vector_for_are_named():
+    moody, other = Moody(), Moody()
+    moody.fails = other.fails = lambda text: text == "b"
+    both = UEC([moody, other], coefficients="uniform", on_error="drop")
+    with pytest.raises(ValueError, match=r"no encoder gave a vector for 1 of 2 texts, first for"):
+        both.embed(["a", "b"])
 
 
 def test_passages_stored_without_a_member_say_so(ensemble, passages):

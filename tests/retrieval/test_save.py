@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from tests.helpers import LinearHead, assert_same_result, files_of, passages
-from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.files import read_json, write_json
 from uec_rag.base.generations import writing
 from uec_rag.retrieval.save import KIND
+from uec_rag.stores import MemoryStore, Passage
 
 
 def load(path, uec, **options):
@@ -179,6 +180,46 @@ def test_files_that_were_made_up_are_said_to_be_corrupted(small, tmp_path, file,
             np.save(folder / file, change)
     with pytest.raises(IndexCorrupted):
         load(tmp_path / "made up", small.uec)
+
+
+def test_a_store_of_another_width_is_another_indexs(small, tmp_path):
+    small.save(tmp_path / "index")
+    narrow = MemoryStore()
+    narrow.add([Passage("p0", "text")], Gaussian([[1.0, 0.0]], [[0.0, 0.0]]))
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        shutil.rmtree(folder / "store")
+        (folder / "store").mkdir()
+        narrow.save(folder / "store")
+    with pytest.raises(IndexCorrupted, match=r"store' holds vectors of width 2, expected \d+"):
+        load(tmp_path / "made up", small.uec)
+
+
+def test_a_store_of_a_kind_that_is_not_installed_is_named(small, tmp_path):
+    small.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        settings = read_json(folder / "store" / "store.json")
+        write_json(folder / "store" / "store.json", settings | {"store": "cellar"})
+    with pytest.raises(ValueError, match=r"a store of kind 'cellar'; expected one of .*'memory'"):
+        load(tmp_path / "made up", small.uec)
+
+
+def test_what_is_no_ensemble_is_refused(small, tmp_path):
+    small.save(tmp_path / "index")
+    with pytest.raises(TypeError, match="uec: expected a UEC or None, got str"):
+        Retriever.load(tmp_path / "index", "uec")
+
+
+def test_a_passage_of_another_id_than_the_list_says_is_said_to_be_corrupted(small, tmp_path):
+    small.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        lines = folder / "store" / "passages.jsonl"
+        lines.write_bytes(lines.read_bytes().replace(b'{"id": "p0"', b'{"id": "q0"'))
+    loaded = load(tmp_path / "made up", small.uec)
+    with pytest.raises(IndexCorrupted, match=r"holds 'q0' where store\.json says 'p0'"):
+        loaded.get(["p0"])
 
 
 def test_a_line_that_is_no_passage_is_said_to_be_corrupted(small, tmp_path):
