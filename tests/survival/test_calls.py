@@ -112,6 +112,9 @@ def _methods(index):
     }
 
 
+WRITES = {"add", "delete", "adapt", "self_calibrate", "calibrate", "store.add", "store.delete"}
+
+
 def _right(uec):
     return {
         "texts": TEXTS[:2],
@@ -148,7 +151,7 @@ def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
         index = Retriever(fitted)
         index.add(TEXTS, ids=[f"p{i}" for i in range(6)], metadatas=[{"n": i} for i in range(6)])
         methods, right = _methods(index), _right(fitted)
-        for _ in range(50):
+        for call in range(50):
             name = rng.choice(list(methods))
             method, parameters = methods[name]
             arguments = {}
@@ -176,7 +179,8 @@ def test_calls_are_answered_or_refused_as_documented(fitted, tmp_path):
             # Nothing is half done, and it works as before.
             assert not refused or [passage.id for passage in index.passages()] == before
             assert len(index) == len(list(index.passages()))
-            if len(index):
+            # What only reads is followed by a look now and then: it is most of the work.
+            if len(index) and (name in WRITES or not call % 10):
                 assert len(index.search(["badero"], k=2).ids[0]) == min(2, len(index))
 
     seeds = list(range(calls // 50))
