@@ -136,10 +136,10 @@ class TestWhatComesBack:
         queries = passages(3, seed=9)
         one_by_one = [retriever.invoke(query) for query in queries]
         searched = []
-        encoded = Retriever.search_encoded
+        encoded = Retriever._search
         monkeypatch.setattr(
             Retriever,
-            "search_encoded",
+            "_search",
             lambda self, queries, *a, **kw: (
                 searched.append(queries) or encoded(self, queries, *a, **kw)
             ),
