@@ -130,6 +130,15 @@ def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, 
     assert len({basis, *others, view.basis()}) == 6
 
 
+def test_a_filter_written_in_another_order_is_the_same_filter(full):
+    one = {"lang": "en", "$or": [{"year": {"$gte": 2020, "$lt": 2024}}, {"even": True}]}
+    other = {"$or": ({"year": {"$lt": 2024, "$gte": 2020}}, {"even": True}), "lang": "en"}
+    assert full.basis(one) == full.basis(other) != full.basis({"lang": "en"})
+    assert full.basis({"$where": lambda p: True}) == full.basis({"$where": lambda p: False})
+    names = [f"name {i}" for i in range(50)]
+    assert full.basis({"of": {"$in": {*names}}}) == full.basis({"of": {"$in": {*names[::-1]}}})
+
+
 def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
     asked = labelled(texts, 400)
     odd = Gate.calibrate(full, *asked, risk=0.65, filter={"even": False})

@@ -26,7 +26,7 @@ def basis_of(
     unanswerable : float or None
         Share of the questions that the corpus does not answer, where it is told.
     filter : mapping or callable, optional
-        Of callables only that they are one is told.
+        Keys may come in any order. Of callables only that they are one is told.
     verifier : str or None
         Fingerprint of who reads the first hits, if anybody does.
     """
@@ -34,7 +34,19 @@ def basis_of(
         model.fingerprint,
         None if weights is None else weights.fingerprint,
         unanswerable,
-        dict(filter) if isinstance(filter, Mapping) else type(filter).__name__,
+        _as_text(filter),
         verifier,
     )
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+
+
+def _as_text(filter: object) -> str:
+    """A filter, or a part of one: the same text in every process."""
+    if isinstance(filter, Mapping):
+        parts = (f"{key!r}: {_as_text(filter[key])}" for key in sorted(filter, key=repr))
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(filter, (list, tuple)):
+        return "[" + ", ".join(map(_as_text, filter)) + "]"
+    if isinstance(filter, (set, frozenset)):
+        return "[" + ", ".join(sorted(map(_as_text, filter))) + "]"
+    return type(filter).__name__ if callable(filter) or filter is None else repr(filter)
