@@ -128,3 +128,17 @@ def test_a_copy_with_words_can_be_added_to(pairs_of_fit, engine):
     for each in (index, copy):
         each.add(["something new"], ["new"])
     same(index, copy)
+
+
+@pytest.mark.parametrize("engine", [False, True])
+def test_a_calibration_of_an_earlier_corpus_is_one_in_a_copy_too(engine):
+    index = filled(UEC(members(words=False)).fit(pairs(100)))
+    index.calibrate(TEXTS[:40], [[f"t{i}"] for i in range(40)])
+    index.add(["something new"], ["new"])
+    copies = [copy_index(index, QdrantStore(location=":memory:") if engine else MemoryStore())[0]]
+    if engine:
+        copies.append(Retriever(index.uec, copies[0].store))
+    for copy in copies:
+        assert copy.calibration == index.calibration
+        with pytest.warns(UserWarning, match="index has changed since it was calibrated"):
+            copy.search(QUERIES[:2])

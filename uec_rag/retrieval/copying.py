@@ -19,6 +19,8 @@ from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.transfer import Convert, Transfer, transfer
 
+_EARLIER = ""  # state of a store that a calibration is of, where it is none that this one was in
+
 
 def copy_index(
     source: Retriever,
@@ -31,7 +33,8 @@ def copy_index(
 
     With `refitted` the copy is of another fit: where the last layers are the identity, as under
     the projection head of most models, each encoder's vector survives a fit, and the passages'
-    Gaussians follow from those that are stored. No model runs, but for one text that shows it.
+    Gaussians follow from those that are stored. No model runs, but for one text that shows it;
+    words are counted anew.
 
     Parameters
     ----------
@@ -39,23 +42,26 @@ def copy_index(
     store : Store
         Empty, or with a part of what is copied.
     refitted : UEC, optional
-        The ensemble of the same encoders, fitted anew; by default the source's own.
+        The ensemble of the same encoders, fitted anew; by default, and with the fit that the
+        source has, Gaussians are copied as they are.
     advance : callable, optional
         Told after each part how many passages it had.
 
     Returns
     -------
     copy : Retriever
-        Calibrated as the source is, where the fit is the same: for all who search that store.
+        Calibrated as the source is, where the fit is the same: for all who search that store. Where
+        the source has changed since, a search in the copy warns of it as well.
     transfer : Transfer
         What was done, and checked.
 
     Raises
     ------
     FingerprintMismatch
-        If the store holds passages of another ensemble or fit.
+        If the store holds passages of another ensemble or fit, or `refitted` has other encoders.
     ValueError
-        If `refitted` is no other fit of the same encoders, or vectors do not survive it.
+        If vectors do not survive another fit: an encoder has a last layer of its own, the space
+        is shared, or a passage is stored without one of them.
     RuntimeError
         As `uec_rag.stores.transfer.transfer`.
     """
@@ -68,12 +74,12 @@ def copy_index(
     copy = Retriever(uec, store, unanswerable=source.unanswerable)
     calibration = source.calibration
     if calibration is not None and uec.fingerprint == source.uec.fingerprint:
-        if not done.others and calibration.corpus == corpus_fingerprint(source.store):
-            # Of the same passages, in the order of this store.
+        current = not done.others and calibration.corpus == corpus_fingerprint(source.store)
+        if current:  # of the same passages, in the order of this store
             calibration = replace(calibration, corpus=corpus_fingerprint(store))
-        copy.set_calibration(calibration, current=not done.others)
+        copy.set_calibration(calibration, current=current)
         if not done.others:
-            publish(store, calibration, written(store))
+            publish(store, calibration, written(store) if current else _EARLIER)
     return copy, done
 
 
