@@ -54,6 +54,15 @@ def test_without_labels_it_is_a_budget(run, index, tmp_path):
     assert Gate.load(to).threshold.queries == 20
 
 
+@pytest.mark.parametrize("told", ["--risk", "--certainty"])
+def test_a_budget_and_a_promise_are_not_made_at_once(run, questions, tmp_path, told):
+    options = ("--out", tmp_path / "gate.json", "--abstain", "0.25", told, "0.1")
+    refused = run("gate", tmp_path / "no index", questions, *options, code=2)
+    assert f"--abstain and {told}: expected one of them, got both" in " ".join(
+        refused.stderr.split()
+    )
+
+
 def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, words, tmp_path):
     to, other = tmp_path / "gate.json", tmp_path / "other"
     run("gate", index, questions, "--out", to, "--risk", "0.2")

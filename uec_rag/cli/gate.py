@@ -13,6 +13,8 @@ from uec_rag.cli.tables import read_rows
 if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
+_RISK, _CERTAINTY = 0.05, 0.95
+
 
 def gate(
     index: Annotated[
@@ -27,9 +29,14 @@ def gate(
     ],
     to: Annotated[Path, typer.Option("--out", metavar="GATE", help="File for the gate.")],
     risk: Annotated[
-        float, typer.Option(help="Highest share of wrong ones among the answered.")
-    ] = 0.05,
-    certainty: Annotated[float, typer.Option(help="How sure to be of it.")] = 0.95,
+        float | None,
+        typer.Option(
+            help="Highest share of wrong ones among the answered.", show_default=str(_RISK)
+        ),
+    ] = None,
+    certainty: Annotated[
+        float | None, typer.Option(help="How sure to be of it.", show_default=str(_CERTAINTY))
+    ] = None,
     abstain: Annotated[
         float | None,
         typer.Option(help="Share of questions to leave unanswered instead; nothing is promised."),
@@ -45,6 +52,12 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --risk 0.1 --out gate.json
     """
+    for name, value in {"--risk": risk, "--certainty": certainty}.items():
+        if abstain is not None and value is not None:
+            raise ValueError(
+                f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
+                "of the questions unanswered, whatever the risk"
+            )
     if to.is_dir() or not to.absolute().parent.is_dir():
         raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
     columns = ("query",) if abstain is not None else ("query", "passage")
@@ -67,7 +80,14 @@ def gate(
                 f"{unknown[0]!r}; expected ids or files as 'uec-rag ask --json' prints them"
             )
         relevant = [{id_ for name in names for id_ in known[name]} for names in asked.values()]
-        made = Gate.calibrate(retriever, queries, relevant, risk=risk, certainty=certainty, k=k)
+        made = Gate.calibrate(
+            retriever,
+            queries,
+            relevant,
+            risk=_RISK if risk is None else risk,
+            certainty=_CERTAINTY if certainty is None else certainty,
+            k=k,
+        )
     made.save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
