@@ -8,6 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from tests.stores.postgres_server import new_place
 from uec_rag.cli import app
 
 
@@ -52,6 +53,19 @@ def test_an_index_that_is_there_is_replaced(run, index, few_documents, words):
     assert run("ask", index, "anchor", "--json", json_output=True)["passages"][0]["id"] == (
         "boats.txt#0"
     )
+
+
+def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_work(
+    run, few_documents, words, tmp_path
+):
+    given = ("index", few_documents, "--model", words, "--store", new_place(), "--out")
+    run(*given, tmp_path / "idx")
+    assert run("ask", tmp_path / "idx", "anchor", "--json", json_output=True)["passages"]
+    again = run(*given, tmp_path / "other", code=2)
+    assert "--store holds 2 passages already" in " ".join(again.stderr.split())
+    assert "Reading" not in again.stderr
+    elsewhere = ("--store", "s3://a/b", "--out", tmp_path / "other")
+    assert "Reading" not in run("index", few_documents, *elsewhere, code=2).stderr
 
 
 def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few_documents, words, tmp_path):

@@ -95,6 +95,13 @@ def index(
     if update:
         _update(folder, to, follow_symlinks, json)
         return
+    place = None if store is None else store_at(store)
+    if place is not None and uec is None and len(place):
+        raise ValueError(
+            f"--store holds {len(place):,} passages already, and an ensemble that is fitted on "
+            "these documents now is not theirs; expected an empty place, --uec with the ensemble "
+            "that they are of, or --update to bring their index up to date"
+        )
     say(f"Reading {folder} ...")
     from uec_rag.corpora import passages_of, read_folder
     from uec_rag.corpora.folder import file_hashes
@@ -114,7 +121,7 @@ def index(
     else:
         ensemble = build_ensemble(model)
         _fit_on(documents, ensemble)
-    retriever = Retriever(ensemble, None if store is None else store_at(store))
+    retriever = Retriever(ensemble, place)
     add_passages(retriever, passages)
     if uec is not None:
         _calibrate(retriever)
