@@ -164,6 +164,8 @@ class TestSaving:
         given = {encoder.name: encoder for encoder in verified.encoders}
         with pytest.raises(ValueError, match=r"verifier 'shared_words' cannot be loaded by name"):
             UEC.load(tmp_path / "uec", encoders=given)
+        with pytest.raises(ValueError, match=r"among \['fine', .*'shared_words'\], got \['x'\]"):
+            UEC.load(tmp_path / "uec", encoders=given | {"x": shared_words})
         back = UEC.load(tmp_path / "uec", encoders=given | {"shared_words": shared_words})
         assert str(back.report) == str(verified.report)
         assert back.verify_k == 5

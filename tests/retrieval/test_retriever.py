@@ -271,3 +271,9 @@ async def test_what_a_search_is_asked_for_is_checked_before_a_query_is_encoded(w
     with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
         await retriever.asearch(["golugo"], **wrong)
     assert encoder.roles == ["passage"]
+
+
+def test_of_a_query_that_is_not_judged_nothing_is_unfamiliar(full, fitted, queries):
+    vector = full.search_vector(fitted.embed(queries[:1], "query").mean[0].tolist(), 3)
+    nothing = Retriever(fitted).search(queries[:2], 3)
+    assert (vector.unfamiliar, nothing.unfamiliar) == ([""], ["", ""])

@@ -190,6 +190,10 @@ def read_ensemble(
         )
         expected = str(state["fingerprint"])
     checked = read_verifier(folder)
+    known = [*names, *([] if checked is None else [checked.name])]
+    unknown = sorted({*encoders} - {*known})
+    if unknown:
+        raise ValueError(f"encoders: expected names among {known}, got {unknown}.")
     verifier = None
     if checked is not None:
         verifier = checked.load(encoders, device, trust=trust)
@@ -229,10 +233,6 @@ def _load_encoders(
     *,
     trust: bool,
 ) -> list[Encoder]:
-    names = [encoder.name for encoder in saved]
-    unknown = sorted(set(given) - set(names))
-    if unknown:
-        raise ValueError(f"encoders: expected names among {names}, got {unknown}.")
     missing = [e.name for e in saved if e.spec is None and e.name not in given]
     if missing:
         raise ValueError(

@@ -110,7 +110,8 @@ def unjudged(found: Found, action: Action, reason: str) -> Judgement:
     relevance = np.clip(found.mu, 0, 1)
     best = relevance.max(axis=1, initial=0.0)
     decisions = [Decision(action, reason, (), float(sure), float(sure)) for sure in best]
-    return Judgement(relevance, best, best, [None] * len(best), decisions)
+    nothing = [""] * len(best)
+    return Judgement(relevance, best, best, [None] * len(best), decisions, unfamiliar=nothing)
 
 
 def _member_posterior(
