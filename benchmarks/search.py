@@ -77,21 +77,23 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
-def interleaved(systems: dict[str, Search], rounds: int) -> dict[str, tuple[float, float]]:
+def interleaved(
+    systems: dict[str, Search], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, tuple[float, float]]:
     """Median seconds of each system, and median ratio to the first one in the same round."""
     repeats = {}
     for name, search in systems.items():
         search()
-        start = time.perf_counter()
+        start = clock()
         search()
-        repeats[name] = max(1, round(_LEAST / (time.perf_counter() - start)))
+        repeats[name] = max(1, round(_LEAST / (clock() - start)))
     seconds = np.empty((rounds, len(systems)))
     for row in seconds:
         for i, (name, search) in enumerate(systems.items()):
-            start = time.perf_counter()
+            start = clock()
             for _ in range(repeats[name]):
                 search()
-            row[i] = (time.perf_counter() - start) / repeats[name]
+            row[i] = (clock() - start) / repeats[name]
     medians = np.median(seconds, axis=0)
     ratios = np.median(seconds / seconds[:, :1], axis=0)
     return {name: (medians[i], ratios[i]) for i, name in enumerate(systems)}

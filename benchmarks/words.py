@@ -5,17 +5,17 @@ Passages are made of words whose frequencies follow Zipf's law, queries of six w
 passage, so that most have words that many passages hold. Searches of both take turns; a ratio is
 the median over the rounds. A query is timed after it is encoded.
 
-    python benchmarks/words.py                       # a million passages: minutes, 4 GB
+    python benchmarks/words.py                       # a million passages: a quarter of an hour
     python benchmarks/words.py --passages 20000      # a look
 """
 
 from __future__ import annotations
 
-import resource
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -25,11 +25,15 @@ from synthetic import Corpus
 from tables import print_table
 
 from uec_rag import UEC, Gaussian, Retriever
+from uec_rag.base.postings import Postings
+from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores import MemoryStore, Passage
 
 _VOCABULARY = 200_000
 _PASSAGE, _QUERY = 60, 6  # words
+_QUERIES = 16
 _AT_ONCE = 20_000
+_BATCH = 1000
 _CONSONANTS, _VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 _K = 10
 
@@ -56,7 +60,7 @@ class Texts:
         return " ".join(np.random.default_rng([2, number]).choice(words, _QUERY, replace=False))
 
 
-def ensembles(corpus: Corpus, texts: Texts) -> tuple[UEC, UEC]:
+def ensembles(corpus: Corpus, texts: Texts, folder: Path) -> tuple[UEC, UEC]:
     """An ensemble without words and one with, fitted on texts that are not in the corpus."""
     beyond = range(10**9, 10**9 + 400)
     pairs = [(texts.query(i), texts.passage(i)) for i in beyond]
@@ -67,7 +71,12 @@ def ensembles(corpus: Corpus, texts: Texts) -> tuple[UEC, UEC]:
         role = "query" if len(given[0].split()) == _QUERY else "passage"
         return corpus._vectors(0, made_up, role)
 
-    return UEC([vectors]).fit(pairs), UEC([vectors, "bm25"]).fit(pairs)
+    def fitted(name: str, members: list[Any]) -> UEC:
+        if not (folder / name).exists():
+            UEC(members).fit(pairs).save(folder / name)
+        return UEC.load(folder / name, encoders={"vectors": vectors})
+
+    return fitted("fit", [vectors]), fitted("fit with words", [vectors, "bm25"])
 
 
 def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -> list[Gaussian]:
@@ -84,71 +93,115 @@ def encoded(uec: UEC, corpus: Corpus, texts: Texts, numbers: range, role: str) -
     return parts
 
 
-def build(uec: UEC, corpus: Corpus, texts: Texts, count: int) -> Retriever:
-    """An index of the first passages."""
-    retriever = Retriever(uec, MemoryStore())
-    for start in range(0, count, _AT_ONCE):
-        numbers = range(start, min(count, start + _AT_ONCE))
-        passages = [Passage(str(i), "") for i in numbers]
-        retriever.add_encoded(passages, encoded(uec, corpus, texts, numbers, "passage"))
-    return retriever
+def build(uec: UEC, corpus: Corpus, texts: Texts, count: int, folder: Path) -> Retriever:
+    """An index of the first passages, saved in a folder and opened again, or opened at once."""
+    if not folder.exists():
+        retriever = Retriever(uec, MemoryStore())
+        for start in range(0, count, _AT_ONCE):
+            numbers = range(start, min(count, start + _AT_ONCE))
+            passages = [Passage(str(i), "") for i in numbers]
+            retriever.add_encoded(passages, encoded(uec, corpus, texts, numbers, "passage"))
+        folder.mkdir(parents=True)
+        retriever.store.save(folder)
+    return Retriever(uec, MemoryStore.load(folder))
 
 
-def saved_bytes(retriever: Retriever) -> tuple[int, int]:
+def saved_bytes(folder: Path) -> tuple[int, int]:
     """Bytes of the words' files, and of all arrays."""
-    with tempfile.TemporaryDirectory() as folder:
-        retriever.store.save(Path(folder))
-        sizes = {file.name: file.stat().st_size for file in Path(folder).glob("*.npy")}
+    sizes = {file.name: file.stat().st_size for file in folder.glob("*.npy")}
     words = sum(size for name, size in sizes.items() if name.startswith("terms"))
     return words, sum(sizes.values())
+
+
+def indexing(uec: UEC, texts: Texts) -> tuple[float, float]:
+    """Seconds a passage takes to be split into words, and to be put among others."""
+    given = [texts.passage(number) for number in range(_AT_ONCE)]
+    start = time.process_time()
+    terms = uec.encoders[1].encode(given, "passage").terms
+    split = time.process_time() - start
+    postings = Postings.none()
+    for first in range(0, _AT_ONCE, _BATCH):
+        postings = postings.written(first, terms[first : first + _BATCH])
+    return split / _AT_ONCE, (time.process_time() - start - split) / _AT_ONCE
+
+
+def searches(
+    retriever: Retriever, corpus: Corpus, texts: Texts, batch: int
+) -> Callable[[], list[SearchResult]]:
+    """All queries, so many at a time, encoded already."""
+    batches = [range(start, start + batch) for start in range(0, _QUERIES, batch)]
+    asked = [
+        (
+            [texts.query(number) for number in numbers],
+            encoded(retriever.uec, corpus, texts, numbers, "query"),
+        )
+        for numbers in batches
+    ]
+    return lambda: [retriever.search_encoded(queries, parts, _K) for queries, parts in asked]
 
 
 def main(
     passages: Annotated[int, typer.Option(help="How many.")] = 1_000_000,
     batches: Annotated[str, typer.Option(help="Queries at a time.")] = "1,8",
     rounds: Annotated[int, typer.Option(help="Of which the median is taken.")] = 9,
+    indexes: Annotated[
+        Path | None, typer.Option(help="Folder where indexes are, or are kept for the next time.")
+    ] = None,
+    processor: Annotated[
+        bool, typer.Option(help="Time of the processor: for a machine that has other work.")
+    ] = False,
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
 ) -> None:
     """Print the tables."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (indexes or Path(temporary)) / str(passages)
+        clock = time.process_time if processor else time.perf_counter
+        asked = [int(batch) for batch in batches.split(",")]
+        _main(passages, asked, rounds, folder, clock, markdown)
+
+
+def _main(
+    passages: int,
+    batches: list[int],
+    rounds: int,
+    folder: Path,
+    clock: Callable[[], float],
+    markdown: bool,
+) -> None:
     described, console = machine(), Console(stderr=True)
     corpus, texts = Corpus(1), Texts()
-    without, with_words = ensembles(corpus, texts)
+    without, with_words = ensembles(corpus, texts, folder)
     console.print(f"{passages:,} passages ...")
-    plain = build(without, corpus, texts, passages)
-    start = time.perf_counter()
-    hybrid = build(with_words, corpus, texts, passages)
-    built = time.perf_counter() - start
+    plain = build(without, corpus, texts, passages, folder / "vectors")
+    hybrid = build(with_words, corpus, texts, passages, folder / "words")
     rows = []
-    for batch in (int(batch) for batch in batches.split(",")):
-        asked = [texts.query(i) for i in range(batch)]
-        parts = [
-            encoded(uec, corpus, texts, range(batch), "query") for uec in (without, with_words)
-        ]
+    for batch in batches:
         found = interleaved(
             {
-                "vectors": lambda asked=asked, p=parts[0]: plain.search_encoded(asked, p, _K),
-                "and words": lambda asked=asked, p=parts[1]: hybrid.search_encoded(asked, p, _K),
+                "vectors": searches(plain, corpus, texts, batch),
+                "and words": searches(hybrid, corpus, texts, batch),
             },
             rounds,
+            clock,
         )
         seconds, ratio = found["and words"]
         rows.append(
             [
                 f"{passages:,}",
                 str(batch),
-                f"{1e3 * found['vectors'][0]:.3g}",
-                f"{1e3 * seconds:.3g}",
+                f"{1e3 * found['vectors'][0] / _QUERIES:.3g}",
+                f"{1e3 * seconds / _QUERIES:.3g}",
                 f"{ratio:.2f}",
             ]
         )
-    header = ["passages", "batch", "vectors, ms", "and words, ms", "ratio"]
+    header = ["passages", "batch", "vectors, ms a query", "and words, ms a query", "ratio"]
     print_table(described, header, rows, markdown=markdown)
-    words, every = saved_bytes(hybrid)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    words, every = saved_bytes(folder / "words")
+    split, put = indexing(with_words, texts)
     print(
         f"{words / passages:.0f} bytes a passage of {_PASSAGE} words beside "
-        f"{(every - words) / passages:.0f} of vectors and statistics; {built:.0f} s to index with "
-        f"words; {peak:.1f} GB at most, both indexes in memory"
+        f"{(every - words) / passages:.0f} of vectors and statistics; {1e6 * split:.0f} us a "
+        f"passage to split into words, {1e6 * put:.0f} us to put among others, {_BATCH} at a time"
     )
 
 

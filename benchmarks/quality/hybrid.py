@@ -7,8 +7,10 @@ and `bm25`, what LangChain's `EnsembleRetriever` does with the two; "relative" s
 all, scaled from 0 to 1 over each one's hits, what LlamaIndex's `QueryFusionRetriever` does in mode
 "relative_score"; "bm25s" is that library with its English stop words and Snowball's stems, where it
 is installed. Each finds 100. "UEC" and the ensemble without words are fitted on the
-training pairs of one collection, and reported on others. DATA is a folder of test collections (see
-`uec_rag.paper.collections`), or set UEC_DATA.
+training pairs of one collection, and reported on others; with --shipped there is `UEC()`, fitted as
+it comes, too. Of each collection at most so many queries are asked, a fixed sample. Under the
+scores stands what each system has over the best single member, words among them, of the same
+collection. DATA is a folder of test collections (see `uec_rag.paper.collections`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from members import sampled
 from retrieval import CACHE
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.base import WithoutVectors
 from uec_rag.paper.collections import Collection, load_collection
 from uec_rag.paper.scoring import mean_ndcg
 
@@ -102,6 +106,30 @@ def _summed(runs: list[Run]) -> Run:
     ]
 
 
+def shipped(cache: Path) -> UEC:
+    """`UEC()`, whose members look into a folder before they encode."""
+    uec = UEC()
+    uec.encoders = [
+        e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in uec.encoders
+    ]
+    return uec
+
+
+def summary(rows: list[dict[str, float]], systems: list[str], alone: list[str]) -> list[list[str]]:
+    """Means, and what each system has over the best single member: on average and at worst."""
+    singles = np.array([max(row[system] for system in alone) for row in rows])
+    scores = np.array([[row[system] for system in systems] for row in rows])
+    over = scores - singles[:, None]
+    fused = scores[:, systems.index("RRF"), None]
+    below = (scores < fused).sum(axis=0)
+    return [
+        ["mean", *(f"{value:.3f}" for value in scores.mean(axis=0))],
+        ["over the best single member", *(f"{value:+.3f}" for value in over.mean(axis=0))],
+        ["at worst", *(f"{value:+.3f}" for value in over.min(axis=0))],
+        ["collections below RRF", *map(str, below.tolist())],
+    ]
+
+
 def main(
     data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
     model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
@@ -109,6 +137,10 @@ def main(
         "tydiqa_goldp_en"
     ),
     sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
+    with_shipped: Annotated[
+        bool, typer.Option("--shipped", help="Report UEC(), fitted as it comes, too.")
+    ] = False,
+    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 1000,
     cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
     markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
 ) -> None:
@@ -120,9 +152,11 @@ def main(
         "UEC, no words": UEC(encoders).fit(pairs),
         "UEC": UEC([*encoders, "bm25"]).fit(pairs),
     }
+    if with_shipped:
+        ensembles["UEC()"] = shipped(cache)
     rows: list[dict[str, float]] = []
     for name in sets.split(","):
-        collection = load_collection(data / name)
+        collection = sampled(load_collection(data / name), queries)
         runs = {system: searched(uec, collection) for system, uec in (alone | ensembles).items()}
         row = {
             system: mean_ndcg(collection, [list(hits) for hits in run])
@@ -146,10 +180,7 @@ def main(
         [name, *(f"{row[system]:.3f}" for system in systems)]
         for name, row in zip(sets.split(","), rows, strict=True)
     ]
-    table.append(["mean", *(f"{np.mean([row[system] for row in rows]):.3f}" for system in systems)])
-    singles = np.array([max(row[system] for system in alone) for row in rows])
-    worst = [float(np.min(np.array([r[s] for r in rows]) - singles)) for s in systems]
-    table.append(["worst, over the best single member", *(f"{value:+.3f}" for value in worst)])
+    table += summary(rows, systems, list(alone))
     print_table("nDCG@10", ["collection", *systems], table, markdown=markdown)
 
 

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from uec_rag.base import postings as module
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import moments
@@ -48,6 +49,27 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
     np.testing.assert_allclose(fewer, expected, atol=1e-5)
 
 
+def test_similarities_do_not_depend_on_what_is_summed_up_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(0, 30, rng.integers(0, 12)).tolist() for _ in range(100)]
+    postings, corpus = Postings.of(terms(texts[:60])).written(60, terms(texts[60:])), Corpus(100)
+    queries = terms(texts[:20])
+    expected = postings.similarities(queries, corpus)
+    one_by_one = [postings.similarities(queries[row : row + 1], corpus)[0] for row in range(20)]
+    np.testing.assert_allclose(one_by_one, expected, atol=1e-6)
+    monkeypatch.setattr(module, "_STRETCH", 7)
+    np.testing.assert_allclose(postings.similarities(queries, corpus), expected, atol=1e-6)
+
+
+def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
+    held = Terms.of([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
+    asked, corpus = Terms.of([[1, 2]], Saturation(1.5, 1.0)), Corpus(2)
+    assert Postings.of(held).similarities(asked, corpus)[0, 0] == 0
+    [added] = Postings.of(held).contributions(asked, np.array([[0, 1]]), corpus)
+    assert (added[0] == 0).all()
+    assert added[1, 0] > 0
+
+
 @given(TEXTS, TEXTS)
 @settings(max_examples=30, deadline=None)
 def test_contributions_add_up_to_the_similarities(passages, queries):
@@ -75,6 +97,13 @@ def test_an_earlier_version_knows_nothing_of_later_rows():
     before = first.similarities(terms([[1]]), Corpus(2))
     first.written(2, terms([[1], [1]]))
     np.testing.assert_array_equal(first.similarities(terms([[1]]), Corpus(2)), before)
+
+
+def test_a_posting_takes_five_bytes_where_counts_are_below_256():
+    [segment] = Postings.of(terms([[1, 1, 2], [2] * 255])).segments
+    assert segment.rows.itemsize + segment.weights.itemsize == 5
+    [wider] = Postings.of(terms([[2] * 256])).segments
+    assert wider.weights.tolist() == [256]
 
 
 def test_many_small_batches_leave_few_segments():

@@ -97,6 +97,8 @@ class Terms:
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer]) -> Terms:
         """Return the terms of some texts (a slice, indices or a mask)."""
+        if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
+            return self
         chosen = np.arange(len(self))[rows]
         sizes = np.diff(self.starts)[chosen]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

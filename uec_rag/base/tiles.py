@@ -32,16 +32,19 @@ def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
             yield slice(row, row + height), slice(column, column + _TILE)
 
 
-def weighted_sum(matrices: list[FloatArray], weights: FloatArray) -> FloatArray:
+def weighted_sum(
+    matrices: list[FloatArray], weights: FloatArray, out: FloatArray | None = None
+) -> FloatArray:
     """``sum_k weights_nk matrices_k``, shape (n, N).
 
     Parameters
     ----------
     matrices : list of K arrays, shape (n, N)
     weights : array, shape (n, K)
+    out : array, shape (n, N), optional
+        Where to write it; the first matrix may be it, which spares fresh memory.
     """
-    out = np.empty_like(matrices[0])
-
+    out = np.empty_like(matrices[0]) if out is None else out
     for rows, columns in tiles(*out.shape):
         total = out[rows, columns]
         np.multiply(matrices[0][rows, columns], weights[rows, 0, None], out=total)
@@ -73,6 +76,12 @@ def largest(values: FloatArray, count: int) -> NDArray[np.intp]:
         rows = np.flatnonzero(values >= floor)
         if count <= len(rows) <= size // 4:
             return rows[_partitioned(values[rows], count)]
+        # Many may be alike, as most passages hold none of a query's words.
+        above = np.flatnonzero(values > floor)
+        if len(above) <= size // 4 and count <= len(rows):
+            alike = np.flatnonzero(values == floor)[: max(0, count - len(above))]
+            best = _partitioned(values[above], min(count, len(above)))
+            return np.concatenate([alike, above[best]])
     return _partitioned(values, count)
 
 

@@ -97,7 +97,7 @@ def ask(
         SimilaritySummary.of(s, slope) for s, slope in zip(own, fitted.slopes, strict=True)
     ]
     pi = fitted.weigh(weights, parts, summaries)
-    fused = weighted_sum(own, pi * fitted.weights)
+    fused = weighted_sum(own, pi * fitted.weights, out=own[0])
     return Asked(parts, summaries, pi, fitted.combine(parts, pi), fused)
 
 
@@ -203,18 +203,32 @@ def own_similarities(fitted: Fitted, store: Store, parts: Sequence[Gaussian]) ->
     )
 
 
-def own_at(
+def _added(
     fitted: Fitted, store: Store, parts: Sequence[Gaussian], ids: Sequence[Sequence[str]]
+) -> list[list[FloatArray]]:
+    """What each term adds to the similarities of the encoders without vectors."""
+    terms = [block for part in _scaled(fitted, parts) for block in part.terms]
+    return store.contributions(terms, ids) if terms else []
+
+
+def own_at(
+    fitted: Fitted,
+    store: Store,
+    parts: Sequence[Gaussian],
+    ids: Sequence[Sequence[str]],
+    added: list[list[FloatArray]] | None = None,
 ) -> list[FloatArray]:
-    """Each encoder's similarities of n queries to c passages of each, shape (n, c)."""
+    """Each encoder's similarities of n queries to c passages of each, shape (n, c).
+
+    `added`, where it is known, is what each term adds.
+    """
     means = store.vectors([id_ for row in ids for id_ in row]).mean
     dense = blocks(
         means.reshape(len(ids), len(means) // len(ids), means.shape[1]),
         [part.dimension for part in parts],
         fitted.weights,
     )
-    terms = [block for part in _scaled(fitted, parts) for block in part.terms]
-    by_terms = iter(store.contributions(terms, ids) if terms else ())
+    by_terms = iter(_added(fitted, store, parts, ids) if added is None else added)
     return [
         np.stack([columns.sum(axis=1) for columns in next(by_terms)])
         if part.terms
@@ -308,27 +322,28 @@ def members_at(fitted: Fitted, store: Store, asked: Asked, found: Found) -> Memb
     if fitted.space == "shared" or not k or not count:
         return None
     ids = [[passage.id for passage in row] for row in found.passages]
-    if len(asked.parts) == 1 and not asked.parts[0].terms:
+    added = _added(fitted, store, asked.parts, ids)
+    if len(asked.parts) == 1 and not added:
         own = found.mu[:, None]
     else:
-        own = np.stack(own_at(fitted, store, asked.parts, ids), axis=1)
+        own = np.stack(own_at(fitted, store, asked.parts, ids, added), axis=1)
     ranks = np.zeros(own.shape, dtype=np.int64)
     for member, summary in enumerate(asked.summaries or ()):
         ranks[:, member] = summary.ranks(own[:, member])
     counted = (asked.coefficients * fitted.weights)[:, :, None] * own
-    return Members(fitted.names, own, ranks, counted, _matched(store, asked.parts, ids))
+    return Members(fitted.names, own, ranks, counted, _matched(asked.parts, ids, added))
 
 
 def _matched(
-    store: Store, parts: Sequence[Gaussian], ids: Sequence[Sequence[str]]
+    parts: Sequence[Gaussian], ids: Sequence[Sequence[str]], added: list[list[FloatArray]]
 ) -> list[list[list[str]]] | None:
     """The words of each query that each hit holds, those that count most first."""
     terms = [block for part in parts for block in part.terms]
     if not terms:
         return None
     words: list[list[dict[str, float]]] = [[{} for _ in row] for row in ids]
-    for block, added in zip(terms, store.contributions(terms, ids), strict=True):
-        for i, columns in enumerate(added):
+    for block, of_block in zip(terms, added, strict=True):
+        for i, columns in enumerate(of_block):
             keys = block.keys[block.starts[i] : block.starts[i + 1]].tolist()
             labels = {} if block.labels is None else block.labels[i]
             for rank, term in np.argwhere(columns > 0).tolist():

@@ -1,0 +1,73 @@
+"""nDCG@10 before and after `self_calibrate`, which must not cost any.
+
+    python benchmarks/quality/self_calibration.py DATA --model MODEL --model MODEL
+
+The models and `bm25` are fitted on the training pairs of one collection. Of each other collection a
+fixed sample of queries is asked, at most so many, before and after `Retriever.self_calibrate` has
+made questions of its passages. DATA is a folder of test collections (see
+`uec_rag.paper.collections`), or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from members import sampled
+from retrieval import CACHE
+
+from uec_rag import UEC, Retriever
+from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import mean_ndcg
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tables import print_table
+
+SETS = (
+    "cranfield,cisi,medline,fiqa_small,chroma_chunking,claude_docs_rag,belebele_en,"
+    "tydiqa_goldp_en,squad_sample,xquad_en,xquad_ru,xquad_zh,xquad_ar"
+)
+
+
+def before_and_after(uec: UEC, collection: Collection) -> tuple[float, float]:
+    """nDCG@10 of an index that was not calibrated, and of the same calibrated on itself."""
+    retriever = Retriever(uec)
+    retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+    queries = list(collection.queries.values())
+    before = retriever.search(queries).ids
+    retriever.self_calibrate()
+    return mean_ndcg(collection, before), mean_ndcg(collection, retriever.search(queries).ids)
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
+        "tydiqa_goldp_en"
+    ),
+    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
+    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 1000,
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the table."""
+    encoders = [CachedEncoder(load_encoder(name), cache) for name in model]
+    uec = UEC([*encoders, "bm25"]).fit(load_collection(data / fit, "train").pairs())
+    table, changes = [], []
+    for name in sets.split(","):
+        before, after = before_and_after(uec, sampled(load_collection(data / name), queries))
+        changes.append(after - before)
+        table.append([name, f"{before:.4f}", f"{after:.4f}", f"{after - before:+.4f}"])
+        print(*table[-1], file=sys.stderr, flush=True)
+    table.append(["mean", "", "", f"{np.mean(changes):+.4f}"])
+    table.append(["worst", "", "", f"{np.min(changes):+.4f}"])
+    header = ["collection", "before", "after", "change"]
+    print_table("nDCG@10 around self_calibrate", header, table, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)
