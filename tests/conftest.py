@@ -9,14 +9,19 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.helpers import LinearHead, bag_of_words, pairs
 from tests.survival.scale import LONG
 
-# How long an example takes is the machine's business; what is too slow is found by benchmarks. The
-# same examples in every run: only the long one looks for new ones.
-settings.register_profile("steady", deadline=None, derandomize=not LONG)
+# How long an example takes, or drawing it, is the machine's business; what is too slow is found by
+# benchmarks. The same examples in every run: only the long one looks for new ones.
+settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize=not LONG,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("steady")
 
 
