@@ -36,9 +36,10 @@ class Service:
         return await asyncio.to_thread(self.embed_documents, texts)
 
 
-@pytest.fixture
-def uec(tmp_path):
-    return UEC([CachedEncoder(load_encoder(remote), tmp_path, revision="1"), Service()])
+def fresh(folder):
+    """An ensemble that has seen no text yet."""
+    name = str(len(list(folder.iterdir())))
+    return UEC([CachedEncoder(load_encoder(remote), folder / name, revision="1"), Service()])
 
 
 async def longest_hold(work):
@@ -62,10 +63,19 @@ async def longest_hold(work):
     return max([*held, time.thread_time() - before])
 
 
-async def test_embedding_many_texts_holds_the_loop_for_an_instant_at_most(uec):
-    assert await longest_hold(UECEmbeddings(uec).aembed_documents(TEXTS)) < 0.05
+def taken(work, *arguments):
+    """Seconds of processor time that it takes where nobody else waits."""
+    before = time.thread_time()
+    work(*arguments)
+    return time.thread_time() - before
 
 
-async def test_so_does_indexing_them(uec):
+async def test_embedding_many_texts_holds_the_loop_for_an_instant_at_most(tmp_path):
+    held = await longest_hold(UECEmbeddings(fresh(tmp_path)).aembed_documents(TEXTS))
+    assert held < 0.15 * taken(UECEmbeddings(fresh(tmp_path)).embed_documents, TEXTS)
+
+
+async def test_so_does_indexing_them(tmp_path):
     ids = [str(number) for number in range(len(TEXTS))]
-    assert await longest_hold(Retriever(uec).aadd(TEXTS, ids)) < 0.05
+    held = await longest_hold(Retriever(fresh(tmp_path)).aadd(TEXTS, ids))
+    assert held < 0.15 * taken(Retriever(fresh(tmp_path)).add, TEXTS, ids)

@@ -1,10 +1,12 @@
 """What is PostgreSQL's own; the rest is in `test_contract`."""
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -125,6 +127,15 @@ def test_writers_at_the_same_time_lose_nothing():
         store.close()
 
 
+def start_again(server):
+    """Start a server that was killed, once its last processes have gone."""
+    for _ in range(20):
+        time.sleep(0.5)
+        with contextlib.suppress(subprocess.SubprocessError):  # they have not, or it takes long
+            return server.ensure_postgres_running()
+    raise TimeoutError("the server does not start again")
+
+
 def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_each_part(
     monkeypatch,
 ):
@@ -139,15 +150,18 @@ def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_ea
     def killing(rows):
         parts.append(rows)
         if len(parts) == 4:
-            threading.Timer(0.01, os.kill, (server.get_pid(), signal.SIGKILL)).start()
+            killer.start()
+        elif len(parts) > 4:
+            killer.join()
         put(rows)
+
+    killer = threading.Timer(0.01, os.kill, (server.get_pid(), signal.SIGKILL))
 
     monkeypatch.setattr(store, "_put", killing)
     with pytest.raises(ConnectionError, match="does not answer"):
         store.add(numbered(range(500, 5000)), stored[list(range(500, 5000))])
     store.close()
-    time.sleep(0.5)  # until its last processes have gone
-    server.ensure_postgres_running()
+    start_again(server)
     again = PgVectorStore(server.get_uri())
     assert len(again) % 500 == 0
     assert 500 < len(again) < 5000
@@ -176,7 +190,7 @@ def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
     ):
         with pytest.raises(ConnectionError, match="does not answer"):
             call()
-    server.ensure_postgres_running()
+    start_again(server)
     deadline = time.monotonic() + 60  # it recovers, and the pool tries ever less often
     while True:
         try:
