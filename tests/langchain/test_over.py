@@ -253,8 +253,6 @@ def test_what_cannot_be_done_from_here_is_said(fitted, monkeypatch):
         UECRetriever.over(UECVectorStore(fitted), fitted)
     with pytest.raises(TypeError, match="uec: expected a UEC, got Member"):
         UECRetriever.over(store, Member(16, "small"))
-    with pytest.raises(ValueError, match="leave 'bm25' out"):
-        UECRetriever.over(store, UEC([bag_of_words(16, "small"), "bm25"]))
     with pytest.raises(ValueError, match="candidates: expected an integer >= 1, got 0"):
         UECRetriever.over(store, fitted, candidates=0)
     assert isinstance(over.index, Retriever)

@@ -90,7 +90,7 @@ def _request(asked: models.QueryRequest):
         query=_query(asked.query, asked.using),
         prefetches=[_prefetch(one) for one in asked.prefetch or ()],
         with_vector=bool(asked.with_vector),
-        with_payload=True,
+        with_payload=bool(asked.with_payload),
         filter=_filter(asked.filter),
         params=_params(asked.params),
     )

@@ -148,7 +148,11 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
     given_.mean[:] = mean
     store.add(numbered(range(701)), given_)
     one = QUERY[[0]]
-    assert "p700" in store.nearest(one.mean, 100, one.terms)[0]
+    [by_means, by_terms] = store.similarities_near(one, 100, [one.mean, one.terms[0]])
+    assert by_means.shape == by_terms.shape
+    place = int(np.argmax(by_terms[0]))
+    assert by_terms[0, place] == pytest.approx(store.similarities([one.terms[0]])[0].max())
+    assert by_means[0, place] == pytest.approx(float(-one.mean[0] @ one.mean[0]), rel=1e-5)
     sure = one.with_terms([one.terms[0].scaled(np.float32(50))])
     assert store.search(sure, 1, beta=1.0).passages[0][0].id == "p700"
 

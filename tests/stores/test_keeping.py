@@ -106,9 +106,29 @@ def test_a_corpus_that_was_replaced_is_sampled_again(store, monkeypatch):
 def test_what_a_view_has_found_stays_though_another_deletes_it(store):
     store.add(numbered(range(50)), with_words(0, 50))
     query, view = with_words(9, 2), store.snapshot()
-    ids = view.nearest(query.mean, 10, query.terms)
+    found = view.search(query, 10, beta=1.0)
+    ids = [[passage.id for passage in row] for row in found.passages]
     beside(store).delete([id_ for row in ids for id_ in row])
     assert len(view.vectors(ids[0])) == 10
     assert view.contributions(query.terms, ids)[0][1].shape[0] == 10
     with pytest.raises(KeyError, match="is not in the store"):
         store.vectors(ids[0])
+
+
+@every_engine
+def test_an_index_that_finds_too_few_is_not_gone_by(store, monkeypatch):
+    """Every query has as many hits as there are, or as were asked for."""
+    store.add(numbered(range(400)), gaussians(0, 400))
+    query, best = gaussians(9, 3), store.best
+    expected = store.search(query, 5, beta=1.0)
+
+    def missing(condition, ranking):
+        found = best(condition, ranking)
+        return found if ranking.exact else [[], *found[1:]]
+
+    monkeypatch.setattr(store, "best", missing)
+    found = store.search(query, 5, beta=1.0)
+    assert [[p.id for p in row] for row in found.passages] == [
+        [p.id for p in row] for row in expected.passages
+    ]
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)

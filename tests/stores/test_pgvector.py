@@ -25,7 +25,7 @@ from tests.stores.test_qdrant import exact_order
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.base.similarity import probit
-from uec_rag.stores import pgvector
+from uec_rag.stores import Passage, pgvector
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.pgvector_server import Server
 
@@ -84,6 +84,17 @@ def test_means_wider_than_pgvector_takes_are_refused(store):
     wide = Gaussian(np.ones((1, 9000)), np.ones((1, 9000)))
     with pytest.raises(ValueError, match="expected at most 16000 numbers of mean and variance"):
         store.add(numbered([1]), wide)
+
+
+@pytest.mark.parametrize("width", [1750, 1751])
+def test_a_mean_in_its_page_leaves_room_for_a_long_text(store, width):
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((3, width)).astype(np.float32)
+    text = " ".join(map(str, rng.integers(0, 10**9, 5000)))
+    given = [Passage(f"{i}" * 200, text, {"long": text, "keys": [*range(300)]}) for i in range(3)]
+    store.add(given, Gaussian(mean, np.full_like(mean, 0.1)))
+    found = store.search(Gaussian(mean, np.zeros_like(mean)), 1, beta=1.0)
+    assert [row[0] for row in found.passages] == given
 
 
 def test_a_server_that_is_not_there_is_named_without_the_password(monkeypatch):
@@ -183,7 +194,7 @@ def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
     time.sleep(0.5)
     for call in (
         lambda: store.search(QUERY, 5, beta=1.0),
-        lambda: store.nearest(QUERY.mean, 5),
+        lambda: store.similarities_near(QUERY, 5, [QUERY.mean]),
         lambda: [*store.passages()],
         lambda: store.delete(["p1"]),
         lambda: len(store),

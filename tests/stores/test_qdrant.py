@@ -122,13 +122,17 @@ def test_a_server_that_goes_in_the_middle_of_a_search_is_an_error(store, monkeyp
         raise ResponseHandlingException(OSError("connection reset"))
 
     view = store.snapshot()
-    ids = view.nearest(QUERY.mean, 20)
+    ids = view.search(QUERY, 20, beta=1.0).passages[0]
     monkeypatch.setattr(store._client, "query_batch_points", gone)
-    for search in (store.search, view.search):
+    for ask in (
+        lambda: store.search(QUERY, 5, beta=1.0),
+        lambda: view.search(QUERY, 5, beta=1.0),
+        lambda: view.similarities_near(QUERY, 20, [QUERY.mean]),
+    ):
         with pytest.raises(ConnectionError, match=r"does not answer \(connection reset\)"):
-            search(QUERY, 5, beta=1.0)
-    assert len(tries) == 10
-    assert len(view.vectors(ids[0])) == 20
+            ask()
+    assert len(tries) == 15
+    assert len(view.vectors([passage.id for passage in ids])) == 20
 
 
 def test_two_writers_leave_what_both_have_written():

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from uec_rag.retrieval.elsewhere import NEAR_EACH, random_directions
 from uec_rag.stores.base import Passage
-
-Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
-"""The stored vectors of documents by their ids, None where there is none."""
 
 
 class LangChainEngine:
@@ -23,15 +19,10 @@ class LangChainEngine:
     Parameters
     ----------
     vectorstore : VectorStore
-    stored : callable, optional
-    size : int, optional
-        As in `uec_rag.langchain.UECRetriever.over`.
     """
 
-    def __init__(
-        self, vectorstore: VectorStore, stored: Stored | None = None, size: int | None = None
-    ) -> None:
-        self._vectorstore, self._stored, self._size = vectorstore, stored, size
+    def __init__(self, vectorstore: VectorStore) -> None:
+        self._vectorstore = vectorstore
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
         """What its own search finds, best first."""
@@ -58,10 +49,8 @@ class LangChainEngine:
         """Passages of those ids that are there."""
         return [*map(_passage, self._vectorstore.get_by_ids(list(ids)))]
 
-    def stored(self, ids: Sequence[str]) -> list[Sequence[float] | None] | None:
+    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
         """The vectors of documents, where it is known how to ask for them."""
-        if self._stored is not None:
-            return list(self._stored(list(ids)))
         if isinstance(self._vectorstore, InMemoryVectorStore):
             held = self._vectorstore.store
             return [held[id_]["vector"] if id_ in held else None for id_ in ids]
@@ -69,9 +58,8 @@ class LangChainEngine:
 
     def size(self) -> int | None:
         """How many documents there are, where that is known."""
-        if self._size is None and isinstance(self._vectorstore, InMemoryVectorStore):
-            return len(self._vectorstore.store)
-        return self._size
+        held = self._vectorstore
+        return len(held.store) if isinstance(held, InMemoryVectorStore) else None
 
 
 def _passage(document: Document) -> Passage:

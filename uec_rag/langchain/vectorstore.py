@@ -15,10 +15,10 @@ from uec_rag.encoders import MemberLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.adding import RetrieverAdding
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
-from uec_rag.langchain.over import LangChainEngine, Stored
+from uec_rag.langchain.over import LangChainEngine
 from uec_rag.langchain.retrieving import UncertainRetriever
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.elsewhere import elsewhere
+from uec_rag.retrieval.elsewhere import Stored, elsewhere
 
 
 class UECVectorStore(RetrieverAdding):
@@ -303,7 +303,8 @@ class UECRetriever(UncertainRetriever):
         vectorstore : VectorStore
             Filled and written to by its own means.
         uec : UEC
-            Without words.
+            Words, too, count in the order: how rare they are is told by the candidates and by
+            what the store finds near random directions.
         k : int
         candidates : int
             How many documents the store is asked for in each search, at least.
@@ -319,15 +320,15 @@ class UECRetriever(UncertainRetriever):
         Raises
         ------
         TypeError, ValueError
-            If vectorstore is none or a `UECVectorStore`, or uec has words.
+            If vectorstore is none or a `UECVectorStore`.
         """
         if not isinstance(vectorstore, VectorStore) or isinstance(vectorstore, UECVectorStore):
             raise TypeError(
                 "vectorstore: expected a LangChain VectorStore other than UECVectorStore (for "
                 f"which there is from_store), got {type(vectorstore).__name__}."
             )
-        engine = LangChainEngine(vectorstore, stored, size)
-        return cls(vectorstore=UECVectorStore(elsewhere(uec, engine, candidates)), k=k, **kwargs)
+        found = elsewhere(uec, LangChainEngine(vectorstore), candidates, stored=stored, size=size)
+        return cls(vectorstore=UECVectorStore(found), k=k, **kwargs)
 
     @property
     def report(self) -> str:

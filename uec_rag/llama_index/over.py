@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TypeAlias
 
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
@@ -14,9 +13,6 @@ from uec_rag.llama_index.nodes import passages_of
 from uec_rag.retrieval.elsewhere import NEAR_EACH, random_directions
 from uec_rag.stores.base import Passage
 
-Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
-"""The stored vectors of nodes by their ids, None where there is none."""
-
 
 class LlamaIndexEngine:
     """What `uec_rag.retrieval.elsewhere` asks, of a LlamaIndex index.
@@ -24,15 +20,10 @@ class LlamaIndexEngine:
     Parameters
     ----------
     index : VectorStoreIndex
-    stored : callable, optional
-    size : int, optional
-        As in `uec_rag.llama_index.UECRetriever.over`.
     """
 
-    def __init__(
-        self, index: VectorStoreIndex, stored: Stored | None = None, size: int | None = None
-    ) -> None:
-        self._index, self._stored, self._size = index, stored, size
+    def __init__(self, index: VectorStoreIndex) -> None:
+        self._index = index
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
         """What its own search finds, best first."""
@@ -56,10 +47,8 @@ class LlamaIndexEngine:
             held += self._index.vector_store.get_nodes([*missing]) if missing else []
         return _passages([NodeWithScore(node=node) for node in held])
 
-    def stored(self, ids: Sequence[str]) -> list[Sequence[float] | None] | None:
+    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
         """The vectors of nodes, where the store gives them."""
-        if self._stored is not None:
-            return list(self._stored(list(ids)))
         store = self._index.vector_store
         if isinstance(store, SimpleVectorStore):
             return [store.data.embedding_dict.get(id_) for id_ in ids]
@@ -72,9 +61,7 @@ class LlamaIndexEngine:
     def size(self) -> int | None:
         """How many nodes there are, where that is known."""
         store = self._index.vector_store
-        if self._size is None and isinstance(store, SimpleVectorStore):
-            return len(store.data.embedding_dict)
-        return self._size
+        return len(store.data.embedding_dict) if isinstance(store, SimpleVectorStore) else None
 
 
 def _passages(found: Sequence[NodeWithScore]) -> list[Passage]:

@@ -30,11 +30,11 @@ from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, passages_of
-from uec_rag.llama_index.over import LlamaIndexEngine, Stored
+from uec_rag.llama_index.over import LlamaIndexEngine
 from uec_rag.llama_index.query import averaged
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
-from uec_rag.retrieval.elsewhere import Elsewhere, elsewhere
+from uec_rag.retrieval.elsewhere import Elsewhere, Stored, elsewhere
 
 
 class UECRetriever(BaseRetriever):
@@ -237,7 +237,8 @@ class UECRetriever(BaseRetriever):
         index : VectorStoreIndex
             Over any vector store; filled and written to by its own means.
         uec : UEC
-            Without words.
+            Words, too, count in the order: how rare they are is told by the candidates and by
+            what the index finds near random directions.
         similarity_top_k : int
         candidates : int
             How many nodes the index is asked for in each search, at least.
@@ -252,7 +253,7 @@ class UECRetriever(BaseRetriever):
         Raises
         ------
         TypeError, ValueError
-            If index is none or one over a `UECVectorStore`, or uec has words.
+            If index is none or one over a `UECVectorStore`.
         """
         if not isinstance(index, VectorStoreIndex) or isinstance(
             index.vector_store, UECVectorStore
@@ -261,8 +262,8 @@ class UECRetriever(BaseRetriever):
                 "index: expected a VectorStoreIndex over another store than UECVectorStore (for "
                 f"which there is from_index), got {type(index).__name__}."
             )
-        engine = LlamaIndexEngine(index, stored, size)
-        return cls(elsewhere(uec, engine, candidates), similarity_top_k, **kwargs)
+        found = elsewhere(uec, LlamaIndexEngine(index), candidates, stored=stored, size=size)
+        return cls(found, similarity_top_k, **kwargs)
 
     @property
     def report(self) -> str:

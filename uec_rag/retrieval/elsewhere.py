@@ -2,30 +2,35 @@
 
 Nothing is written there. A candidate's Gaussian is made of its text, or of the vector that lies
 there where that is the ensemble's or one of its encoders'. What the rest of the corpus is like is
-told by passages that the store finds near directions drawn at random.
+told by passages that the store finds near directions drawn at random; by them, and by the
+candidates, how rare a word is. Who is a candidate is for the store alone to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol, Self
+from typing import NoReturn, Protocol, Self, TypeAlias
 
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.sparing import Whose, encode, whose_is
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.candidates import Candidates
+from uec_rag.retrieval.preferences import Preferences
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Filter, Found, Passage, Store
-from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.engine_shared import OUTDATED
 
 DIRECTIONS, NEAR_EACH = 64, 4
 """How many random directions are asked for, and how many passages near each."""
+
+_SEARCHES = 1000  # after which the sample of an engine that does not tell its size is drawn again
 
 
 class Engine(Protocol):
@@ -43,13 +48,17 @@ class Engine(Protocol):
         """Passages of those ids that are there."""
         ...
 
-    def stored(self, ids: Sequence[str]) -> list[Sequence[float] | None] | None:
+    def stored(self, ids: list[str]) -> Sequence[Sequence[float] | None] | None:
         """The vectors of passages, None where one has none; None where it gives no vectors."""
         ...
 
     def size(self) -> int | None:
         """How many passages it holds, where it says."""
         ...
+
+
+Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
+"""The stored vectors of passages by their ids, None where there is none."""
 
 
 class Elsewhere(Retriever):
@@ -75,9 +84,6 @@ class Elsewhere(Retriever):
         if not queries:
             return super()._search_block(store.empty(), queries, parts, k, unanswerable)
         near = [store.near(query, k) for query in queries]
-        k = min([k, *(candidates.count for candidates in near)])
-        if not k:
-            near = [store.empty() for _ in near]
         return joined(
             [
                 super(Elsewhere, self)._search_block(
@@ -87,8 +93,38 @@ class Elsewhere(Retriever):
             ]
         )
 
+    def _search_preferring(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        k: int,
+        filter: Filter | None,
+        prefer: Preferences,
+        unanswerable: float | None,
+    ) -> SearchResult:
+        # One has more hits than another.
+        search = super()._search_preferring
+        found = [
+            search([query], [part[i : i + 1] for part in parts], k, filter, prefer, unanswerable)
+            for i, query in enumerate(queries)
+        ]
+        return joined(found) if found else search(queries, parts, k, filter, prefer, unanswerable)
 
-def elsewhere(uec: UEC, engine: Engine, candidates: int) -> Elsewhere:
+    def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
+        """Choose k of each query's hits by maximal marginal relevance; as `Retriever.diversify`."""
+        choose = super().diversify
+        found = [choose(one, k, lambda_mult) for one in result.each()]
+        return joined(found) if found else choose(result, k, lambda_mult)
+
+
+def elsewhere(
+    uec: UEC,
+    engine: Engine,
+    candidates: int,
+    *,
+    stored: Stored | None = None,
+    size: int | None = None,
+) -> Elsewhere:
     """A retriever over an engine.
 
     Parameters
@@ -97,79 +133,21 @@ def elsewhere(uec: UEC, engine: Engine, candidates: int) -> Elsewhere:
     engine : Engine
     candidates : int
         How many passages the engine is asked for in each search, at least.
+    stored : callable, optional
+        What to ask for vectors, in place of the engine's own `stored`.
+    size : int, optional
+        How many passages the engine holds, where it does not say.
 
     Raises
     ------
     TypeError, ValueError
-        If uec is something else or has members without vectors, or candidates < 1.
+        If uec is something else, or candidates < 1.
     """
     if not isinstance(uec, UEC):
         raise TypeError(f"uec: expected a UEC, got {type(uec).__name__}.")
-    if any(isinstance(encoder, WithoutVectors) for encoder in uec.encoders):
-        raise ValueError(
-            "uec: how rare words are is not known of a vector store of someone else's; leave "
-            "'bm25' out, or copy the passages into a store of this package."
-        )
     if candidates < 1:
         raise ValueError(f"candidates: expected an integer >= 1, got {candidates}.")
-    return Elsewhere(uec, ForeignStore(uec, engine, candidates))
-
-
-class Candidates(MemoryStore):
-    """Passages near one query, in memory, that stand for a corpus elsewhere.
-
-    Parameters
-    ----------
-    passages : sequence of Passage
-    gaussians : Gaussian
-        Of them.
-    sample : Gaussian
-        Of passages from all over the corpus.
-    size : int
-        Of the corpus.
-    """
-
-    def __init__(
-        self, passages: Sequence[Passage], gaussians: Gaussian, sample: Gaussian, size: int
-    ) -> None:
-        super().__init__()
-        # The engine's metadata may be what no saved index could keep.
-        self.add([Passage(passage.id, passage.text) for passage in passages], gaussians)
-        self._found = {passage.id: passage for passage in passages}
-        self._sample, self._size = sample, size
-
-    @property
-    def approximate(self) -> bool:
-        """Whether a search looks at candidates only."""
-        return True
-
-    @property
-    def count(self) -> int:
-        """How many candidates there are."""
-        return len(self._found)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def sample(self, count: int) -> Gaussian:
-        """Gaussians of passages from all over the corpus."""
-        return self._sample[:count]
-
-    def search(
-        self,
-        query: Gaussian,
-        k: int,
-        *,
-        beta: float,
-        filter: Filter | None = None,
-        mu: FloatArray | None = None,
-    ) -> Found:
-        """Find the best candidates; as `MemoryStore.search`."""
-        if not self.count:
-            return MemoryStore().search(query, 1, beta=beta)
-        found = super().search(query, k, beta=beta, filter=filter, mu=mu)
-        rows = [[self._found[passage.id] for passage in row] for row in found.passages]
-        return replace(found, passages=rows, exact=self.count >= self._size)
+    return Elsewhere(uec, ForeignStore(uec, engine, candidates, stored=stored, size=size))
 
 
 @dataclass
@@ -178,7 +156,7 @@ class _Seen:
 
     Attributes
     ----------
-    sample : list of Passage, or None
+    sample : _Drawn or None
         From all over it; None before a search finds something.
     whose : int, "all" or None
         Whose vectors lie there; None where they are of no use, and before any were seen.
@@ -186,9 +164,39 @@ class _Seen:
         Whether any were.
     """
 
-    sample: list[Passage] | None = None
+    sample: _Drawn | None = None
     whose: Whose | None = None
     looked: bool = False
+
+
+@dataclass
+class _Drawn:
+    """Passages from all over an engine.
+
+    Attributes
+    ----------
+    passages : list of Passage
+    size : int or None
+        Of the engine then, where it says.
+    searches : int
+        That went by them.
+    fitted : Fitted or None
+        The fit that `gaussians` are of.
+    gaussians : Gaussian or None
+        Of the passages; None where there are none.
+    """
+
+    passages: list[Passage]
+    size: int | None
+    searches: int = 0
+    fitted: Fitted | None = None
+    gaussians: Gaussian | None = None
+
+    def stands_for(self, size: int | None) -> bool:
+        """Whether they are of the engine still, as far as can be told."""
+        if size is None or self.size is None:
+            return self.searches < _SEARCHES
+        return abs(size - self.size) <= OUTDATED * self.size
 
 
 class ForeignStore:
@@ -196,20 +204,32 @@ class ForeignStore:
 
     Parameters
     ----------
-    uec, engine, candidates
+    uec, engine, candidates, stored, size
         As in `elsewhere`.
     """
 
     approximate = True
     remote = True
 
-    def __init__(self, uec: UEC, engine: Engine, candidates: int) -> None:
+    def __init__(
+        self,
+        uec: UEC,
+        engine: Engine,
+        candidates: int,
+        *,
+        stored: Stored | None = None,
+        size: int | None = None,
+    ) -> None:
         self._uec, self._engine, self._candidates = uec, engine, candidates
+        self._stored, self._told = stored or engine.stored, size
         self._filter: object = None
         self._seen = _Seen()
 
+    def _size(self) -> int | None:
+        return self._engine.size() if self._told is None else self._told
+
     def __len__(self) -> int:
-        return self._engine.size() or 0
+        return self._size() or 0
 
     def snapshot(self, filter: object = None) -> Self:
         """Return a view of what a filter, one of the engine's own, lets through."""
@@ -230,14 +250,23 @@ class ForeignStore:
         found = _searchable(self._engine.near(query, wanted, self._filter))
         if not found:
             return self.empty()
-        if self._seen.sample is None:  # not before something lies there
-            self._seen.sample = _searchable(self._engine.anywhere())
-        sample = self._seen.sample or found
-        size = self._engine.size()
+        size, gaussians = self._size(), self._gaussians(found)
+        drawn = self._drawn(size)
+        sample = gaussians if drawn.gaussians is None else drawn.gaussians
         if size is None:  # what was seen is all that is known
-            size = len({passage.id for passage in [*found, *sample]})
-        size = max(size, len(found))
-        return Candidates(found, self._gaussians(found), self._gaussians(sample), size)
+            size = len({passage.id for passage in [*found, *drawn.passages]})
+        return Candidates(found, gaussians, sample, max(size, len(found)))
+
+    def _drawn(self, size: int | None) -> _Drawn:
+        """Passages from all over the engine, drawn again when it has become another."""
+        seen = self._seen
+        drawn, fitted = seen.sample, self._uec.fitted
+        if drawn is None or not drawn.stands_for(size):
+            drawn = seen.sample = _Drawn(_searchable(self._engine.anywhere()), size)
+        drawn.searches += 1
+        if drawn.passages and drawn.fitted is not fitted:
+            drawn.gaussians, drawn.fitted = self._gaussians(drawn.passages), fitted
+        return drawn
 
     def empty(self) -> Candidates:
         """No candidates."""
@@ -248,7 +277,7 @@ class ForeignStore:
         uec, seen, vectors = self._uec, self._seen, None
         texts = [passage.text for passage in passages]
         if seen.whose is not None or not seen.looked:
-            vectors = self._engine.stored([passage.id for passage in passages])
+            vectors = self._stored([passage.id for passage in passages])
         if not seen.looked:
             pairs = zip(texts, vectors or (), strict=False)
             first = next(((text, vector) for text, vector in pairs if vector is not None), None)
@@ -280,7 +309,7 @@ class ForeignStore:
         )
 
     add = delete = sample = sampled = search = _refuse
-    similarities = contributions = nearest = save = _refuse
+    similarities = similarities_near = contributions = save = _refuse
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
         """ValueError: they are not read whole."""

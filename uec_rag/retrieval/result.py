@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import Ambiguity, Decision, decide
 from uec_rag.stores.base import Passage
+
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,16 @@ class Members:
             self.words,
         )
 
+    def of(self, row: int, count: int) -> Members:
+        """Those of one query and its first `count` hits."""
+        return Members(
+            self.names,
+            self.similarities[row : row + 1, :, :count],
+            self.ranks[row : row + 1, :, :count],
+            self.counted[row : row + 1, :, :count],
+            self.words and self.words[row : row + 1],
+        )
+
     def among(self, count: int) -> Members:
         """The first `count` members alone."""
         return Members(
@@ -99,6 +111,9 @@ class Members:
 @dataclass(frozen=True, eq=False)
 class SearchResult:
     """Hits of n queries, best first: k each, or as many passages as match.
+
+    Where a vector store of someone else's finds fewer for one query than for another, what stands
+    behind that one's hits is NaN.
 
     Attributes
     ----------
@@ -171,13 +186,40 @@ class SearchResult:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def each(self) -> list[SearchResult]:
+        """The result of each query alone, as wide as it has hits."""
+        return [
+            replace(
+                self,
+                queries=[self.queries[row]],
+                passages=[hits],
+                scores=self.scores[one, : len(hits)],
+                mu=self.mu[one, : len(hits)],
+                sigma2=self.sigma2[one, : len(hits)],
+                relevance=self.relevance[one, : len(hits)],
+                coefficients=self.coefficients[one],
+                shares=self.shares[one],
+                confidence=self.confidence[one],
+                in_corpus=self.in_corpus[one],
+                ambiguous=self.ambiguous[one],
+                decisions=self.decisions[one],
+                unfamiliar=self.unfamiliar[one],
+                by_cutoff=None if self.by_cutoff is None else self.by_cutoff[one, : len(hits)],
+                members=self.members.of(row, len(hits)) if self.members and hits else None,
+            )
+            for row, hits in enumerate(self.passages)
+            for one in [slice(row, row + 1)]
+        ]
+
     def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
         """The same result with some of each query's hits, as many of each, in the order given.
 
         Confidence is that of as many of the best hits: what was chosen among more is not taken to
         answer more.
         """
-        rows = np.asarray(places, dtype=np.intp).reshape(len(self), -1)
+        rows = np.asarray(places, dtype=np.intp).reshape(
+            len(self), len(places[0]) if len(places) else 0
+        )
 
         def taken(values: FloatArray) -> FloatArray:
             return np.take_along_axis(values, rows, axis=1)
@@ -242,7 +284,7 @@ class SearchResult:
             "uec_decision": self.decisions[row].action,
             "uec_reason": self.decisions[row].reason,
             "uec_candidates": list(self.decisions[row].candidates),
-            "uec_basis": f"{self.basis}@{self.scores.shape[1]}",
+            "uec_basis": f"{self.basis}@{len(self.passages[row])}",
             "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
         }
 
@@ -274,20 +316,25 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
 
 
 def joined(results: Sequence[SearchResult]) -> SearchResult:
-    """One result of several blocks of queries."""
+    """One result of several blocks of queries, as wide as the widest."""
     if len(results) == 1:
         return results[0]
+    width = max(result.scores.shape[1] for result in results)
 
     def stacked(name: str) -> FloatArray:
         return np.concatenate([getattr(result, name) for result in results])
 
+    def of_hits(name: str) -> FloatArray:
+        return np.concatenate([_widened(getattr(r, name), width, np.nan) for r in results])
+
+    known = any(result.by_cutoff is not None for result in results)
     return SearchResult(
         queries=[query for result in results for query in result.queries],
         passages=[row for result in results for row in result.passages],
-        scores=stacked("scores"),
-        mu=stacked("mu"),
-        sigma2=stacked("sigma2"),
-        relevance=stacked("relevance"),
+        scores=of_hits("scores"),
+        mu=of_hits("mu"),
+        sigma2=of_hits("sigma2"),
+        relevance=of_hits("relevance"),
         coefficients=stacked("coefficients"),
         shares=stacked("shares"),
         confidence=stacked("confidence"),
@@ -296,25 +343,46 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         decisions=[decision for result in results for decision in result.decisions],
         exact=all(result.exact for result in results),
         names=results[0].names,
-        by_cutoff=None if results[0].by_cutoff is None else stacked("by_cutoff"),
+        by_cutoff=np.concatenate([_cutoffs(r, width) for r in results]) if known else None,
         unfamiliar=[told for result in results for told in result.unfamiliar],
         basis=results[0].basis,
-        verified=all(result.verified for result in results),
-        members=_joined_members([result.members for result in results]),
+        verified=all(result.verified for result in results if result.scores.size),
+        members=_joined_members(results, width),
     )
 
 
-def _joined_members(parts: Sequence[Members | None]) -> Members | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+def _widened(values: NDArray[_T], width: int, fill: float) -> NDArray[_T]:
+    """An array with as many places at its last axis, filled behind its own."""
+    room = [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])]
+    return np.pad(values, room, constant_values=fill)
+
+
+def _cutoffs(result: SearchResult, width: int) -> FloatArray:
+    """Confidence by cutoff; beyond the last hit that of all."""
+    known = result.by_cutoff
+    if known is None or not known.shape[1]:
+        known = result.confidence[:, None]
+    return np.pad(known, [(0, 0), (0, width - known.shape[1])], mode="edge")
+
+
+def _joined_members(results: Sequence[SearchResult], width: int) -> Members | None:
+    known = [r.members for r in results if r.members is not None]
+    if not known or any(r.members is None and r.scores.size for r in results):
         return None
     fewest = min(len(part.names) for part in known)  # a verifier may have failed on a part
-    known = [part.among(fewest) for part in known]
-    words = [row for part in known for row in part.words or ()]
+    first = known[0].among(fewest)
+    parts = []
+    for result in results:
+        if result.members is not None:
+            parts.append(result.members.among(fewest))
+        else:  # nothing was found
+            none = np.zeros((len(result), fewest, 0), dtype=np.float32)
+            words = None if first.words is None else [list[list[str]]() for _ in result.queries]
+            parts.append(Members(first.names, none, none.astype(np.int64), none, words))
     return Members(
-        known[0].names,
-        np.concatenate([part.similarities for part in known]),
-        np.concatenate([part.ranks for part in known]),
-        np.concatenate([part.counted for part in known]),
-        None if known[0].words is None else words,
+        first.names,
+        np.concatenate([_widened(part.similarities, width, np.nan) for part in parts]),
+        np.concatenate([_widened(part.ranks, width, 0) for part in parts]),
+        np.concatenate([_widened(part.counted, width, 0) for part in parts]),
+        None if first.words is None else [row for part in parts for row in part.words or ()],
     )

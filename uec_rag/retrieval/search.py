@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.softmax_sums import Digest, SoftmaxSums
+from uec_rag.base.terms import Terms
 from uec_rag.base.tiles import weighted_sum
 from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
@@ -144,15 +145,15 @@ def ask_nearest(
     query, size = fitted.combine(parts, plain), len(store)
     if not size or not len(query):
         return ask(fitted, weights, store, parts)
-    near, sample = _near(store, query), store.sample(_SAMPLE).mean
+    sample = store.sample(_SAMPLE).mean
     if weights is None and not query.terms:
-        means = store.vectors([id_ for row in near for id_ in row]).mean
-        mu = np.einsum("nd,ncd->nc", query.mean, means.reshape(len(query), -1, query.dimension))
+        [mu] = store.similarities_near(query, _CANDIDATES, [query.mean])
         return Asked(parts, None, plain, query, mu, Rest.of(query.mean @ sample.T, size))
-    at = own_at(fitted, store, parts, near)
+    own = _own_blocks(fitted, parts)
+    at = store.similarities_near(query, _CANDIDATES, own)
     # Where passages are at hand the words of all cost little.
     words = {} if store.remote else _words_everywhere(fitted, store, parts)
-    sampled = _of_sample(fitted, store, parts, sample)
+    sampled = _of_sample(store, own, sample)
     if weights is None:
         found = words or {i: at[i] for i, part in enumerate(parts) if part.terms}
         summaries, pi = None, without_silent(plain, _known(found, plain))
@@ -171,36 +172,30 @@ def ask_nearest(
         summaries,
         pi,
         query,
-        weighted_sum(own_at(fitted, store, parts, _near(store, query)), counted),
+        weighted_sum(store.similarities_near(query, _CANDIDATES, own), counted),
         Rest.of(weighted_sum(sampled, counted), size),
     )
 
 
 def _of_sample(
-    fitted: Fitted, store: Store, parts: Sequence[Gaussian], sample: FloatArray
+    store: Store, own: Sequence[FloatArray | Terms], sample: FloatArray
 ) -> list[FloatArray]:
     """Each encoder's similarities of n queries to the m passages of a sample, shape (n, m)."""
-    terms = [block for part in _scaled(fitted, parts) for block in part.terms]
-    by_terms = iter(store.sampled(terms, _SAMPLE) if terms else ())
-    dense = blocks(sample, [part.dimension for part in parts], fitted.weights)
-    return [
-        next(by_terms) if part.terms else part.mean @ block.T
-        for part, block in zip(parts, dense, strict=True)
-    ]
-
-
-def _near(store: Store, query: Gaussian) -> list[list[str]]:
-    """Ids of the candidates of each query, as many for each."""
-    found = store.nearest(query.mean, _CANDIDATES, query.terms)
-    count = min(map(len, found))
-    return [row[:count] for row in found]
+    terms = [block for block in own if isinstance(block, Terms)]
+    by_terms, start, out = iter(store.sampled(terms, _SAMPLE) if terms else ()), 0, []
+    for block in own:
+        if isinstance(block, Terms):
+            out.append(next(by_terms))
+        else:
+            stop = start + block.shape[1]
+            out.append(block @ sample[:, start:stop].T)
+            start = stop
+    return out
 
 
 def own_similarities(fitted: Fitted, store: Store, parts: Sequence[Gaussian]) -> list[FloatArray]:
     """Each encoder's similarities of the queries to the corpus of a direct sum, shape (n, N)."""
-    return store.similarities(
-        [part.terms[0] if part.terms else part.mean for part in _scaled(fitted, parts)]
-    )
+    return store.similarities(_own_blocks(fitted, parts))
 
 
 def _added(
@@ -235,6 +230,11 @@ def own_at(
         else np.einsum("nd,ncd->nc", part.mean, block)
         for part, block in zip(parts, dense, strict=True)
     ]
+
+
+def _own_blocks(fitted: Fitted, parts: Sequence[Gaussian]) -> list[FloatArray | Terms]:
+    """What each encoder's own similarities to the stored blocks are asked by."""
+    return [part.terms[0] if part.terms else part.mean for part in _scaled(fitted, parts)]
 
 
 def _scaled(fitted: Fitted, parts: Sequence[Gaussian]) -> list[Gaussian]:

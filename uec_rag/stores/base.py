@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
+import numpy as np
+
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.terms import Terms
 
@@ -50,6 +52,20 @@ class Found:
     mu: FloatArray
     sigma2: FloatArray
     exact: bool
+
+    @classmethod
+    def nothing(cls, queries: int) -> Self:
+        """No hits of so many queries: none is missing."""
+        empty = np.zeros((queries, 0), dtype=np.float32)
+        return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
+
+
+def check_query(query: Gaussian, dimension: int) -> None:
+    """Raise ValueError unless queries are of the stored passages' dimension."""
+    if query.dimension != dimension:
+        raise ValueError(
+            f"query: expected dimension {dimension}, as stored, got {query.dimension}."
+        )
 
 
 class Store(Protocol):
@@ -131,8 +147,24 @@ class Store(Protocol):
         """
         ...
 
-    def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
-        """Ids of about `count` candidates for each query, probably of the highest mu_s."""
+    def similarities_near(
+        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
+    ) -> list[FloatArray]:
+        """Similarities to about `count` candidates, probably those of the highest mu_s.
+
+        Parameters
+        ----------
+        query : Gaussian, n queries
+            Whose candidates they are.
+        count : int
+        blocks : sequence of array, shapes (n, d_k), or of Terms
+            As in `similarities`.
+
+        Returns
+        -------
+        list of array, shapes (n, c)
+            For each block, of the same candidates.
+        """
         ...
 
     def sample(self, count: int) -> Gaussian:

@@ -14,17 +14,18 @@ from typing import Self
 
 import numpy as np
 
+from uec_rag.base.checks import check_k
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import probit
 from uec_rag.base.terms import Terms
 from uec_rag.stores.additions import checked_addition
-from uec_rag.stores.base import Filter, Found, Passage
+from uec_rag.stores.base import Filter, Found, Passage, check_query
 from uec_rag.stores.engine_cache import CachedEngine
 from uec_rag.stores.engine_notes import Notes
-from uec_rag.stores.engine_points import Point, Ranking, Wanted, points_of
-from uec_rag.stores.engine_words import contributions, similarities
+from uec_rag.stores.engine_points import Point, Ranking, Wanted, padded, points_of
+from uec_rag.stores.engine_words import contributions, similarities, words_among
 from uec_rag.stores.filters import Every, keys_of, parse
 
 _CANDIDATES = 256  # of a search, at least
@@ -245,19 +246,42 @@ class EngineStore(CachedEngine):
             )
         ]
 
-    def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
-        """Ids of about `count` candidates for each query, probably of the highest mu_s.
+    def similarities_near(
+        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
+    ) -> list[FloatArray]:
+        """Similarities to about `count` candidates, probably those of the highest mu_s.
 
-        Up to half of them are those whose words are most like the query's.
+        Up to half of them are those whose words are most like the query's. Their means are
+        multiplied where they lie.
         """
-        if not len(mean) or not len(self):
-            return [[] for _ in mean]
-        wanted = self._wanted(len(mean), terms)
-        out = []
-        for found in self.near(self._condition, mean, wanted, count):
-            points = {point.passage.id: point for point in found}
-            self._noting(points)
-            out.append([*points][:count])
+        notes = self.notes()
+        if notes is None or not len(query) or not len(self):
+            return [np.zeros((len(query), 0), dtype=np.float32) for _ in blocks]
+        means = [block for block in blocks if not isinstance(block, Terms)]
+        terms = [block for block in blocks if isinstance(block, Terms)]
+        vectors = np.concatenate([query.mean[:, None], padded(means)], axis=1)
+        wanted, counted = self._wanted(len(query), query.terms), self._frequencies(query.terms)
+        found = self.near(self._condition, query.mean, wanted, count, vectors)
+        few = min(count, *(near.products.shape[1] for near in found))
+        out = [np.empty((len(query), few), dtype=np.float32) for _ in blocks]
+        for row, near in enumerate(found):
+            held = [
+                noted.terms([of_one[block] for of_one in near.words])
+                for block, noted in enumerate(notes.words if near.words else ())
+            ]
+
+            def by_words(
+                asked: Sequence[Terms], row: int = row, held: Sequence[Terms] = held
+            ) -> list[FloatArray]:
+                return [
+                    similarities(of_block[row : row + 1], theirs, frequencies)[0]
+                    for of_block, theirs, frequencies in zip(asked, held, counted, strict=False)
+                ]
+
+            best = _best(near.products[0], by_words(query.terms))[:few]
+            of_means, of_terms = iter(near.products[1:]), iter(by_words(terms))
+            for block, array in zip(blocks, out, strict=True):
+                array[row] = next(of_terms if isinstance(block, Terms) else of_means)[best]
         return out
 
     def search(
@@ -282,20 +306,15 @@ class EngineStore(CachedEngine):
         TypeError
             If it is no filter.
         """
-        if k < 1:
-            raise ValueError(f"k: expected an integer >= 1, got {k}.")
+        check_k(k)
         if filter is not None:
             return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
         if mu is not None:
             return self._copy().search(query, k, beta=beta, mu=mu)
         size, notes = len(self), self.notes()
         if not size or notes is None or not len(query):
-            nothing = np.zeros((len(query), 0), dtype=np.float32)
-            return Found([[] for _ in range(len(query))], nothing, nothing, nothing, exact=True)
-        if query.dimension != notes.dimension:
-            raise ValueError(
-                f"query: expected dimension {notes.dimension}, as stored, got {query.dimension}."
-            )
+            return Found.nothing(len(query))
+        check_query(query, notes.dimension)
         candidates = max(_CANDIDATES, 4 * k)
         second = query.mean**2 + query.variance
         weights = second if notes.profile is None else second @ notes.profile.T
@@ -303,8 +322,11 @@ class EngineStore(CachedEngine):
         exact = size <= candidates
         words, counted = self._wanted(len(query), query.terms), self._frequencies(query.terms)
         ranking = Ranking(query.mean, spread, words, beta, candidates, k, exact)
+        best = self.best(self._condition, ranking)
+        if min(map(len, best)) < min(k, size):  # an index that found fewer than there are
+            best = self.best(self._condition, ranking._replace(exact=True))
         hits, numbers = [], []
-        for i, points in enumerate(self.best(self._condition, ranking)):
+        for i, points in enumerate(best):
             similarity = np.array([point.mean for point in points]) @ query.mean[i]
             for block, terms in enumerate(query.terms):
                 held = notes.words[block].terms([point.words[block] for point in points])
@@ -318,3 +340,11 @@ class EngineStore(CachedEngine):
         few = min(map(len, hits))
         scores, similarity, sigma2 = np.stack([row[:, :few] for row in numbers], axis=1)
         return Found([row[:few] for row in hits], scores, similarity, sigma2, exact=exact)
+
+
+def _best(by_means: FloatArray, by_words: Sequence[FloatArray]) -> list[int]:
+    """Order of candidates: the best by each block's words, as many as may come by them, then mu."""
+    share = words_among(len(by_means), len(by_words)) if by_words else 0
+    first = [place for row in by_words for place in np.argsort(-row)[:share] if row[place] > 0]
+    mu = sum(by_words, by_means)
+    return [*dict.fromkeys([*first, *np.argsort(-mu, kind="stable")])]

@@ -14,7 +14,7 @@ from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
 from uec_rag.stores.engine_notes import Notes
-from uec_rag.stores.engine_points import Point, Ranking, Wanted
+from uec_rag.stores.engine_points import Near, Point, Ranking, Wanted
 from uec_rag.stores.filters import Condition
 from uec_rag.stores.keeping import Stamp
 
@@ -80,10 +80,19 @@ class Engine(ABC):
         mean: FloatArray,
         words: Sequence[tuple[Wanted, ...]],
         count: int,
-    ) -> list[list[Point]]:
-        """The nearest `count` points by each query's mean, behind those by words.
+        vectors: FloatArray,
+    ) -> list[Near]:
+        """The nearest `count` points by each query's mean and words, multiplied with vectors.
 
-        Some may come twice; `words_among` says how many come by each block's words.
+        Half of them come by words at most, see `words_among`.
+
+        Parameters
+        ----------
+        condition : Condition or None
+        mean : array, shape (n, d)
+        words : sequence of n tuples of Wanted
+        count : int
+        vectors : array, shape (n, P, d)
         """
 
     @abstractmethod

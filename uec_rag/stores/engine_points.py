@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,37 @@ class Ranking(NamedTuple):
     candidates: int
     k: int
     exact: bool
+
+
+class Near(NamedTuple):
+    """What similarities to the candidates of a query are made of.
+
+    Attributes
+    ----------
+    products : array, shape (P, c)
+        Inner products of P vectors with their means.
+    words : list of c tuples of Words
+        One for each sparse block; empty where the query has none.
+    """
+
+    products: FloatArray
+    words: list[tuple[Words, ...]]
+
+
+def padded(parts: Sequence[FloatArray]) -> FloatArray:
+    """Queries of consecutive blocks of a vector, shapes (n, d_k), as such of all of it: (n, K, d).
+
+    Examples
+    --------
+    >>> padded([np.ones((1, 2), "f4"), np.ones((1, 1), "f4")])
+    array([[[1., 1., 0.],
+            [0., 0., 1.]]], dtype=float32)
+    """
+    ends = np.cumsum([part.shape[1] for part in parts])
+    out = np.zeros((len(parts[0]), len(parts), ends[-1]), dtype=np.float32)
+    for place, (part, end) in enumerate(zip(parts, ends, strict=True)):
+        out[:, place, end - part.shape[1] : end] = part
+    return out
 
 
 def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:

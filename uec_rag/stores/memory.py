@@ -17,7 +17,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
 from uec_rag.stores.additions import check_range, checked_addition
-from uec_rag.stores.base import Filter, Found, Passage
+from uec_rag.stores.base import Filter, Found, Passage, check_query
 from uec_rag.stores.buffers import with_room
 from uec_rag.stores.copies import packed, unpacked
 from uec_rag.stores.graph import Graph
@@ -28,8 +28,8 @@ from uec_rag.stores.search import (
     approximate_search,
     contributions,
     exact_search,
-    nearest,
     similarities,
+    similarities_near,
 )
 from uec_rag.stores.state import State, check_fits, compacted, filtered, without_leftovers
 
@@ -265,27 +265,20 @@ class MemoryStore:
         rows = _rows(state, [id_ for of_one in ids for id_ in of_one])
         return contributions(state, terms, rows.reshape(len(ids), -1))
 
-    def nearest(self, mean: FloatArray, count: int, terms: Sequence[Terms] = ()) -> list[list[str]]:
-        """Ids of about `count` candidates for each query, probably of the highest mu_s."""
-        state = self._state
-        if not state.count:
-            return [[] for _ in mean]
-        return [
-            [state.passages[row].id for row in rows.tolist()]
-            for rows in nearest(state, mean, count, terms)
-        ]
+    def similarities_near(
+        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
+    ) -> list[FloatArray]:
+        """Similarities to about `count` candidates, probably those of the highest mu_s."""
+        return similarities_near(self._state, query, count, blocks)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages at regular distances, or of all."""
-        state = self._state
-        step = _step(state, count)
-        rows = np.arange(0, state.rows, step) if state.live is None else state.live[::step]
-        return state.gaussians(rows)
+        return self._state.sample(count)
 
     def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
         """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
         state = self._state
-        return [found[:, :: _step(state, count)] for found in similarities(state, terms)]
+        return [found[:, :: state.step(count)] for found in similarities(state, terms)]
 
     def search(
         self,
@@ -315,11 +308,8 @@ class MemoryStore:
         if filter is not None:
             return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
         state = self._state
-        if state.rows and query.dimension != state.means.dimension:
-            raise ValueError(
-                f"query: expected dimension {state.means.dimension}, as stored, "
-                f"got {query.dimension}."
-            )
+        if state.rows:
+            check_query(query, state.means.dimension)
         if mu is not None and mu.shape != (len(query), state.count):
             raise ValueError(
                 f"mu: expected shape {(len(query), state.count)}, a column per passage, "
@@ -327,8 +317,7 @@ class MemoryStore:
             )
         k = min(k, state.count)
         if not k:
-            nothing = np.zeros((len(query), 0), dtype=np.float32)
-            return Found([[] for _ in range(len(query))], nothing, nothing, nothing, exact=True)
+            return Found.nothing(len(query))
         if state.graph is not None and mu is None:
             return approximate_search(state, query, k, beta, max(_CANDIDATES, 4 * k))
         return exact_search(state, query, k, beta, mu)
@@ -372,11 +361,6 @@ def _check_types(query: object, beta: float, mu: object) -> None:
     check_beta(beta)
     if mu is not None and not isinstance(mu, np.ndarray):
         raise TypeError(f"mu: expected an array, got {type(mu).__name__}.")
-
-
-def _step(state: State, count: int) -> int:
-    """Distance of live rows of which about `count` are taken."""
-    return max(1, state.count // count)
 
 
 def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:

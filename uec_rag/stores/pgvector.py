@@ -23,7 +23,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.engine_notes import Notes
-from uec_rag.stores.engine_points import Point, Ranking, Wanted
+from uec_rag.stores.engine_points import Near, Point, Ranking, Wanted
 from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
 from uec_rag.stores.keeping import Stamp
@@ -39,14 +39,14 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("psycopg", "postgres")) from error
 
 from uec_rag.stores.pgvector_filters import Clause, clause, known
-from uec_rag.stores.pgvector_rows import point_of, row_of
+from uec_rag.stores.pgvector_rows import near_of, point_of, row_of
 from uec_rag.stores.pgvector_server import Connection, Server
 from uec_rag.stores.pgvector_sql import (
     PASSAGE,
     best,
+    candidates,
     copied,
-    most_alike,
-    nearest,
+    multiplied,
     point,
     scanned,
     upserted,
@@ -280,70 +280,52 @@ class PgVectorStore(EngineStore):
         mean: FloatArray,
         words: Sequence[tuple[Wanted, ...]],
         count: int,
-    ) -> list[list[Point]]:
-        """The nearest `count` points by each query's mean, behind those by words."""
+        vectors: FloatArray,
+    ) -> list[Near]:
+        """The nearest `count` points by each query's mean and words, multiplied with vectors."""
         where, notes = clause(condition), self.notes()
         assert notes is not None
         asked = []
-        for one, wanted in zip(mean, words, strict=True):
+        for one, wanted, several in zip(mean, words, vectors, strict=True):
             few = words_among(count, len(wanted)) if wanted else 0
-            asked.append(
-                [
-                    *(
-                        most_alike(self._tables, notes, where, alike, few)
-                        for alike in alike_of(notes, wanted)
-                    ),
-                    nearest(self._tables, notes, point(notes), where, one, count),
-                ]
-            )
-        return self._searches(asked, count)
+            alike = alike_of(notes, wanted)
+            found = candidates(self._tables, notes, where, one, alike, count, few)
+            blocks = len(notes.words) if wanted else 0
+            asked.append(multiplied(self._tables, found, several, blocks))
+        return [near_of(rows, vectors.shape[1]) for rows in self._searches(asked, count)]
 
     def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
         """The k points of the highest s_hat among the candidates of each query."""
-        where, notes = clause(condition), self.notes()
+        where, notes, count = clause(condition), self.notes(), ranking.candidates
         assert notes is not None
-        asked = [
-            [
-                best(
-                    self._tables,
-                    notes,
-                    where,
-                    mean,
-                    spread,
-                    alike_of(notes, wanted),
-                    ranking.beta,
-                    ranking.candidates,
-                    ranking.k,
-                )
-            ]
-            for mean, spread, wanted in zip(
-                ranking.mean, ranking.spread, ranking.words, strict=True
+        asked = []
+        for mean, spread, wanted in zip(ranking.mean, ranking.spread, ranking.words, strict=True):
+            alike = alike_of(notes, wanted)
+            found = candidates(self._tables, notes, where, mean, alike, count, count)
+            asked.append(
+                best(self._tables, notes, found, mean, spread, alike, ranking.beta, ranking.k)
             )
-        ]
-        return self._searches(asked, ranking.candidates, exact=ranking.exact)
+        answers = self._searches(asked, count, exact=ranking.exact)
+        return [[*map(point_of, rows)] for rows in answers]
 
     def _searches(
-        self, asked: Sequence[Sequence[Clause]], looked_at: int, *, exact: bool = False
-    ) -> list[list[Point]]:
-        """Points that the statements of each of several queries find, in one transaction."""
+        self, asked: Sequence[Clause], looked_at: int, *, exact: bool = False
+    ) -> list[list[tuple[Any, ...]]]:
+        """Rows that the statement of each of several queries finds, in one transaction."""
 
-        def search() -> list[list[Point]]:
+        def search() -> list[list[tuple[Any, ...]]]:
             with self._server.transaction() as connection:
                 settings = {
                     "hnsw.ef_search": str(min(looked_at, _MOST_LOOKED_AT)),
                     "hnsw.iterative_scan": "strict_order",  # until there are as many as asked for
                     "enable_indexscan": "off" if exact else "on",
                 }
-                for name, value in settings.items():
-                    connection.execute("SELECT set_config(%s, %s, true)", (name, value))
-                return [
-                    [
-                        point_of(row)
-                        for one in of_query
-                        for row in connection.execute(one.text, one.values)
-                    ]
-                    for of_query in asked
-                ]
+                connection.execute(
+                    "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) "
+                    "AS given (name, value)",
+                    ([*settings], [*settings.values()]),
+                )
+                return [connection.execute(one.text, one.values).fetchall() for one in asked]
 
         return self._server.asked(search)
 

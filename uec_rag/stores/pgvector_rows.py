@@ -10,7 +10,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine_points import Point, Words
+from uec_rag.stores.engine_points import Near, Point, Words
 from uec_rag.stores.facts import facts_of, numbers_of
 from uec_rag.stores.point_ids import point_id
 
@@ -53,13 +53,22 @@ def literal(vector: FloatArray) -> str:
 def point_of(row: Sequence[Any]) -> Point:
     """The point of id, text, metadata, mean and spread, and each block's terms and counts."""
     id_, text, metadata, mean, spread, *rest = row
-    words = (
+    return Point(Passage(id_, text, metadata), _sent(mean), _sent(spread), _words_of(rest))
+
+
+def near_of(rows: Sequence[Sequence[Any]], vectors: int) -> Near:
+    """Candidates of so many products, and each block's terms and counts."""
+    products = np.array([row[:vectors] for row in rows], np.float32).reshape(-1, vectors).T
+    return Near(products, [_words_of(row[vectors:]) for row in rows])
+
+
+def _sent(vector: bytes) -> FloatArray:
+    """A vector as pgvector sends it: two numbers of 16 bits, then its own."""
+    return np.frombuffer(vector, ">f4", offset=4).astype(np.float32)
+
+
+def _words_of(columns: Sequence[Any]) -> tuple[Words, ...]:
+    return tuple(
         Words(np.array(keys, np.int64).view(np.uint64), np.array(counts, np.float32))
-        for keys, counts in zip(rest[::2], rest[1::2], strict=True)
-    )
-    return Point(
-        Passage(id_, text, metadata),
-        np.array(mean, np.float32),
-        np.array(spread, np.float32),
-        tuple(words),
+        for keys, counts in zip(columns[::2], columns[1::2], strict=True)
     )

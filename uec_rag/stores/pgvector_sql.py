@@ -17,8 +17,13 @@ PASSAGE = sql.SQL("id, body, metadata")
 
 def point(notes: Notes) -> sql.SQL:
     """Columns of a point, in the order of `point_of`."""
-    words = "".join(f", words{i}, counts{i}" for i in range(len(notes.words)))
-    return sql.SQL(f"id, body, metadata, mean::real[], spread::real[]{words}")
+    return sql.SQL(
+        f"id, body, metadata, vector_send(mean), vector_send(spread){_words(len(notes.words))}"
+    )
+
+
+def _words(blocks: int) -> str:
+    return "".join(f", words{i}, counts{i}" for i in range(blocks))
 
 
 def written_apart(table: sql.Identifier, notes: Notes) -> sql.Composed:
@@ -51,23 +56,9 @@ def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed
     ).format(what, table, where.text)
 
 
-def nearest(
-    tables: Tables, notes: Notes, what: sql.SQL, where: Clause, mean: FloatArray, count: int
-) -> Clause:
-    """The nearest by mu_s.
-
-    Parameters
-    ----------
-    tables, notes
-    what : SQL
-        Columns.
-    where : Clause
-    mean : array, shape (d,)
-        Of the query.
-    count : int
-    """
-    text = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
-        what,
+def _nearest(tables: Tables, notes: Notes, where: Clause, mean: FloatArray, count: int) -> Clause:
+    """Numbers of the nearest by mu_s."""
+    text = sql.SQL("SELECT number FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
         tables.points,
         where.text,
         searched(notes),
@@ -77,29 +68,49 @@ def nearest(
     return Clause(text, [*where.values, literal(mean), count])
 
 
-def most_alike(tables: Tables, notes: Notes, where: Clause, words: Alike, count: int) -> Clause:
-    """The points most alike in a block's words."""
-    found = words.numbers(tables, where, count)
-    text = sql.SQL("SELECT {} FROM {} JOIN ({}) AS found USING (number)").format(
-        point(notes), tables.points, found.text
+def candidates(
+    tables: Tables,
+    notes: Notes,
+    where: Clause,
+    mean: FloatArray,
+    words: list[Alike],
+    count: int,
+    by_words: int,
+) -> Clause:
+    """Numbers of the nearest `count` by mu_s, and of those most alike in each block's words."""
+    near = _nearest(tables, notes, where, mean, count)
+    found = [near, *(one.numbers(tables, where, by_words) for one in words)]
+    text = sql.SQL(" UNION ").join(
+        sql.SQL("(SELECT number FROM ({}) AS of_one)").format(one.text) for one in found
     )
-    return Clause(text, found.values)
+    return Clause(text, [value for one in found for value in one.values])
+
+
+def multiplied(tables: Tables, found: Clause, vectors: FloatArray, blocks: int) -> Clause:
+    """Inner products of vectors with the means of candidates, and the words of so many blocks."""
+    product = sql.SQL("-(mean <#> %s::vector)")
+    text = sql.SQL(
+        "SELECT {products}{words} FROM ({found}) AS candidates JOIN {points} USING (number)"
+    ).format(
+        products=sql.SQL(", ").join([product] * len(vectors)),
+        words=sql.SQL(_words(blocks)),
+        found=found.text,
+        points=tables.points,
+    )
+    return Clause(text, [*map(literal, vectors), *found.values])
 
 
 def best(
     tables: Tables,
     notes: Notes,
-    where: Clause,
+    found: Clause,
     mean: FloatArray,
     spread: FloatArray,
     words: list[Alike],
     beta: float,
-    candidates: int,
     k: int,
 ) -> Clause:
-    """The k best by s_hat of the nearest and of those most alike in each block's words."""
-    near = nearest(tables, notes, sql.SQL("number"), where, mean, candidates)
-    found = [near, *(one.numbers(tables, where, candidates) for one in words)]
+    """The k best of candidates by s_hat."""
     alike = [one.similarity(tables) for one in words]
     text = sql.SQL(
         "SELECT {point} FROM (SELECT points.*, -(mean <#> %s::vector){words} AS mu, "
@@ -109,14 +120,11 @@ def best(
     ).format(
         point=point(notes),
         words=sql.Composed([sql.SQL(" + {}").format(one.text) for one in alike]),
-        found=sql.SQL(" UNION ").join(
-            sql.SQL("(SELECT number FROM ({}) AS of_one)").format(one.text) for one in found
-        ),
+        found=found.text,
         points=tables.points,
     )
     values = [literal(mean), *(v for one in alike for v in one.values), literal(spread)]
-    values += [value for one in found for value in one.values]
-    return Clause(text, [*values, float(PROBIT) * beta, k])
+    return Clause(text, [*values, *found.values, float(PROBIT) * beta, k])
 
 
 def _written(notes: Notes) -> list[str]:

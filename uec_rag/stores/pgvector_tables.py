@@ -11,6 +11,11 @@ from uec_rag.stores.engine_notes import Notes
 WIDEST = 16_000
 """Numbers that pgvector takes in a vector."""
 
+# Of a row that may stand in a page of 8 KB: there 3,000 means of 768 numbers are multiplied in
+# 2 ms, in 24 where they are cut in pieces of 2 KB, as PostgreSQL does.
+_IN_PAGE = 8160
+_PLAIN = 1750  # numbers of a mean that leave room in a page for what cannot be put elsewhere
+
 _INDEXED, _HALF_INDEXED = 2000, 4000  # that its HNSW takes, in single and in half precision
 
 
@@ -60,7 +65,8 @@ def create(tables: Tables, notes: Notes) -> sql.Composed:
         "CREATE TABLE {points} (point uuid PRIMARY KEY, "
         "number bigint GENERATED ALWAYS AS IDENTITY UNIQUE, id text NOT NULL, body text NOT NULL, "
         "metadata json NOT NULL, facts text[] NOT NULL, numbers jsonb NOT NULL, "
-        "mean vector({mean}) NOT NULL, spread vector({spread}) NOT NULL{columns});"
+        "mean vector({mean}) NOT NULL, spread vector({spread}) NOT NULL{columns}) "
+        "WITH (toast_tuple_target = {page});"
         "CREATE INDEX ON {points} USING gin (facts);"
         "CREATE TABLE {words} (block smallint, key bigint, held bigint NOT NULL, "
         "PRIMARY KEY (block, key));"
@@ -72,7 +78,11 @@ def create(tables: Tables, notes: Notes) -> sql.Composed:
         mean=sql.Literal(notes.dimension),
         spread=sql.Literal(notes.dimension + notes.scales),
         columns=sql.SQL(columns),
+        page=sql.Literal(_IN_PAGE),
     )
+    if notes.dimension <= _PLAIN:
+        plain = sql.SQL("ALTER TABLE {} ALTER COLUMN mean SET STORAGE PLAIN;")
+        made += plain.format(tables.points)
     made += _counting(tables, len(notes.words))
     if notes.dimension > _HALF_INDEXED:  # every search looks at all
         return made

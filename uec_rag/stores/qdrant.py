@@ -28,7 +28,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.engine_notes import Notes
-from uec_rag.stores.engine_points import Point, Ranking, Wanted
+from uec_rag.stores.engine_points import Near, Point, Ranking, Wanted
 from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
 from uec_rag.stores.keeping import Stamp
@@ -41,21 +41,22 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("qdrant-client", "qdrant")) from error
 
-from uec_rag.stores.qdrant_filters import FACTS, having, known, passage_of, qdrant_filter
+from uec_rag.stores.qdrant_collection import NOTES, create
+from uec_rag.stores.qdrant_filters import having, known, passage_of, qdrant_filter
 from uec_rag.stores.qdrant_kept import Kept
 from uec_rag.stores.qdrant_place import Place
-from uec_rag.stores.qdrant_points import point_of, struct_of
+from uec_rag.stores.qdrant_points import near_of, point_of, struct_of
 from uec_rag.stores.qdrant_search import (
     MEAN,
     PASSAGE,
     SPREAD,
     best_of,
     candidates_of,
+    multiplied,
     scored_again,
     words_name,
 )
 
-_NOTES = "uec_rag"
 _WRITTEN = 128  # points sent at a time
 _READ = 512  # points asked for at a time
 _MOST_LENGTHS = 2**20  # that passages may have
@@ -138,7 +139,7 @@ class QdrantStore(EngineStore):
         """What the collection notes of its Gaussians; None where there is none."""
         if self._noted is None and self._ask(self._client.collection_exists, self._collection):
             config = self._ask(self._client.get_collection, self._collection).config
-            self._noted = Notes.restore((config.metadata or {}).get(_NOTES), self._collection)
+            self._noted = Notes.restore((config.metadata or {}).get(NOTES), self._collection)
         return self._noted
 
     def make(self, notes: Notes) -> None:
@@ -147,33 +148,7 @@ class QdrantStore(EngineStore):
             self._ask(self._client.delete_collection, self._collection)
             self._noted = None
         self._kept.make()
-        width, dot = notes.dimension, models.Distance.DOT
-        none = models.HnswConfigDiff(m=0)  # of what only scores candidates
-        self._ask(
-            self._client.create_collection,
-            self._collection,
-            vectors_config={
-                MEAN: models.VectorParams(size=width, distance=dot),
-                SPREAD: models.VectorParams(
-                    size=width + notes.scales, distance=dot, hnsw_config=none, on_disk=True
-                ),
-            },
-            sparse_vectors_config={
-                words_name(block): models.SparseVectorParams() for block in range(len(notes.words))
-            },
-            metadata={_NOTES: notes.metadata()},
-            **self._settings,
-        )
-        if self._place.indexed:
-            keyword = models.PayloadSchemaType.KEYWORD
-            self._ask(self._client.create_payload_index, self._collection, FACTS, keyword)
-            whole = models.IntegerIndexParams(
-                type=models.IntegerIndexType.INTEGER, lookup=True, range=False
-            )
-            for block in range(len(notes.words)):
-                for part in ("terms", "length"):
-                    name = f"{words_name(block)}.{part}"
-                    self._ask(self._client.create_payload_index, self._collection, name, whole)
+        create(self._place, self._collection, notes, self._settings)
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some at a time, and wait until each part is there."""
@@ -294,18 +269,26 @@ class QdrantStore(EngineStore):
         mean: FloatArray,
         words: Sequence[tuple[Wanted, ...]],
         count: int,
-    ) -> list[list[Point]]:
-        """The nearest `count` points by each query's mean, behind those by words."""
-        where, asked, of_query = _where(condition), [], []
-        for row, (one, wanted) in enumerate(zip(mean, words, strict=True)):
+        vectors: FloatArray,
+    ) -> list[Near]:
+        """The nearest `count` points by each query's mean and words, multiplied with vectors.
+
+        It is a request for each vector, which finds the points again: their numbers would take
+        longer to come here.
+        """
+        where, notes, asked = _where(condition), self.notes(), []
+        assert notes is not None
+        names = [words_name(block) for block in range(len(notes.words))]
+        for one, wanted, several in zip(mean, words, vectors, strict=True):
             few = words_among(count, len(wanted)) if wanted else 0
-            for request in reversed(candidates_of(where, one, wanted, count, few)):
-                asked.append(models.QueryRequest(**request, **self._whole()))
-                of_query.append(row)
-        found: list[list[Point]] = [[] for _ in mean]
-        for row, points in zip(of_query, self._answers(asked), strict=True):
-            found[row] += map(self._point, points)
-        return found
+            candidates = candidates_of(where, one, wanted, count, few)
+            asked += [
+                multiplied(candidates, vector, names if not place and wanted else [])
+                for place, vector in enumerate(several)
+            ]
+        answers = self._answers(asked)
+        each = vectors.shape[1]
+        return [near_of(answers[i : i + each], names) for i in range(0, len(answers), each)]
 
     def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
         """The best of the highest s_hat; all candidates where the server has no formulas."""

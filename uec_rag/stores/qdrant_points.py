@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from qdrant_client import models
 
 from uec_rag.stores.engine_notes import Notes
-from uec_rag.stores.engine_points import Point, Words
+from uec_rag.stores.engine_points import Near, Point, Words
 from uec_rag.stores.point_ids import point_id
 from uec_rag.stores.qdrant_filters import passage_of, payload_of
 from uec_rag.stores.qdrant_search import MEAN, SPREAD, sparse, words_name
@@ -34,12 +35,26 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
     """The point that was written, of so many sparse blocks."""
     vectors: Any = point.vector
     mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
-    held = [(point.payload or {})[words_name(block)] for block in range(blocks)]
-    words = (
+    words = _words_of(point.payload, [*map(words_name, range(blocks))])
+    return Point(passage_of(point.payload), mean, spread, words)
+
+
+def near_of(answers: Sequence[Sequence[models.ScoredPoint]], names: Sequence[str]) -> Near:
+    """What comes back of a query's candidates for each vector, their words with the first."""
+    scores = [{point.id: point.score for point in points} for points in answers]
+    # Others may write between two answers.
+    there = [id_ for id_ in scores[0] if all(id_ in of_one for of_one in scores)]
+    products = np.array([[of_one[id_] for id_ in there] for of_one in scores], dtype=np.float32)
+    payloads = {point.id: point.payload for point in answers[0] if point.payload}
+    return Near(products, [_words_of(payloads[id_], names) for id_ in there if payloads])
+
+
+def _words_of(payload: Mapping[str, Any] | None, names: Sequence[str]) -> tuple[Words, ...]:
+    held = [(payload or {})[name] for name in names]
+    return tuple(
         Words(
             np.array(of_one["terms"], dtype=np.int64).view(np.uint64),
             np.array(of_one["counts"], dtype=np.float32),
         )
         for of_one in held
     )
-    return Point(passage_of(point.payload), mean, spread, tuple(words))

@@ -79,6 +79,20 @@ def candidates_of(
     return [nearest_to(mean, count, where, exact=exact), *found]
 
 
+def multiplied(
+    candidates: list[dict[str, Any]], vector: FloatArray, payload: list[str]
+) -> models.QueryRequest:
+    """Inner products of a vector with the means of candidates, as `candidates_of` gives them."""
+    sources = [models.Prefetch(**one) for one in candidates]
+    return models.QueryRequest(
+        prefetch=sources,
+        query=vector.tolist(),
+        using=MEAN,
+        limit=sum(one["limit"] for one in candidates),
+        with_payload=payload or False,
+    )
+
+
 def scored_again(notes: Notes, k: int, count: int, words: Sequence[Wanted]) -> int:
     """How many of those that the engine finds best are worth scoring here, of twice `count`."""
     for noted, wanted in zip(notes.words, words, strict=False):

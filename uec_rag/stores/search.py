@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.postings import Postings
+from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import probit
 from uec_rag.base.terms import Terms
 from uec_rag.base.tiles import largest
@@ -30,9 +30,9 @@ def similarities(state: State, blocks: Sequence[FloatArray | Terms]) -> list[Flo
     if not state.count:  # perhaps of no dimension yet
         return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
     dense = iter(_products(state, [b for b in blocks if not isinstance(b, Terms)]))
-    postings = iter(state.postings)
+    words = iter(state.words)
     return [
-        _of_terms(state, next(postings), block) if isinstance(block, Terms) else next(dense)
+        _of_terms(state, *next(words), block) if isinstance(block, Terms) else next(dense)
         for block in blocks
     ]
 
@@ -50,14 +50,14 @@ def contributions(
 ) -> list[list[FloatArray]]:
     """What each of the queries' terms adds, see `Postings.contributions`, for each sparse block."""
     return [
-        held.contributions(block, rows, state.corpus)
-        # None for a query that is known as a vector only.
-        for held, block in zip(state.postings if terms else (), terms, strict=True)
+        held.contributions(block, rows, corpus)
+        # Without terms a query is known as a vector only.
+        for (held, corpus), block in zip(state.words if terms else (), terms, strict=True)
     ]
 
 
-def _of_terms(state: State, postings: Postings, terms: Terms) -> FloatArray:
-    found = postings.similarities(terms, state.corpus)
+def _of_terms(state: State, postings: Postings, corpus: Corpus, terms: Terms) -> FloatArray:
+    found = postings.similarities(terms, corpus)
     return found if state.live is None else found[:, state.live]
 
 
@@ -97,6 +97,28 @@ def exact_search(
     return hits.found(exact=True)
 
 
+def similarities_near(
+    state: State, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
+) -> list[FloatArray]:
+    """Similarities of blocks of queries to the nearest of each, shapes (n, c)."""
+    found = nearest(state, query.mean, count, query.terms) if state.count else []
+    few = min(map(len, found), default=0)
+    rows = np.array([row[:few] for row in found], dtype=np.int64).reshape(len(query), few)
+    terms = [block for block in blocks if isinstance(block, Terms)]
+    means = [block for block in blocks if not isinstance(block, Terms)]
+    by_means = [np.zeros(rows.shape, dtype=np.float32) for _ in means]
+    for i, near in enumerate(rows if state.means.dimension else ()):
+        products = state.means.products(near, [block[i : i + 1] for block in means])
+        for similarities_, product in zip(by_means, products, strict=True):
+            similarities_[i] = product[0]
+    by_terms = [
+        np.array([columns.sum(axis=1) for columns in of_block]).reshape(rows.shape)
+        for of_block in contributions(state, terms, rows)
+    ]
+    of_terms, of_means = iter(by_terms), iter(by_means)
+    return [next(of_terms if isinstance(block, Terms) else of_means) for block in blocks]
+
+
 def nearest(
     state: State, mean: FloatArray, count: int, terms: Sequence[Terms] = ()
 ) -> list[NDArray[np.int64]]:
@@ -107,8 +129,8 @@ def nearest(
     of the highest products of terms.
     """
     found = _nearest_means(state, mean, count)
-    for held, block in zip(state.postings, terms, strict=False):
-        by_terms = _of_terms(state, held, block)
+    for (held, corpus), block in zip(state.words, terms, strict=False):
+        by_terms = _of_terms(state, held, corpus, block)
         live = state.live_rows()
         for i, row in enumerate(by_terms):
             best = largest(row, min(count, len(row)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.stores.base import Filter
@@ -47,12 +49,21 @@ class State:
     scan: Scan | None = None  # what to multiply with instead of the means
     graph: Graph | None = None  # over the means of all rows, for approximate search
     postings: tuple[Postings, ...] = ()  # of the sparse blocks
+    frequencies: tuple[Frequencies, ...] = ()  # of each, where the rows are some of a larger corpus
 
     @property
-    def corpus(self) -> Corpus:
-        """The rows over which a term's rarity is counted: all that live, let through or not."""
+    def words(self) -> list[tuple[Postings, Corpus]]:
+        """Each sparse block, and over what a term's rarity is counted in it.
+
+        That is all rows that live, let through or not, or what is known of a larger corpus.
+        """
         alive = self.alive[: self.rows]
-        return Corpus(self.rows, None if alive.all() else alive)
+        left = None if alive.all() else alive
+        known = self.frequencies or [None] * len(self.postings)
+        return [
+            (held, Corpus(self.rows, left, frequencies))
+            for held, frequencies in zip(self.postings, known, strict=True)
+        ]
 
     @property
     def count(self) -> int:
@@ -77,6 +88,20 @@ class State:
         if self.profile is None:
             return Gaussian(mean, scales, widths=widths)
         return Gaussian.factored(mean, scales, self.profile, widths=widths)
+
+    def step(self, count: int) -> int:
+        """Distance of live rows of which about `count` are taken."""
+        return max(1, self.count // count)
+
+    def sample(self, count: int) -> Gaussian:
+        """Gaussians of about `count` live rows at regular distances, gathered once."""
+        if count not in self._samples:
+            self._samples[count] = self.gaussians(self.live_rows()[:: self.step(count)])
+        return self._samples[count]
+
+    @cached_property
+    def _samples(self) -> dict[int, Gaussian]:
+        return {}
 
 
 def filtered(state: State, filter: Filter | None) -> State:
