@@ -2,12 +2,18 @@ import os
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
 
 from uec_rag.base import environment
-from uec_rag.base.environment import FEATURES, missing_extra, report
+from uec_rag.base.environment import (
+    FEATURES,
+    missing_extra,
+    report,
+    warn_of_usearch_before_torch,
+)
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -154,3 +160,11 @@ def test_a_missing_extra_is_told_with_the_command_that_brings_it(extra):
     text = missing_extra("some-package", extra)
     assert text.startswith(FEATURES[extra])
     assert text.endswith(f'needs some-package; install it with: pip install "uec-rag[{extra}]"')
+
+
+def test_usearch_before_torch_is_warned_of_where_a_fit_may_hang():
+    with pytest.warns(UserWarning, match="import torch first"):
+        warn_of_usearch_before_torch(["json", "usearch", "numpy", "torch"])
+    with warnings.catch_warnings(action="error"):
+        for fine in (["torch", "usearch"], ["torch"], ["usearch"], ["usearch", "torch", "asdl"]):
+            warn_of_usearch_before_torch(fine)

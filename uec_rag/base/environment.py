@@ -96,6 +96,26 @@ def shield_from_broken_torchvision() -> None:
     )
 
 
+def warn_of_usearch_before_torch(loaded: Iterable[str]) -> None:
+    """Say what to do where laplace-torch's import may never return.
+
+    It calls torch.jit.script, which hangs where usearch was loaded before torch (seen with torch
+    2.13 and usearch 2.26). The stores of this package load them in the other order.
+
+    Parameters
+    ----------
+    loaded : iterable of str
+        Names of the modules that are loaded, in order: `sys.modules`.
+    """
+    order = [name for name in loaded if name in ("usearch", "torch", "asdl")]
+    if order[:2] == ["usearch", "torch"] and "asdl" not in order:  # whose import calls it
+        warnings.warn(
+            "usearch was imported before torch: where what follows hangs, import torch first.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 class _WithoutTorchvision(metadata.DistributionFinder):
     """Answers a search for the installed distribution torchvision: there is none."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -9,7 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.environment import missing_extra, shield_from_broken_torchvision
+from uec_rag.base.environment import (
+    missing_extra,
+    shield_from_broken_torchvision,
+    warn_of_usearch_before_torch,
+)
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.laplace.likelihood import (
     Likelihood,
@@ -127,6 +132,7 @@ Curvature: TypeAlias = "Callable[[Batches, Model], ParametricLaplace]"
 def require_laplace() -> None:
     """Raise ImportError, naming the extra to install, unless laplace-torch can be imported."""
     shield_from_broken_torchvision()
+    warn_of_usearch_before_torch(sys.modules)
     try:
         import laplace  # noqa: F401
     except ModuleNotFoundError as error:
