@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
@@ -25,3 +26,9 @@ if "QDRANT_URL" in os.environ:
         collection=f"test-{uuid.uuid4().hex}",
     )
 SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]
+
+
+def at_once(write, stores):
+    """Have every store written to at the same time; an error of any of them is raised."""
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(write, range(len(stores)), stores))

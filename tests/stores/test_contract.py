@@ -1,6 +1,8 @@
 """What every store does, whatever engine it is in."""
 
+import asyncio
 import re
+import threading
 import warnings
 
 import numpy as np
@@ -19,14 +21,6 @@ WIDTHS = (6, 2)
 PROFILE = np.float32(np.random.default_rng(5).gamma(1.0, 0.1, (2, 8)))
 
 every_store = pytest.mark.parametrize("kind", KINDS)
-
-
-@pytest.fixture
-def store(kind, tmp_path):
-    store = KINDS[kind](tmp_path)
-    yield store
-    if hasattr(store, "close"):
-        store.close()
 
 
 def gaussians(seed, count, factored=True):
@@ -215,6 +209,23 @@ def test_a_saved_store_is_opened_as_what_it_was(store, tmp_path):
     assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})
     with pytest.raises(ValueError, match="of another ensemble"):
         opened.bind("other")
+
+
+@every_store
+async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monkeypatch):
+    retriever = Retriever(UEC([bag_of_words(24, "first")]).fit(pairs(64)), store)
+    await retriever.aadd(passages(50))
+    let_go, snapshot = threading.Event(), store.snapshot
+
+    def slow(*given):
+        assert let_go.wait(60)
+        return snapshot(*given)
+
+    monkeypatch.setattr(store, "snapshot", slow)
+    searching = asyncio.ensure_future(retriever.asearch(["a question"], k=3))
+    await asyncio.sleep(0.05)
+    let_go.set()  # which happens only if the search leaves the loop to others
+    assert len((await searching).ids[0]) == 3
 
 
 @every_store

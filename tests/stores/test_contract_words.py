@@ -23,14 +23,6 @@ LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 every_store = pytest.mark.parametrize("kind", EXACT)
 
 
-@pytest.fixture
-def store(kind, tmp_path):
-    store = KINDS[kind](tmp_path)
-    yield store
-    if hasattr(store, "close"):
-        store.close()
-
-
 def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
     """Gaussians with a sparse block: a few common terms, many rare ones, some texts of none."""
     rng = np.random.default_rng([seed, 1])
@@ -238,6 +230,17 @@ def test_the_order_of_candidates_is_that_of_an_exact_search_of_them(store, first
         more = {f"p{i}" for i in np.flatnonzero(by_words[row] > max(threshold, 0))}
         wanted = [p.id for p in everything.passages[row] if p.id in near | more][:10]
         assert [p.id for p in found.passages[row]] == wanted
+
+
+@every_store
+def test_words_that_were_split_otherwise_are_refused(store):
+    one, other = (
+        UEC([bag_of_words(24, "words"), words]) for words in ("bm25", "bm25:language=german")
+    )
+    with pytest.warns(UserWarning, match="not fitted"):
+        Retriever(one, store).add(passages(20))
+    with pytest.raises(ValueError, match="holds vectors of another ensemble"):
+        Retriever(other, store)
 
 
 @pytest.mark.parametrize("kind", ["memory hnsw", "qdrant's engine", "postgres"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.stores.kinds import KINDS
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag.stores import MemoryStore, engine_cache
@@ -12,13 +11,6 @@ from uec_rag.stores.keeping import GATE, SAMPLE, Keeping
 ENGINES = ["qdrant in memory", "qdrant's engine", "postgres"]
 
 every_engine = pytest.mark.parametrize("kind", ENGINES)
-
-
-@pytest.fixture
-def store(kind, tmp_path):
-    store = KINDS[kind](tmp_path)
-    yield store
-    store.close()
 
 
 def beside(store):

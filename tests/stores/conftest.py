@@ -1,0 +1,12 @@
+import pytest
+
+from tests.stores.kinds import KINDS
+
+
+@pytest.fixture
+def store(kind, tmp_path):
+    """An empty store of a kind."""
+    store = KINDS[kind](tmp_path)
+    yield store
+    if hasattr(store, "close"):
+        store.close()
