@@ -113,7 +113,7 @@ def _ask(process: "subprocess.Popen[str]", path: Path) -> dict[str, Any] | None:
 
 
 def serve() -> None:
-    """Answer paths, a line of JSON each, until there are no more: the other process."""
+    """Say that it is there; answer paths, a line of JSON each, until there are no more."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever a parser prints is no answer
     if sys.platform != "win32":
@@ -123,6 +123,7 @@ def serve() -> None:
             _, most = resource.getrlimit(resource.RLIMIT_AS)
             limit = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
             resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+    print("ready", file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(_answer(Path(json.loads(line)))), file=answers, flush=True)
 
@@ -138,7 +139,7 @@ def _answer(path: Path) -> dict[str, object]:
 def _start() -> "subprocess.Popen[str]":
     home = str(Path(__file__).parents[2])
     paths = [path for path in sys.path if path] + [home]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-I", "-c", _CODE, json.dumps(paths)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -148,3 +149,6 @@ def _start() -> "subprocess.Popen[str]":
         # A pool of threads for every core would count as memory.
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
+    assert process.stdout is not None
+    process.stdout.readline()  # it is ready: what that takes is not the file's
+    return process
