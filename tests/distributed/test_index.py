@@ -10,6 +10,7 @@ from tests.distributed.encoders import Words
 from tests.helpers import pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.distributed import Indexed, Resources, index
+from uec_rag.distributed.index import is_as
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -67,6 +68,18 @@ def test_it_writes_what_one_machine_writes_and_goes_on_where_it_was(cluster, fit
     changed = Passage("p3", "quite another text", {"n": 3})
     assert index(many, [*PASSAGES[:3], changed], HALF) == Indexed(4, 1)
     assert many.get(["p3"]) == [changed]
+
+
+def test_a_passage_without_a_word_is_not_encoded_again_one_that_failed_is():
+    given = Passage("p", "...", {"n": 1})
+    held = Passage("p", "...", {"n": 1, "uec_missing": ["bm25"]})
+    assert is_as(given, given, set())
+    assert is_as(held, given, {"bm25"})
+    assert not is_as(held, given, set())
+    failed = Passage("p", "...", {"n": 1, "uec_missing": ["bm25", "small"]})
+    assert not is_as(failed, given, {"bm25"})
+    assert not is_as(held, Passage("p", "...", {"n": 2}), {"bm25"})
+    assert not is_as(held, Passage("p", "other", {"n": 1}), {"bm25"})
 
 
 def test_an_actor_killed_in_mid_run_costs_nothing_and_nothing_comes_twice(

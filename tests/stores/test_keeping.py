@@ -1,12 +1,14 @@
 """What an engine keeps beside passages, for all who search it."""
 
+import time
+
 import numpy as np
 import pytest
 
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag.stores import MemoryStore, engine_cache
-from uec_rag.stores.keeping import GATE, SAMPLE, Keeping
+from uec_rag.stores.keeping import CALIBRATION, GATE, SAMPLE, Keeping
 
 ENGINES = ["qdrant in memory", "qdrant's engine", "postgres"]
 
@@ -124,3 +126,21 @@ def test_an_index_that_finds_too_few_is_not_gone_by(store, monkeypatch):
         [p.id for p in row] for row in expected.passages
     ]
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+
+
+@every_engine
+def test_clocks_that_differ_decide_nothing(store, monkeypatch):
+    """What is newer is told by versions: a writer a day behind is followed like any other."""
+    other = beside(store)
+    store.add(numbered(range(10)), gaussians(0, 10))
+    seen = set()
+    for place, (writer, reader) in enumerate([(store, other), (other, store)] * 2):
+        monkeypatch.setattr(time, "time", lambda hours=place: 10**9 - 86_400 * hours)
+        version = writer.keep(CALIBRATION, f"of writer {place}".encode())
+        assert reader.kept(CALIBRATION) == (version, f"of writer {place}".encode())
+        before = reader.stamp().written
+        writer.add(numbered([100 + place]), gaussians(place, 1))
+        assert reader.stamp().kept[CALIBRATION] == version
+        assert reader.stamp().written not in {before, *seen}
+        seen |= {version, before}
+    assert len(other) == len(store) == 14

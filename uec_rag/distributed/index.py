@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import ray
 
 from uec_rag.distributed.members import Pool, Resources
+from uec_rag.encoders.base import WithoutVectors
+from uec_rag.ensemble.faults import MISSING
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
 
@@ -50,7 +53,8 @@ def index(
 
     The process that calls reads and writes; a few parts for each actor are on their way at a time.
     Passages that the store holds already are not encoded, so that a run that ended half-way goes
-    on where it was. Writing replaces, so that nothing is there twice, whatever dies meanwhile.
+    on where it was; those that an encoder had failed on are. Writing replaces, so that nothing is
+    there twice, whatever dies meanwhile.
 
     Parameters
     ----------
@@ -72,6 +76,8 @@ def index(
         ray.init(include_dashboard=False, log_to_driver=False)
     uec = retriever.uec
     pools = [Pool(encoder, resources) for encoder in uec.encoders]
+    members = zip(uec.names, uec.encoders, strict=True)
+    words = {name for name, encoder in members if isinstance(encoder, WithoutVectors)}
     window = _AHEAD * resources.workers
     on_their_way: deque[tuple[list[Passage], list[ObjectRef[Encoded]]]] = deque()
     read = written = 0
@@ -84,7 +90,7 @@ def index(
     try:
         for part in _parts(passages):
             there = {held.id: held for held in retriever.get([passage.id for passage in part])}
-            lacking = [passage for passage in part if there.get(passage.id) != passage]
+            lacking = [p for p in part if p.id not in there or not is_as(there[p.id], p, words)]
             read += len(part)
             if lacking:
                 texts = [passage.text for passage in lacking]
@@ -99,6 +105,20 @@ def index(
         for pool in pools:
             pool.close()
     return Indexed(read, written)
+
+
+def is_as(held: Passage, given: Passage, words: AbstractSet[str]) -> bool:
+    """Whether a stored passage is the one that is given, and is not to be encoded again.
+
+    Parameters
+    ----------
+    held, given : Passage
+    words : set of str
+        Members that a passage may lack for good: it has no word for them.
+    """
+    missing = held.metadata.get(MISSING, ())
+    metadata = {key: value for key, value in held.metadata.items() if key != MISSING}
+    return replace(held, metadata=metadata) == given and words >= {*missing}
 
 
 def _parts(passages: Iterable[Passage]) -> Iterator[list[Passage]]:

@@ -1,0 +1,106 @@
+"""What words are worth over a vector store of someone else's, which names candidates by one model.
+
+    python benchmarks/quality/over.py DATA --model pypi:bot-brain --markdown
+
+Ensembles are fitted on the training pairs of one collection. Of each of the others a fixed sample
+of queries is asked, of a store that finds its passages by the model's cosine: in the store's own
+order, in the order of the model with its uncertainty, with words beside it, and over a store of
+this package, which finds candidates by words, too. DATA is a folder of test collections (see
+`uec_rag.paper.collections`), or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from members import sampled
+from retrieval import CACHE, evaluate
+
+from uec_rag import UEC
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.paper.scoring import score_retrieval
+from uec_rag.retrieval.elsewhere import DIRECTIONS, NEAR_EACH, elsewhere, random_directions
+from uec_rag.stores import Passage
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tables import print_table
+
+_K = 10
+
+
+class Theirs:
+    """A vector store that keeps one model's vectors."""
+
+    def __init__(self, encoder: Encoder, collection: Collection) -> None:
+        self._encoder = encoder
+        self._passages = [Passage(id_, text) for id_, text in collection.passages.items()]
+        self._place = {passage.id: place for place, passage in enumerate(self._passages)}
+        self._vectors = encoder.encode([p.text for p in self._passages], "passage").embedding
+
+    def _nearest(self, vector: np.ndarray, count: int) -> list[Passage]:
+        order = np.argsort(-(self._vectors @ vector), kind="stable")[:count]
+        return [self._passages[place] for place in order]
+
+    def near(self, query: str, count: int, filter: object) -> list[Passage]:
+        """The nearest by the model."""
+        return self._nearest(self._encoder.encode([query], "query").embedding[0], count)
+
+    def anywhere(self) -> list[Passage]:
+        """Passages near random directions."""
+        directions = random_directions(self._vectors.shape[1])
+        assert len(directions) == DIRECTIONS
+        return [p for one in directions for p in self._nearest(one, NEAR_EACH)]
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages of ids."""
+        return [self._passages[self._place[id_]] for id_ in ids]
+
+    def stored(self, ids: list[str]) -> list[list[float]]:
+        """The model's vectors of ids."""
+        return [self._vectors[self._place[id_]].tolist() for id_ in ids]
+
+    def size(self) -> int:
+        """How many there are."""
+        return len(self._passages)
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    model: Annotated[str, typer.Option(help="Whose vectors the store keeps.")] = "pypi:bot-brain",
+    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
+        "tydiqa_goldp_en"
+    ),
+    sets: Annotated[str, typer.Option(help="Collections.")] = "fiqa_small,belebele_en",
+    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 200,
+    candidates: Annotated[int, typer.Option(help="Named by the store for each query.")] = 50,
+    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the table."""
+    encoder = CachedEncoder(load_encoder(model), cache)
+    pairs = load_collection(data / fit, "train").pairs()
+    alone, both = UEC([encoder]).fit(pairs), UEC([encoder, "bm25"]).fit(pairs)
+    rows = []
+    for name in sets.split(","):
+        collection = sampled(load_collection(data / name), queries)
+        asked = [*collection.queries.values()]
+        theirs = Theirs(encoder, collection)
+        own = [[p.id for p in theirs.near(query, _K, None)] for query in asked]
+        scores = [score_retrieval(collection, own, np.zeros(len(own)))]
+        for uec in (alone, both):
+            found = elsewhere(uec, theirs, candidates).search(asked, _K)
+            scores.append(score_retrieval(collection, found.ids, found.confidence))
+        scores.append(evaluate(both, collection))
+        rows.append([name, *(f"{one.ndcg10:.3f}" for one in scores)])
+    header = ["collection", "its own order", "over it", "over it, words", "own store, words"]
+    print_table(f"nDCG@10, {candidates} candidates", header, rows, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)
