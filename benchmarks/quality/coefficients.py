@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from options import Data, Models
 
 from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
@@ -37,8 +37,8 @@ SETS = (
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    data: Data,
+    model: Models,
     fit: Annotated[list[str], typer.Option(help="Collection[:split] to fit on.")],
     sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = SETS,
 ) -> None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from options import Data, Models
 
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.confidence.risk import risk_threshold
@@ -36,8 +36,8 @@ _SPLITS = 200
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    data: Data,
+    model: Models,
     fit: Annotated[str, typer.Option(help="Fit on the train split of it.")] = "tydiqa_goldp_en",
     fit_pairs: Annotated[int, typer.Option(help="At most so many fitting pairs.")] = 4000,
     sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = SETS,

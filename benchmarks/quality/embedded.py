@@ -21,7 +21,8 @@ from typing import Annotated
 import numpy as np
 import typer
 from members import milliseconds, sampled
-from retrieval import CACHE, evaluate
+from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
+from retrieval import evaluate
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
@@ -68,16 +69,14 @@ def start_up(members: str) -> float:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     ensemble: Annotated[list[str], typer.Option(help="Members, comma-separated.")] = ENSEMBLES,
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
+    fit: Fit = FITTED_ON,
     english: Annotated[str, typer.Option(help="English collections.")] = ENGLISH,
     others: Annotated[str, typer.Option(help="Those in other languages.")] = OTHERS,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 300,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    queries: Queries = 300,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     names = {"English": english.split(","), "other languages": others.split(",")}

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
+from options import Data
 
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.encoders import CachedEncoder
@@ -35,7 +35,7 @@ K = 4
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     model: Annotated[list[str] | None, typer.Option(help="A model; give it several times.")] = None,
     fit: Annotated[str, typer.Option(help="Fit on the train split of it.")] = "tydiqa_goldp_en",
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 80,

@@ -23,7 +23,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from members import sampled
-from retrieval import CACHE
+from options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Markdown, Models, Queries, Sets
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
@@ -34,7 +34,6 @@ from uec_rag.paper.scoring import mean_ndcg
 sys.path.append(str(Path(__file__).parents[1]))
 from tables import print_table
 
-SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
 _DEPTH = 100
 _C = 60
 
@@ -131,18 +130,16 @@ def summary(rows: list[dict[str, float]], systems: list[str], alone: list[str]) 
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
-    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
+    data: Data,
+    model: Models,
+    fit: Fit = FITTED_ON,
+    sets: Sets = SETS,
     with_shipped: Annotated[
         bool, typer.Option("--shipped", help="Report UEC(), fitted as it comes, too.")
     ] = False,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 1000,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    queries: Queries = 1000,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     encoders: list[Encoder] = [CachedEncoder(load_encoder(name), cache) for name in model]

@@ -20,7 +20,8 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from retrieval import CACHE, evaluate
+from options import CACHE, Cache, Data, Markdown, Queries
+from retrieval import evaluate
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
@@ -62,12 +63,12 @@ def milliseconds(encoder: Encoder, collection: Collection) -> float:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     model: Annotated[list[str], typer.Option(help="A model to measure; give it several times.")],
     sets: Annotated[str, typer.Option(help="Collections, the first in English.")] = SETS,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 200,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    queries: Queries = 200,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     import torch

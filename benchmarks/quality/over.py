@@ -19,7 +19,8 @@ from typing import Annotated
 import numpy as np
 import typer
 from members import sampled
-from retrieval import CACHE, evaluate
+from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
+from retrieval import evaluate
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
@@ -71,16 +72,14 @@ class Theirs:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     model: Annotated[str, typer.Option(help="Whose vectors the store keeps.")] = "pypi:bot-brain",
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
+    fit: Fit = FITTED_ON,
     sets: Annotated[str, typer.Option(help="Collections.")] = "fiqa_small,belebele_en",
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 200,
+    queries: Queries = 200,
     candidates: Annotated[int, typer.Option(help="Named by the store for each query.")] = 50,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     encoder = CachedEncoder(load_encoder(model), cache)

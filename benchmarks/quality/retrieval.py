@@ -16,17 +16,15 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Models, Sets
 from rich.console import Console
 from rich.table import Table
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder, load_encoders
-from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.paper.collections import Collection, load_collection
 from uec_rag.paper.scoring import RetrievalScores, score_retrieval
 
-SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
-CACHE = cache_folder() / "embeddings"
 _DEPTH = 100
 
 
@@ -40,13 +38,11 @@ def evaluate(uec: UEC, collection: Collection, confidence: str = "confidence") -
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
-    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    data: Data,
+    model: Models,
+    fit: Fit = FITTED_ON,
+    sets: Sets = SETS,
+    cache: Cache = CACHE,
     out: Annotated[Path | None, typer.Option(help="Write the figures here as JSON.")] = None,
 ) -> None:
     """Print the tables."""

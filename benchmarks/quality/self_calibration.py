@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
 from members import sampled
-from retrieval import CACHE
+from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Models, Queries, Sets
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, load_encoder
@@ -44,15 +43,13 @@ def before_and_after(uec: UEC, collection: Collection) -> tuple[float, float]:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
-    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 1000,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    data: Data,
+    model: Models,
+    fit: Fit = FITTED_ON,
+    sets: Sets = SETS,
+    queries: Queries = 1000,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     encoders = [CachedEncoder(load_encoder(name), cache) for name in model]

@@ -21,7 +21,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from members import sampled
-from retrieval import CACHE
+from options import CACHE, Cache, Data, Markdown, Queries
 from scipy.stats import spearmanr
 
 import uec_rag.ensemble
@@ -183,14 +183,14 @@ def own_pairs(uec: UEC, collection: Collection) -> list[str]:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     rank: Annotated[int, typer.Option(help="Directions that are kept of a posterior.")] = 64,
     sets: Annotated[str, typer.Option(help="Collections that posteriors are judged on.")] = SETS,
     own: Annotated[str, typer.Option(help="Collections that are fitted on in part.")] = OWN,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 300,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
+    queries: Queries = 300,
+    cache: Cache = CACHE,
     write: Annotated[bool, typer.Option(help="Write the fit into the package.")] = False,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    markdown: Markdown = False,
 ) -> None:
     """Print the tables; with --write put the fit into the package."""
     warnings.simplefilter("ignore")

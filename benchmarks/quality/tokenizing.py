@@ -21,6 +21,7 @@ from unittest.mock import patch
 import numpy as np
 import typer
 from members import sampled
+from options import Data, Markdown, Queries
 
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import words
@@ -93,10 +94,10 @@ def left_out(scores: np.ndarray) -> np.ndarray:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = SETS,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 200,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    queries: Queries = 200,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     collections = [sampled(load_collection(data / name), queries) for name in sets.split(",")]

@@ -20,7 +20,8 @@ import numpy as np
 import typer
 from embedded import ENGLISH, OTHERS
 from members import sampled
-from retrieval import CACHE, evaluate
+from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
+from retrieval import evaluate
 
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
@@ -36,16 +37,14 @@ from tables import print_table
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     ensemble: Annotated[list[str], typer.Option(help="Members, comma-separated.")],
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
+    fit: Fit = FITTED_ON,
     english: Annotated[str, typer.Option(help="English collections.")] = ENGLISH,
     others: Annotated[str, typer.Option(help="Those in other languages.")] = OTHERS,
-    queries: Annotated[int, typer.Option(help="Asked of each collection at most.")] = 300,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    queries: Queries = 300,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print a table for each ensemble."""
     kinds = {"English": english.split(","), "other languages": others.split(",")}

@@ -20,7 +20,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from retrieval import CACHE
+from options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Markdown, Models, Sets
 
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.encoders import CachedEncoder, Encoder, VerifierLike, load_encoder
@@ -31,7 +31,6 @@ from uec_rag.paper.scoring import mean_ndcg
 sys.path.append(str(Path(__file__).parents[1]))
 from tables import print_table
 
-SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
 _K = 10
 
 
@@ -65,17 +64,15 @@ def figures(uec: UEC, collection: Collection) -> list[float]:
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
-    model: Annotated[list[str], typer.Option(help="A model to take in; give it several times.")],
+    data: Data,
+    model: Models,
     verifier: Annotated[str, typer.Option(help="Reads the first hits.")],
     embedder: Annotated[bool, typer.Option(help="It is an embedding model.")] = False,
     verify_k: Annotated[int, typer.Option(help="How many hits it reads.")] = VERIFY_K,
-    fit: Annotated[str, typer.Option(help="Collection whose train split is fitted on.")] = (
-        "tydiqa_goldp_en"
-    ),
-    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
-    cache: Annotated[Path, typer.Option(help="Folder for the embedding cache.")] = CACHE,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    fit: Fit = FITTED_ON,
+    sets: Sets = SETS,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     members = [*(CachedEncoder(load_encoder(name), cache) for name in model), "bm25"]

@@ -22,6 +22,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from options import Data, Markdown, Sets
 
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import PROBIT
@@ -172,12 +173,12 @@ def quality(
 
 
 def main(
-    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    data: Data,
     fitted_on: Annotated[str, typer.Option("--fit", help="Its train split is fitted on.")] = (
         "tydiqa_goldp_en"
     ),
-    sets: Annotated[str, typer.Option(help="Collections to report, comma-separated.")] = SETS,
-    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+    sets: Sets = SETS,
+    markdown: Markdown = False,
 ) -> None:
     """Print the table."""
     whole = load_collection(data / fitted_on, "train")
