@@ -209,6 +209,7 @@ def test_self_calibration_learns_nothing_from_words_about_words():
     retriever.self_calibrate(lambda text: " ".join(words.choice(text.split(), 3)))
     old, new = uec.fitted.evidence_weights, retriever.evidence_weights
     assert new.prior[2] == old.prior[2]
+    assert np.mean(new.prior) == pytest.approx(np.mean(old.prior))
     after = retriever.search(QUERIES)
     assert np.isfinite(after.confidence).all()
     found = [

@@ -23,6 +23,7 @@ from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 
 _CLEARLY = 0.1  # nats per question
+_FOLLOWED = 0.5  # the whole way cost .004 of nDCG@10 where it misled, half of it .002
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
 
@@ -131,7 +132,8 @@ def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | Non
     """Which encoders to trust; None: as the ensemble has it.
 
     Questions made from a passage's own words speak for words: how far these count is left as it
-    is, and only whom to trust among the others is learned.
+    is, and only whom to trust among the others is learned. They are not those that users ask,
+    either: they are followed half the way.
     """
     wordwise = [bool(part.terms) for part in asked.queries]
     if not any(wordwise):
@@ -142,7 +144,8 @@ def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | Non
         return None
     found = asked.among(others).fit_evidence_weights(fitted.among(others))
     prior = np.array(known.prior)
-    prior[others] = prior[others].mean() + np.array(found.prior) - np.mean(found.prior)
+    told = prior[others].mean() + np.array(found.prior) - np.mean(found.prior)
+    prior[others] += _FOLLOWED * (told - prior[others])
     return replace(known, prior=tuple(prior.tolist()))
 
 
