@@ -1,13 +1,15 @@
 """Learn the confidence that comes with the package, and show how it holds where it was not learned.
 
     python benchmarks/quality/shipped_confidence.py DATA --ensemble A,B --ensemble C [--write]
+    python benchmarks/quality/shipped_confidence.py DATA --ensemble A,bm25 --ensemble B,C,bm25
 
-Ensembles are fitted on TyDi QA's training pairs, and searched unfitted, too. Each collection's
-questions are asked of the whole corpus and of small ones cut out of it, of the same without their
-answers, and of other collections. Only collections whose licence allows what is derived from them
-are learned from (`LEARNED`); the others (`HELD_OUT`) are asked alone. Every figure of a collection
-is of a model that learned from no collection of its domain. With --write the model learned from
-all of `LEARNED` goes to `uec_rag/confidence/shipped.json`. Embeddings are cached.
+Ensembles are fitted on TyDi QA's training pairs, but for the embedded one, which is as it comes;
+those without words are searched unfitted, too. Each collection's questions are asked of the whole
+corpus and of small ones cut out of it, of the same without their answers, and of other collections.
+Only collections whose licence allows what is derived from them are learned from (`LEARNED`); the
+others (`HELD_OUT`) are asked alone. Every figure of a collection is of a model that learned from no
+collection of its domain. With --write the models learned from all of `LEARNED`, of ensembles with
+words apart from those without, go to `uec_rag/confidence/shipped.json`. Embeddings are cached.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.fit import FitView, fit_temperature, joined_examples
 from uec_rag.confidence.model import ConfidenceModel, HitExamples
 from uec_rag.confidence.shipped import shipped_model
-from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders import EMBEDDED, CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.bundled import cache_folder
 from uec_rag.paper.collections import Collection, load_collection
 from uec_rag.retrieval.calibrate import examples_of, places
@@ -73,8 +75,7 @@ def gather(
 ) -> Iterator[Cell]:
     """Ask a collection's questions, and foreign ones, of its corpus and of parts of it."""
     rng = np.random.default_rng(0)
-    queries = list(collection.queries)
-    queries = [queries[row] for row in rng.permutation(len(queries))[:most]]
+    queries = chosen_questions(collection, most)
     parts = uec.encode([collection.queries[query] for query in queries], "query")
     wanted = [frozenset(collection.relevant[query]) for query in queries]
     ids = list(collection.passages)
@@ -95,6 +96,23 @@ def gather(
             yield from _asked(
                 uec, model, retriever, collection.name, size, [p[some] for p in foreign], None
             )
+
+
+def chosen_questions(collection: Collection, most: int) -> list[str]:
+    """Names of the questions that are asked, at random."""
+    queries = list(collection.queries)
+    rows = np.random.default_rng(0).permutation(len(queries))[:most]
+    return [queries[row] for row in rows]
+
+
+def strange_questions(collections: Sequence[Collection], place: int, most: int) -> list[str]:
+    """Questions of collections of other domains than that of the one at a place."""
+    strange = [
+        other
+        for other in [*collections[place + 1 :], *collections[:place]]
+        if DOMAINS[other.name] != DOMAINS[collections[place].name]
+    ][:3]
+    return [text for other in strange for text in list(other.queries.values())[: most // 4]]
 
 
 def _small(
@@ -209,22 +227,30 @@ def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:
     return out
 
 
+def learned_elsewhere(
+    groups: Sequence[Sequence[Cell]], name: str, start: ConfidenceModel
+) -> ConfidenceModel:
+    """Learn from what may be learned from, but for a collection's domain.
+
+    Each ensemble's own temperature is in its features already.
+    """
+    others = [
+        cell
+        for cells in groups
+        for cell in cells
+        if cell.collection in LEARNED and DOMAINS[cell.collection] != DOMAINS[name]
+    ]
+    return learn(others, start)
+
+
 def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -> ConfidenceModel:
     """Print what holds leaving domains out, and learn from everything that may be learned from."""
-    allowed = [[cell for cell in cells if cell.collection in LEARNED] for cells in groups]
     print(f"## {kind}\n")
     rows: list[dict[str, float]] = []
     names: list[str] = []
     for number, cells in enumerate(groups):
         for name in dict.fromkeys(cell.collection for cell in cells):
-            others = [
-                cell
-                for group in allowed
-                for cell in group
-                if DOMAINS[cell.collection] != DOMAINS[name]
-            ]
-            # Each ensemble's own temperature is in its features already.
-            model = learn(others, start)
+            model = learned_elsewhere(groups, name, start)
             rows.append(figures(model, [cell for cell in cells if cell.collection == name]))
             names.append(f"{name} ({number + 1})")
     keys = list(rows[0])
@@ -236,23 +262,29 @@ def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -
         values = [summary(np.abs([row.get(key, np.nan) for row in rows])) for key in keys]
         print(f"| {label} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     print(flush=True)
-    return learn([cell for group in allowed for cell in group], start)
+    return learn([cell for cells in groups for cell in cells if cell.collection in LEARNED], start)
 
 
 def run(
     data: Path, ensembles: Sequence[Sequence[Encoder]], sets: Sequence[Sequence[str]], most: int
 ) -> dict[str, object]:
-    """Study fitted and unfitted ensembles on collections of their own; return what was learned."""
+    """Study ensembles of each kind on collections of their own; return what was learned."""
     warnings.simplefilter("ignore")
     pairs = load_collection(data / FIT, "train").pairs()
     learned: dict[str, object] = {}
-    for kind in ("fitted", "unfitted"):
+    for kind in ("fitted", "words", "unfitted"):
         groups, temperatures = [], []
         for encoders, names in zip(ensembles, sets, strict=True):
+            specs = tuple(encoder.spec for encoder in encoders)
+            if ("bm25" in specs) != (kind == "words"):
+                continue
             uec = UEC(list(encoders))
             collections = [load_collection(data / name) for name in names]
-            if kind == "fitted":
+            if specs == EMBEDDED:
+                uec.fitted = UEC().fitted
+            elif kind != "unfitted":
                 uec.fit(pairs)
+            if kind != "unfitted":
                 temperature = uec.confidence_model.temperature
             else:
                 temperature = temperature_of(
@@ -261,27 +293,23 @@ def run(
             print(f"{', '.join(uec.names)}, {kind}: temperature {temperature:.3f}")
             temperatures.append(temperature)
             groups.append((uec, collections))
+        if not groups:
+            continue
         cells, shared = [], float(np.exp(np.mean(np.log(temperatures))))
         for (uec, collections), own in zip(groups, temperatures, strict=True):
             start = shipped_model(kind)
-            model = replace(start, temperature=own if kind == "fitted" else shared)
-            cells.append(list(_cells(uec, model, collections, most)))
-        start = replace(shipped_model(kind), temperature=1.0 if kind == "fitted" else shared)
+            model = replace(start, temperature=shared if kind == "unfitted" else own)
+            cells.append(list(cells_of(uec, model, collections, most)))
+        start = replace(shipped_model(kind), temperature=shared if kind == "unfitted" else 1.0)
         learned[kind] = study(kind, cells, start).metadata()
     return learned
 
 
-def _cells(
+def cells_of(
     uec: UEC, model: ConfidenceModel, collections: Sequence[Collection], most: int
 ) -> Iterator[Cell]:
     for place, collection in enumerate(collections):
-        strange = [
-            other
-            for other in [*collections[place + 1 :], *collections[:place]]
-            if DOMAINS[other.name] != DOMAINS[collection.name]
-        ][:3]
-        texts = [t for other in strange for t in list(other.queries.values())[: most // 4]]
-        foreign = uec.encode(texts, "query")
+        foreign = uec.encode(strange_questions(collections, place, most), "query")
         by_kind: dict[tuple[str, int], list[HitExamples]] = {}
         for cell in gather(uec, model, collection, foreign, most):
             by_kind.setdefault((cell.kind, cell.size), []).append(cell.examples)
@@ -297,20 +325,23 @@ def main(
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the model into the package."""
-    cache = cache_folder() / "embeddings"
-    encoders = [
-        [CachedEncoder(load_encoder(name), cache) for name in names.split(",")]
-        for names in ensemble
-    ]
+    encoders = [[cached(load_encoder(name)) for name in names.split(",")] for names in ensemble]
     learned = run(data, encoders, [sets.split(",")] * len(encoders), most)
     if write:
         save(learned)
 
 
+def cached(encoder: Encoder) -> Encoder:
+    if encoder.spec == "bm25":
+        return encoder
+    return CachedEncoder(encoder, cache_folder() / "embeddings")
+
+
 def save(learned: dict[str, object]) -> None:
-    """Write what was learned into the package."""
+    """Write what was learned into the package; kinds of ensembles not studied stay."""
     path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
-    path.write_text(json.dumps(_rounded(learned), indent=1) + "\n", encoding="utf-8")
+    known = json.loads(path.read_text(encoding="utf-8")) | _rounded(learned)
+    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 
 def _rounded(value: object) -> object:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from uec_rag.confidence.fit import (
     joined_examples,
     view_examples,
 )
+from uec_rag.confidence.shipped import shipped_model
 from uec_rag.ensemble.evidence_fit import corpus_views
 
 
@@ -76,12 +79,22 @@ def test_more_hits_never_lower_the_confidence():
     assert (np.diff(sure, axis=0) >= 0).all()
 
 
+def test_where_words_are_a_member_the_members_are_asked():
+    assert not fit_confidence(views()).by_member
+    model = fit_confidence([replace(view, best=view.logits + 2) for view in views()])
+    assert model.by_member
+    fresh = [replace(view, best=view.logits + 2) for view in views(seed=1)]
+    examples = joined_examples([view_examples(view, model, 10) for view in fresh])
+    held = model.in_corpus.predict(examples.query)
+    assert abs(held.mean() - examples.answerable.mean()) < 0.07
+
+
 def test_examples_of_corpora_of_different_sizes_join():
-    view = views()[0]
+    view, known = views()[0], shipped_model("fitted")
     small = FitView(view.logits[:, :3], view.variance[:, :3], view.relevant[:, :3])
-    joined = joined_examples([view_examples(small, 1.0, 10), view_examples(view, 1.0, 10)])
+    joined = joined_examples([view_examples(small, known, 10), view_examples(view, known, 10)])
     assert joined.relevant.shape == (400, 10)
-    last = view_examples(small, 1.0, 10).found[:, -1]
+    last = view_examples(small, known, 10).found[:, -1]
     np.testing.assert_array_equal(joined.found[:200, -1], last)
 
 

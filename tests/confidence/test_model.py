@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,36 @@ def test_the_first_hits_share_rises_with_every_hit():
     np.testing.assert_allclose(features[:, 0, 1], np.log(share / (1 - share)), rtol=1e-4)
 
 
+def by_member():
+    with_count = Calibrator((1.0, 1.0, 1.0), (0.0,) * 3, (1.0,) * 3, bias=0.0)
+    return replace(model(), found=with_count, by_member=True)
+
+
+def test_how_many_hits_there_are_counts_where_words_are_a_member():
+    logits = np.zeros((1, 4), np.float32)
+    features = by_member().found_features(summarise(logits, 2.0), logits)
+    np.testing.assert_allclose(features[0, :, 2], np.log([1, 2, 3, 4]), rtol=1e-6)
+    assert model().found_features(summarise(logits, 2.0), logits).shape == (1, 4, 2)
+
+
+def test_the_member_that_thinks_most_of_the_first_hit_raises_confidence():
+    logits = np.float32([[1.0, 0.0, -3.0]] * 2)
+    summary, best = summarise(logits, 2.0), np.float32([1, 6])
+    sure = by_member().certainty(summary, logits, best=best)
+    assert sure.in_corpus[1] > sure.in_corpus[0]
+    assert sure.confidence[1] > sure.confidence[0]
+    plain = model().certainty(summary, logits, best=best)
+    assert plain.in_corpus[1] == plain.in_corpus[0]
+    with pytest.raises(ValueError, match="best: expected the members' highest logit"):
+        by_member().certainty(summary, logits)
+
+
+def test_a_model_saved_before_members_were_asked_says_what_it_said():
+    saved = model().metadata()
+    assert not saved.pop("by_member")
+    assert ConfidenceModel.restore(saved) == model()
+
+
 def test_a_shift_by_the_same_share_changes_nothing():
     p = np.float32([0.0, 0.1, 0.5, 1.0])
     np.testing.assert_allclose(shifted(p, 0.2, 0.2), p)
@@ -124,8 +155,8 @@ def test_a_model_of_0_1_is_read_and_says_what_it_said():
 
 
 def test_saved_and_restored():
-    original = model(slope=0.7)
-    assert ConfidenceModel.restore(json.loads(json.dumps(original.metadata()))) == original
+    for original in (model(slope=0.7), by_member()):
+        assert ConfidenceModel.restore(json.loads(json.dumps(original.metadata()))) == original
 
 
 def test_a_broken_file_is_refused():

@@ -11,7 +11,9 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.familiar import Familiar, distance
 from uec_rag.retrieval.foreign import foreign_questions
-from uec_rag.retrieval.search import ask
+from uec_rag.retrieval.judge import judge
+from uec_rag.retrieval.search import Scale, ask
+from uec_rag.retrieval.verify import NOBODY, find
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
@@ -189,3 +191,31 @@ def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
     assert sure.in_corpus[0] < sure.in_corpus[1]
     assert sure.confidence[0] < sure.confidence[1]
     assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
+
+
+def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think():
+    uec = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
+    corpus = [*passages(60, seed=3), *map(translated, passages(60, seed=4))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        retriever = Retriever(uec)
+        retriever.add(corpus)
+    questions = [corpus[0], corpus[-1]]
+    store, model = retriever.store, retriever.confidence_model
+    asked = ask(uec.fitted, uec.fitted.evidence_weights, store, uec.encode(questions, "query"))
+    found, members, _ = find(NOBODY, uec.fitted, store, asked, 3)
+    told = foreign_questions(uec.fitted, asked, found, questions)
+    assert told.doubt[0] == 0 < told.doubt[1]
+    asking = [
+        judge(uec.fitted, model, store, asked, found, members, None, q) for q in (None, questions)
+    ]
+    own = members.similarities[:, :, 0]
+    best = uec.fitted.best_logits([own[:, 0], own[:, 1]])
+    words = uec.fitted.slopes[1] * own[1, 1] + uec.fitted.intercepts[1]
+    scale = Scale.of(uec.fitted, model, store, asked)
+    summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
+    sure = model.certainty(
+        summary, scale.logits(found.mu), None, told.doubt, np.float32([best[0], words])
+    )
+    np.testing.assert_allclose(asking[1].in_corpus, sure.in_corpus, atol=1e-5)
+    assert asking[1].in_corpus[0] == pytest.approx(asking[0].in_corpus[0], abs=1e-6)

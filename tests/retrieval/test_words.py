@@ -3,6 +3,8 @@
 What holds for every sparse member is asked of learned sparse ones as well.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,9 @@ from tests.helpers import WORDS, bag_of_words, noise, pairs, passages
 from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
+from uec_rag.ensemble.coefficients import Uniform
+from uec_rag.retrieval.calibrate import examples_of, places
+from uec_rag.retrieval.search import ask
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -57,6 +62,25 @@ def test_similarity_is_the_weighted_sum_of_the_members(sparse):
     np.testing.assert_allclose(members.counted.sum(axis=1), found.mu, atol=1e-5)
     expected = (found.coefficients * sparse.weights)[:, :, None] * members.similarities
     np.testing.assert_allclose(members.counted, expected, atol=1e-6)
+
+
+def test_confidence_asks_the_member_that_thinks_most_of_the_first_hit(uec):
+    retriever = indexed(uec)
+    found = retriever.search(QUERIES, k=5)
+    model, store = retriever.confidence_model, retriever.store
+    asked = ask(uec.fitted, uec.fitted.evidence_weights, store, uec.encode(QUERIES, role="query"))
+    wanted = [frozenset(row[:1]) for row in found.ids]
+    there, gone = examples_of(uec.fitted, model, asked, store, wanted, places(store), 1.0, 5)
+    own = found.members.similarities[:, :, 0]
+    best = (np.asarray(uec.slopes) * own + np.asarray(uec.fitted.intercepts)).max(axis=1)
+    assert model.by_member
+    scaled = best / model.temperature
+    np.testing.assert_allclose(there.query[:, 2], scaled, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(model.in_corpus.predict(there.query), found.in_corpus, atol=1e-3)
+    second = found.members.similarities[:, :, 1]
+    best = (np.asarray(uec.slopes) * second + np.asarray(uec.fitted.intercepts)).max(axis=1)
+    scaled = best / model.temperature
+    np.testing.assert_allclose(gone.query[:, 2], scaled, rtol=1e-3, atol=1e-3)
 
 
 def test_an_index_that_changed_is_as_one_made_anew(sparse):
@@ -228,6 +252,16 @@ def test_beside_words_one_member_has_nobody_to_be_told_from(uec):
     assert retriever.evidence_weights is uec.fitted.evidence_weights
     assert after.ids == before.ids
     assert (after.confidence != before.confidence).any()
+
+
+def test_members_are_asked_by_self_calibration_whatever_the_coefficients_are(uec):
+    words = np.random.default_rng(0)
+    uniform = UEC([bag_of_words(24, "bag"), "bm25"], coefficients="uniform")
+    uniform.fitted = replace(uec.fitted, rule=Uniform())
+    retriever = indexed(uniform)
+    retriever.self_calibrate(lambda text: " ".join(words.choice(text.split(), 3)))
+    assert retriever.confidence_model.by_member
+    assert retriever.evidence_weights is None
 
 
 def test_no_place_for_words_in_a_shared_space_or_a_cache(tmp_path):

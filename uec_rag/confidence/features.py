@@ -57,35 +57,49 @@ class CorpusSummary:
             entropy=self.entropy,
         )
 
-    def features(self) -> FloatArray:
+    def features(self, best: FloatArray | None = None) -> FloatArray:
         """What tells whether the corpus answers at all, shape (n, 3).
 
         Minus the entropy and the log of the top's share at twice the temperature say whether one
-        passage stands out; the top itself, whether it is near enough to be the answer. Tried beside
-        them on eleven collections, each by what ten others taught: the corpus's size, the words
-        that query and hit share, the agreement of the members, the likeness of the hits, the top's
-        distance from the mean. None bettered the level without answering more off-topic questions.
-        """
-        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, self.top], axis=1)
+        passage stands out; the top itself, whether it is near enough to be the answer, or instead
+        what the member that thinks most of it says: words think little of any answer to a long
+        question. Tried beside them on eleven collections, each by what ten others taught: the
+        corpus's size, the words that query and hit share, the agreement of the members, the
+        likeness of the hits, the top's distance from the mean. None bettered the level without
+        answering more off-topic questions.
 
-    def found_features(self, logits: FloatArray) -> FloatArray:
+        Parameters
+        ----------
+        best : array, shape (n,), optional
+            The highest of the members' l / T of the first hit.
+        """
+        near = self.top if best is None else best
+        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, near], axis=1)
+
+    def found_features(self, logits: FloatArray, *, counted: bool = False) -> FloatArray:
         """What tells whether the answer, where the corpus has it, is among the first hits.
 
         Parameters
         ----------
         logits : array, shape (n, k)
             l / T of the hits, best first.
+        counted : bool
+            Whether the number of hits says something of its own.
 
         Returns
         -------
-        array, shape (n, k, 2)
+        array, shape (n, k, 2) or (n, k, 3)
             For the first 1, 2, ... k hits: the top, and the log odds of their share of the
-            softmax at twice the temperature, which rises with every hit.
+            softmax at twice the temperature, which rises with every hit; then, if counted, the log
+            of their number: where many passages are relevant each one's share is low.
         """
         soft = np.exp(logits / np.float32(2) - self.soft_normaliser[:, None])
         share = np.clip(np.cumsum(soft, axis=1), _LEAST_SHARE, 1 - _LEAST_SHARE)
         top = np.broadcast_to(self.top[:, None], share.shape)
-        return np.stack([top, np.log(share) - np.log1p(-share)], axis=-1).astype(np.float32)
+        features = [top, np.log(share) - np.log1p(-share)]
+        if counted:
+            features.append(np.broadcast_to(np.log1p(np.arange(share.shape[1])), share.shape))
+        return np.stack(features, axis=-1).astype(np.float32)
 
 
 def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:

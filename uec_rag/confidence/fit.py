@@ -29,11 +29,14 @@ class FitView:
         Mean and variance of the ensemble's logit of every passage.
     relevant : array of bool, shape (n, N)
         A row without any is a query that the corpus does not answer.
+    best : array, shape (n, N), or None
+        The highest of the members' logits of every passage, where words are a member.
     """
 
     logits: FloatArray
     variance: FloatArray
     relevant: NDArray[np.bool_]
+    best: FloatArray | None = None
 
 
 def fit_confidence(
@@ -59,37 +62,39 @@ def fit_confidence(
     ValueError
         If no query is answerable, or no hit of any is relevant.
     """
-    temperature = fit_temperature(views)
-    parts = [view_examples(view, temperature, k) for view in views]
-    shipped = shipped_model("unfitted" if standardised else "fitted")
+    words = all(view.best is not None for view in views)
+    shipped = shipped_model("unfitted" if standardised else "words" if words else "fitted")
+    known = replace(shipped, temperature=fit_temperature(views))
+    parts = [view_examples(view, known, k) for view in views]
     examples = joined_examples(parts)
     learned = fit_calibrator(
         np.concatenate([part.relevance.reshape(-1, 2) for part in parts]),
         np.concatenate([part.relevant.ravel() for part in parts]),
     )
-    start = replace(shipped, temperature=temperature, relevance=learned)
+    start = replace(known, relevance=learned)
     moved, own = start.moved(examples), start.relearned(examples)
     gain = moved.surprise(examples) - own.surprise(examples)
     return replace(own if gain > _CLEARLY else moved, relevance=learned)
 
 
-def view_examples(view: FitView, temperature: float, k: int) -> HitExamples:
+def view_examples(view: FitView, model: ConfidenceModel, k: int) -> HitExamples:
     """The k best hits of a view's queries, as a model learns from them."""
-    summary = summarise(view.logits, temperature)
+    summary = summarise(view.logits, model.temperature)
     k = min(k, view.logits.shape[1])
     best = np.argpartition(-view.logits, k - 1, axis=1)[:, :k]
     order = np.argsort(-np.take_along_axis(view.logits, best, axis=1), axis=1, kind="stable")
     hits = np.take_along_axis(best, order, axis=1)
     logits = np.take_along_axis(view.logits, hits, axis=1)
+    thought = None if view.best is None else view.best[np.arange(len(hits)), hits[:, 0]]
     return HitExamples(
         relevance=relevance_features(
             logits,
             np.take_along_axis(view.variance, hits, axis=1),
             summary.log_normaliser,
-            temperature,
+            model.temperature,
         ),
-        query=summary.features(),
-        found=summary.found_features(logits / np.float32(temperature)),
+        query=model.query_features(summary, thought),
+        found=model.found_features(summary, logits),
         relevant=np.take_along_axis(view.relevant, hits, axis=1),
         answerable=np.asarray(view.relevant.any(axis=1)),
         weight=np.ones(len(logits), dtype=np.float32),

@@ -53,9 +53,9 @@ class HitExamples:
     relevance : array, shape (n, k, 2)
         `relevance_features`.
     query : array, shape (n, 3)
-        `CorpusSummary.features`.
-    found : array, shape (n, k, 2)
-        `CorpusSummary.found_features`.
+        `ConfidenceModel.query_features`.
+    found : array, shape (n, k, F)
+        `ConfidenceModel.found_features`.
     relevant : array of bool, shape (n, k)
     answerable : array of bool, shape (n,)
         Whether the corpus answers the query, found or not.
@@ -76,7 +76,7 @@ class HitExamples:
         return float(1 - np.average(self.answerable, weights=self.weight))
 
     def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Features, labels and weights of being found at several cutoffs, (n, c, 2) and (n, c)."""
+        """Features, labels and weights of being found at several cutoffs, (n, c, F) and (n, c)."""
         last = self.found.shape[1]
         at = sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
         columns = [cutoff - 1 for cutoff in at]
@@ -112,6 +112,9 @@ class ConfidenceModel(Record):
     presence, level : Calibrator
         A line each on top of the log odds of `in_corpus`, and of its product with `found`: what a
         user's labels teach, which changes no order.
+    by_member : bool
+        Whether `in_corpus` asks what the member says that thinks most of the first hit, instead of
+        the ensemble, and `found` how many hits there are: as is learned of ensembles with words.
     """
 
     temperature: float
@@ -122,12 +125,40 @@ class ConfidenceModel(Record):
     standardised: bool = False
     presence: Calibrator = IDENTITY
     level: Calibrator = IDENTITY
+    by_member: bool = False
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
         if not 0 <= self.unanswerable <= 1:
             raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
+
+    def query_features(self, summary: CorpusSummary, best: FloatArray | None) -> FloatArray:
+        """What `in_corpus` rests on, shape (n, 3).
+
+        Parameters
+        ----------
+        summary : CorpusSummary
+            At this model's temperature.
+        best : array, shape (n,), or None
+            The highest of the members' logits of the first hit; only looked at if `by_member`, and
+            divided by the temperature as the ensemble's are.
+
+        Raises
+        ------
+        ValueError
+            If `by_member` and it is not given.
+        """
+        if not self.by_member:
+            return summary.features()
+        if best is None:
+            raise ValueError("best: expected the members' highest logit of the first hit.")
+        return summary.features(best / np.float32(self.temperature))
+
+    def found_features(self, summary: CorpusSummary, logits: FloatArray) -> FloatArray:
+        """What `found` rests on, shape (n, k, F), of the logits of k hits, best first."""
+        scaled = logits / np.float32(self.temperature)
+        return summary.found_features(scaled, counted=self.by_member)
 
     def hit_relevance(
         self, logits: FloatArray, variance: FloatArray, summary: CorpusSummary
@@ -151,6 +182,7 @@ class ConfidenceModel(Record):
         logits: FloatArray,
         unanswerable: float | None = None,
         doubt: FloatArray | None = None,
+        best: FloatArray | None = None,
     ) -> Certainty:
         """How sure to be of n queries and their hits.
 
@@ -165,10 +197,13 @@ class ConfidenceModel(Record):
             odds of `in_corpus` shift by as much as it differs from what was learned with.
         doubt : array, shape (n,), optional
             How far what the logits rest on does not know the language of a query, from 0 to 1.
+        best : array, shape (n,), optional
+            As in `query_features`.
         """
-        hits = summary.found_features(logits / np.float32(self.temperature))
-        confidence = self.level.predict(self._odds(summary.features(), hits))
-        held = self.presence.predict(self._held(summary.features()))
+        query = self.query_features(summary, best)
+        hits = self.found_features(summary, logits)
+        confidence = self.level.predict(self._odds(query, hits))
+        held = self.presence.predict(self._held(query))
         held = np.maximum(held, confidence[:, -1])
         moved = held
         if unanswerable is not None:

@@ -11,7 +11,7 @@ from uec_rag.confidence.model import ConfidenceModel
 
 
 @cache
-def shipped_model(kind: Literal["fitted", "unfitted"]) -> ConfidenceModel:
+def shipped_model(kind: Literal["fitted", "words", "unfitted"]) -> ConfidenceModel:
     """Return the model that comes with the package.
 
     It was learned by `benchmarks/quality/shipped_confidence.py` on public collections of several
@@ -20,9 +20,10 @@ def shipped_model(kind: Literal["fitted", "unfitted"]) -> ConfidenceModel:
 
     Parameters
     ----------
-    kind : {"fitted", "unfitted"}
-        From a fitted ensemble's logits, to be used with its own temperature; or from an unfitted
-        one's standardised similarities (see `Null`).
+    kind : {"fitted", "words", "unfitted"}
+        From a fitted ensemble's logits, to be used with its own temperature, of encoders with
+        vectors alone or with words among them; or from an unfitted one's standardised
+        similarities.
     """
     text = files("uec_rag.confidence").joinpath("shipped.json").read_text(encoding="utf-8")
     return ConfidenceModel.restore(json.loads(text)[kind])

@@ -105,6 +105,7 @@ def fit(
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     model = questions.fit_confidence(fitted, fitted.evidence_weights)
+    known = shipped_model("words" if model.by_member else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
     checked = None
     if verifier is not None:
@@ -122,7 +123,7 @@ def fit(
             [sum(map(len, own.positives)) for own in given],
             fitted.shares(questions.coefficients(fitted, fitted.evidence_weights)),
             model.unanswerable,
-            model.in_corpus.weights != shipped_model("fitted").in_corpus.weights,
+            model.in_corpus.weights != known.in_corpus.weights,
         ),
     )
     texts = [*found.questions.queries[:_LOOKED_AT], *found.questions.corpus[:_LOOKED_AT]]

@@ -187,4 +187,12 @@ class FitQueries:
         )
         pi = asked.coefficients(fitted, weights)
         mu, sigma2 = moments(fitted.combine(asked.queries, pi), asked.corpus)
-        return FitView(fitted.logits(mu, pi), fitted.logit_variance(sigma2), view.relevant)
+        best = None
+        if asked.own is not None and any(part.terms for part in asked.queries):
+            best = fitted.best_logits(asked.own)
+        return FitView(
+            fitted.logits(mu, pi),
+            fitted.logit_variance(sigma2),
+            view.relevant,
+            best,
+        )

@@ -155,6 +155,17 @@ class Fitted:
         """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
         return np.float32(self.slope) * mu + self._offset(coefficients)[:, None]
 
+    def best_logits(self, own: Sequence[FloatArray]) -> FloatArray:
+        """The highest of the encoders' own logits ``a_k s_k + b_k``, of K arrays of cosines."""
+        logits = [
+            np.float32(slope) * similarities + np.float32(intercept)
+            for slope, intercept, similarities in zip(
+                self.slopes, self.intercepts, own, strict=True
+            )
+        ]
+        best: FloatArray = np.max(logits, axis=0)
+        return best
+
     def logit_variance(self, sigma2: FloatArray) -> FloatArray:
         """Variance of the logits of similarities of variance `sigma2`."""
         return np.float32(self.slope) ** 2 * sigma2

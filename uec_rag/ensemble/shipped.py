@@ -61,7 +61,7 @@ class ShippedFit:
     @property
     def confidence_model(self) -> ConfidenceModel:
         """What many collections taught, at this ensemble's temperature."""
-        return replace(shipped_model("fitted"), temperature=self.temperature)
+        return replace(shipped_model("words"), temperature=self.temperature)
 
     def write(self, folder: Path) -> None:
         """Write it into a folder, as JSON and safetensors."""

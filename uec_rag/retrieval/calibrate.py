@@ -20,7 +20,7 @@ from uec_rag.confidence.shipped import shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.search import Asked, Scale, ask, queries_at_once
+from uec_rag.retrieval.search import Asked, Scale, ask, own_at, queries_at_once
 from uec_rag.retrieval.verify import NOBODY, Reading
 from uec_rag.stores.base import Found, Store
 
@@ -269,12 +269,17 @@ def examples_of(
             scale, sums = reread.scale(plain), reread.sums(sums, plain.slope / model.temperature)
         summary = scale.summary(sums, model.temperature)
         logits = scale.logits(found.mu)
+        best = None
+        if model.by_member:
+            first = right.argmin(axis=1) if gone else np.zeros(len(right), dtype=np.intp)
+            ids = [[row[i].id] for row, i in zip(found.passages, first.tolist(), strict=True)]
+            best = fitted.best_logits(own_at(fitted, store, asked.parts, ids))[:, 0]
         yield HitExamples(
             relevance=relevance_features(
                 logits, scale.variance(found.sigma2), summary.log_normaliser, model.temperature
             ),
-            query=summary.features(),
-            found=summary.found_features(logits / np.float32(model.temperature)),
+            query=model.query_features(summary, best),
+            found=model.found_features(summary, logits),
             relevant=right & (not gone),
             answerable=np.array([not gone and bool(ids) for ids in wanted]),
             weight=np.full(len(wanted), weight, dtype=np.float32),

@@ -11,7 +11,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, ambiguities, decide
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.retrieval.foreign import foreign_questions
+from uec_rag.retrieval.foreign import Foreign, foreign_questions
 from uec_rag.retrieval.result import Members, SearchResult
 from uec_rag.retrieval.search import Asked, Scale
 from uec_rag.retrieval.verify import Reread
@@ -88,10 +88,14 @@ def judge(
     ids = [[passage.id for passage in row] for row in found.passages]
     foreign = None if queries is None else foreign_questions(fitted, asked, found, queries)
     told = [""] * len(ids) if foreign is None else foreign.told
-    sure = model.certainty(
-        summary, logits, unanswerable, None if foreign is None else foreign.doubt
-    )
     own = None if members is None else members.among(len(fitted.names)).similarities
+    sure = model.certainty(
+        summary,
+        logits,
+        unanswerable,
+        None if foreign is None else foreign.doubt,
+        None if own is None else fitted.best_logits(_heard(own[:, :, 0], asked, foreign)),
+    )
     posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
     ambiguous = ambiguities(posterior, posteriors, ids, sure.in_corpus, len(store))
     return Judgement(
@@ -103,6 +107,18 @@ def judge(
         sure.by_cutoff,
         told,
     )
+
+
+def _heard(own: FloatArray, asked: Asked, foreign: Foreign | None) -> list[FloatArray]:
+    """Each encoder's similarity of the first hit, shape (n,), of (n, K).
+
+    An encoder thinks much of whatever is in letters that it does not know: of a question in them
+    only words are heard.
+    """
+    if foreign is None or not foreign.doubt.any():
+        return list(own.T)
+    vectors = np.array([not part.terms for part in asked.parts])
+    return list(np.where((foreign.doubt > 0)[:, None] & vectors, -np.inf, own).T)
 
 
 def unjudged(found: Found, action: Action, reason: str) -> Judgement:

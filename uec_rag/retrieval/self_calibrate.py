@@ -74,7 +74,8 @@ def self_calibrate(
     corpus = _with_answers(uec, store, sample, made.answers, texts)
     parts = uec.encode(made.questions, "query")
     own = None
-    if fitted.evidence_weights is not None:
+    known = fitted.confidence_model
+    if fitted.evidence_weights is not None or (known is not None and known.by_member):
         members = blocks(corpus.mean, [part.dimension for part in parts], fitted.weights)
         terms = iter(corpus.terms)
         own = [
@@ -83,7 +84,7 @@ def self_calibrate(
         ]
     questions = Questions(made.questions, texts, made.relevant)
     fit_queries = FitQueries(parts, corpus, own, questions, seed)
-    weights = None if own is None else _learned_weights(fit_queries, fitted)
+    weights = None if fitted.evidence_weights is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
     model, kept = _agreed(
         fit_queries, fitted, weights or fitted.evidence_weights, sizes, k, uec.verification
@@ -118,9 +119,7 @@ def _agreed(
         learned = halves[0].fit_confidence(fitted, weights, sizes, k, verification)
         views = halves[1].views(fitted, weights, sizes, verification)
         surprise = [
-            model.surprise(
-                joined_examples([view_examples(view, model.temperature, k) for view in views])
-            )
+            model.surprise(joined_examples([view_examples(view, model, k) for view in views]))
             for model in (known, learned)
         ]
         if surprise[0] - surprise[1] < _CLEARLY:
