@@ -337,7 +337,7 @@ def _sum_up(
         weights = [p.weights[span] for p, span in zip(pieces, spans, strict=True)]
         impacts = np.concatenate(weights, dtype=np.float32)
         if norms is not None:
-            weighed = norms[first:last].take(rows)
+            weighed = norms[first:last].take(rows, mode="wrap")  # all are in it: no check
             weighed += impacts
             impacts /= weighed
         matrix = csc_array((impacts, rows, ends), shape=(last - first, len(spans)))
