@@ -275,3 +275,11 @@ async def test_what_is_no_count_of_hits_is_refused_by_name(full, name, count):
     for search in (full.search_diverse, full.asearch_diverse):
         with pytest.raises(TypeError, match=f"^{name}: expected an integer, got"):
             await search(["a"], **{"k": 3, "fetch_k": HUGE} | {name: count})
+
+
+def test_a_filter_that_holds_itself_is_refused(full):
+    endless = {}
+    endless["again"] = endless
+    for filter in (endless, {"key": {"$in": [endless]}}):
+        with pytest.raises(ValueError, match="filter: expected values of finite depth"):
+            full.search(["a"], filter=filter)

@@ -29,12 +29,21 @@ def basis_of(
         Keys may come in any order. Of callables only that they are one is told.
     verifier : str or None
         Fingerprint of who reads the first hits, if anybody does.
+
+    Raises
+    ------
+    ValueError
+        If the filter holds itself, or is nested that deep.
     """
+    try:
+        filtered = _as_text(filter)
+    except RecursionError as error:
+        raise ValueError("filter: expected values of finite depth, got one in itself.") from error
     state = (
         model.fingerprint,
         None if weights is None else weights.fingerprint,
         unanswerable,
-        _as_text(filter),
+        filtered,
         verifier,
     )
     return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
