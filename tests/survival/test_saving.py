@@ -73,6 +73,10 @@ def test_interrupts_lose_and_mix_nothing(fitted, tmp_path):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except (KeyboardInterrupt, TypeError):  # NumPy makes the latter of one in its writing
                 hit += not done
+            except OSError as error:  # and shutil.rmtree this, closing a file twice
+                if not isinstance(error.__context__, KeyboardInterrupt):
+                    raise
+                hit += 1
             found = version_of(load(path, fitted))
             assert found == version + 1 if done else found in (version, version + 1)
             version = found
