@@ -271,3 +271,15 @@ def test_an_index_is_saved_whole_while_it_is_written(small, tmp_path):
     finally:
         stop.set()
         writer.join()
+
+
+def test_a_scale_of_another_number_type_is_said_to_be_corrupted(fitted, texts, tmp_path):
+    index = Retriever(fitted, MemoryStore(dtype="int8"))
+    index.add(texts[:10])
+    index.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        scales = np.load(folder / "store" / "scan_scales.0.npy")
+        np.save(folder / "store" / "scan_scales.0.npy", scales.astype(np.int64))
+    with pytest.raises(IndexCorrupted, match="a compressed copy that is not one of its means"):
+        load(tmp_path / "made up", fitted)

@@ -110,7 +110,9 @@ def _check_scan(folder: Path, scan: Scan, means: Means) -> None:
     if scan.compressed:
         fits &= len(scan.errors) == len(scan.lengths) == count
         fits &= all(0 <= value < math.inf for value in (*scan.errors, *scan.lengths))
-        fits &= all(scale.shape == (len(means.blocks[0]),) for scale in scan.scales)
+        for scale in scan.scales:
+            fits &= scale.shape == (len(means.blocks[0]),)
+            fits &= scale.is_floating_point() and scale.dtype.itemsize == 4
     if not fits:
         raise IndexCorrupted(
             f"path: {str(folder)!r} holds a compressed copy that is not one of its means; save the "
