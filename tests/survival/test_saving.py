@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.survival import in_a_child
 from tests.survival.scale import report, times
 from tests.survival.versions import Saver, after_a_while, load, version_of, write
 from uec_rag import Retriever
@@ -15,6 +16,9 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),
     pytest.mark.slow,
 ]
+
+_INTERRUPTS = 50  # of a child
+_HANGS = 100  # seconds that nothing here takes
 
 
 def test_kills_lose_and_mix_nothing(fitted, tmp_path):
@@ -56,36 +60,49 @@ def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):
 
 @pytest.mark.interrupts
 def test_interrupts_lose_and_mix_nothing(fitted, tmp_path):
-    rng, path, interrupts, hit = random.Random(2), tmp_path / "index", times(50, 4000), 0
-    index = Retriever(fitted)
+    # In children: an interrupt inside filelock's own bookkeeping is for the life of its process.
+    batches, hits = range(times(1, 80)), []
+
+    def interrupted(seed):
+        path = tmp_path / str(seed)
+        hits_of = _interrupted_saves(fitted, path, random.Random(seed))
+        (tmp_path / f"{seed}.hits").write_text(str(hits_of))
+
+    for batch in in_a_child.in_batches(batches, 10):
+        assert in_a_child.run(interrupted, batch) == []
+        hits += [int((tmp_path / f"{seed}.hits").read_text()) for seed in batch]
+    of_all = _INTERRUPTS * len(batches)
+    report(f"{of_all} interrupts, {sum(hits)} of them inside a save; none lost or mixed")
+
+
+def _interrupted_saves(fitted, path, rng):
+    """How many of the interrupts came inside a save."""
+    index, version, hit = Retriever(fitted), 0, 0
     write(index, 0)
     index.save(path)
-    version = 0
-    before = signal.signal(signal.SIGALRM, _interrupt)
-    try:
-        for _ in range(interrupts):
-            write(index, version + 1)
-            done = False
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 1e-4 + rng.random() * 0.03)
-                index.save(path)
-                done = True
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            except (KeyboardInterrupt, TypeError):  # NumPy makes the latter of one in its writing
-                hit += not done
-            except OSError as error:  # and shutil.rmtree this, closing a file twice
-                if not isinstance(error.__context__, KeyboardInterrupt):
-                    raise
-                hit += 1
-            found = version_of(load(path, fitted))
-            assert found == version + 1 if done else found in (version, version + 1)
-            version = found
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, _interrupt)
+    for _ in range(_INTERRUPTS):
+        write(index, version + 1)
+        done = False
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1e-4 + rng.random() * 0.03)
+            index.save(path)
+            done = True
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except (KeyboardInterrupt, TypeError):  # NumPy makes the latter of one in its writing
+            hit += not done
+        except OSError as error:  # and shutil.rmtree this, closing a file twice
+            if not isinstance(error.__context__, KeyboardInterrupt):
+                raise
+            hit += 1
+        signal.alarm(_HANGS)
+        found = version_of(load(path, fitted))
+        assert found == version + 1 if done else found in (version, version + 1)
+        version = found
     index.save(path)
+    signal.alarm(0)
     assert len(os.listdir(path / "generations")) == 1
-    report(f"{interrupts} interrupts, {hit} of them inside a save; none lost or mixed")
+    return hit
 
 
 def _interrupt(number, frame):
