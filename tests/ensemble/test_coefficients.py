@@ -143,3 +143,9 @@ def test_each_trace_rule_has_a_temperature_in_a_unit_of_its_own():
     assert make_rule("trace", ["a"], None).temperature == 1.5
     assert make_rule("standardised_trace", ["a"], None).temperature == 1.0
     assert make_rule("standardised_trace", ["a"], 3).temperature == 3.0
+
+
+def test_a_fixed_weight_may_be_zero_and_numpys_number():
+    rule = Fixed((np.float32(0.0), np.float32(2.0)))
+    assert rule([Gaussian.certain(np.eye(3, dtype=np.float32))] * 2).tolist() == [[0.0, 1.0]] * 3
+    assert restore_rule(json.loads(json.dumps(rule.metadata()))) == rule

@@ -137,14 +137,15 @@ def test_the_direct_sum_knows_the_widths_of_its_blocks(rng, factors):
     assert shared(same, Uniform()(same)).widths == (4,)
 
 
-@pytest.mark.parametrize("weights", [[1.0, 1.0], [0.4, 1.6]])
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [0.4, 1.6], [0.4, 1.6, 1.0]])
 def test_the_blocks_of_a_direct_sum_are_the_encoders_unit_vectors(rng, weights):
-    parts = [random_gaussian(rng, 3, d) for d in (4, 6)]
+    dimensions = (4, 6, 5)[: len(weights)]
+    parts = [random_gaussian(rng, 3, d) for d in dimensions]
     units = [p.mean / np.linalg.norm(p.mean, axis=1, keepdims=True) for p in parts]
     parts = [Gaussian(u, p.variance) for u, p in zip(units, parts, strict=True)]
     z = direct_sum(parts, Uniform()(parts), np.float32(weights))
     for block, unit, scale in zip(
-        blocks(z.mean, (4, 6), np.float32(weights)),
+        blocks(z.mean, dimensions, np.float32(weights)),
         units,
         block_scales(np.float32(weights)),
         strict=True,
