@@ -10,6 +10,9 @@ from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQu
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble import UEC
+from uec_rag.llama_index.filters import passage_filter
+from uec_rag.retrieval import Retriever
+from uec_rag.stores.base import Filter
 
 _SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON
 
@@ -39,6 +42,29 @@ def check_query(uec: UEC, query: VectorStoreQuery) -> tuple[str, FloatArray | No
             f"{vector.shape[1]}; embed with UECEmbedding, or give query_str."
         )
     return text, None
+
+
+def check_asked(
+    index: Retriever, query: VectorStoreQuery
+) -> tuple[str, FloatArray | None, Filter | None]:
+    """Check all that a query asks for, before anything is encoded for it.
+
+    Returns
+    -------
+    text, vector
+        As `check_query`.
+    filter : Filter or None
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_mode` and `check_query`, or if its filters are none, or of a kind that the
+        index's store cannot run.
+    """
+    check_mode(index.uec, query)
+    where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
+    index.check_filter(where)
+    return *check_query(index.uec, query), where
 
 
 _WORDS = (VectorStoreQueryMode.SPARSE, VectorStoreQueryMode.TEXT_SEARCH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -35,6 +35,7 @@ from uec_rag.llama_index.query import averaged
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
 from uec_rag.retrieval.elsewhere import Elsewhere, Stored, elsewhere
+from uec_rag.stores.base import Filter
 
 
 class UECRetriever(BaseRetriever):
@@ -290,18 +291,26 @@ class UECRetriever(BaseRetriever):
         return self
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        texts = _texts(query_bundle)
-        return self._search(query_bundle.query_str, self.retriever.uec.encode(texts, "query"))
+        texts, where = _texts(query_bundle), self._where()
+        parts = self.retriever.uec.encode(texts, "query")
+        return self._search(query_bundle.query_str, parts, where)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        texts = _texts(query_bundle)
+        texts, where = _texts(query_bundle), self._where()
         parts = await self.retriever.uec.aencode(texts, "query")
-        return await asyncio.to_thread(self._search, query_bundle.query_str, parts)
+        return await asyncio.to_thread(self._search, query_bundle.query_str, parts, where)
 
-    def _search(self, query: str, parts: list[Gaussian]) -> list[NodeWithScore]:
-        where: Any = self.filters
-        if not isinstance(self.retriever, Elsewhere):  # whose filters are the other store's own
-            where = passage_filter(self.filters)
+    def _where(self) -> Filter | None:
+        """The filters as the index takes them; over another's store they are that store's own."""
+        if isinstance(self.retriever, Elsewhere):
+            return cast(Filter, self.filters)
+        where = passage_filter(self.filters)
+        self.retriever.check_filter(where)
+        return where
+
+    def _search(
+        self, query: str, parts: list[Gaussian], where: Filter | None
+    ) -> list[NodeWithScore]:
         result = self.retriever.search_encoded(
             [query],
             averaged(parts) if len(parts[0]) > 1 else parts,

@@ -32,11 +32,11 @@ from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.events import announce
 from uec_rag.llama_index.filters import passage_filter
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
-from uec_rag.llama_index.query import check_mode, check_query, counted, is_of
+from uec_rag.llama_index.query import check_asked, counted, is_of
 from uec_rag.llama_index.remote_folder import download, upload
 from uec_rag.llama_index.serialization import check_picklable, index_from_dict, index_to_dict
 from uec_rag.retrieval import Retriever
-from uec_rag.stores.base import Passage
+from uec_rag.stores.base import Filter, Passage
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -280,26 +280,24 @@ class UECVectorStore(BasePydanticVectorStore):
             If the mode is another or looks for words that the ensemble does not know, k < 1, or
             there is nothing to search with.
         """
-        check_mode(self.uec, query)
-        text, vector = check_query(self.uec, query)
+        text, vector, where = check_asked(self._retriever, query)
         parts = encode(self.uec, [text], "query") if text else None
-        return self._search(query, vector, parts, kwargs)
+        return self._search(query, vector, where, parts, kwargs)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """`query` without blocking the event loop."""
-        check_mode(self.uec, query)
-        text, vector = check_query(self.uec, query)
+        text, vector, where = check_asked(self._retriever, query)
         parts = await aencode(self.uec, [text], "query") if text else None
-        return await asyncio.to_thread(self._search, query, vector, parts, kwargs)
+        return await asyncio.to_thread(self._search, query, vector, where, parts, kwargs)
 
     def _search(
         self,
         query: VectorStoreQuery,
         vector: FloatArray | None,
+        where: Filter | None,
         parts: list[Gaussian] | None,
         options: Mapping[str, Any],
     ) -> VectorStoreQueryResult:
-        where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
         fetched = max(k, int(k * options.get("mmr_prefetch_factor", _PREFETCH))) if diverse else k
         text = query.query_str or ""

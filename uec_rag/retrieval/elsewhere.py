@@ -72,6 +72,9 @@ class Elsewhere(Retriever):
     def _check_fit(self) -> None:
         """Nothing that is stored depends on the fit."""
 
+    def check_filter(self, filter: object) -> None:
+        """Nothing is known of it: it is one of the engine's own."""
+
     def _search_block(
         self,
         store: Store,

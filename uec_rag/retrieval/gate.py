@@ -100,6 +100,7 @@ class Gate(Record):
         for name, value in (("risk", risk), ("certainty", certainty)):
             if not 0 < value < 1:
                 raise ValueError(f"{name}: expected a number in (0, 1), got {value}.")
+        retriever.check_filter(filter)
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         corpus = corpus_fingerprint(retriever.store)
         result = retriever.search(queries, k, filter=filter)
@@ -144,6 +145,7 @@ class Gate(Record):
             raise ValueError(f"abstain: expected a share in [0, 1), got {abstain}.")
         if not len(queries):
             raise ValueError("queries: expected at least one, got none.")
+        retriever.check_filter(filter)
         corpus = corpus_fingerprint(retriever.store)
         result = retriever.search(queries, k, filter=filter)
         sure = np.sort(result.confidence.astype(np.float64))

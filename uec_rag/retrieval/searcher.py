@@ -23,6 +23,8 @@ from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.search import ask, ask_nearest, queries_at_once
 from uec_rag.retrieval.verify import Reading, find
 from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.engine import EngineStore
+from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
 
 
@@ -84,7 +86,7 @@ class Searcher(Calibrated):
             If a query is empty or not a string, k < 1, or `filter` or `prefer` is none.
         """
         checked = check_texts(queries, "queries")
-        told = self._check_asked(k, prefer, unanswerable)
+        told = self._check_asked(k, filter, prefer, unanswerable)
         parts = self.uec.encode(checked, "query")
         return self._search(checked, parts, k, filter, prefer, told)
 
@@ -99,7 +101,7 @@ class Searcher(Calibrated):
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked = check_texts(queries, "queries")
-        told = self._check_asked(k, prefer, unanswerable)
+        told = self._check_asked(k, filter, prefer, unanswerable)
         parts = await self.uec.aencode(checked, "query")
         return await asyncio.to_thread(self._search, checked, parts, k, filter, prefer, told)
 
@@ -127,14 +129,33 @@ class Searcher(Calibrated):
         unanswerable : float, optional
             As in `search`.
         """
-        told = self._check_asked(k, prefer, unanswerable)
+        told = self._check_asked(k, filter, prefer, unanswerable)
         return self._search(queries, parts, k, filter, prefer, told)
 
+    def check_filter(self, filter: Filter | None) -> None:
+        """Check what a search is to be restricted by, before anything is encoded for it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no filter, or one that the store cannot run.
+        """
+        if filter is None:
+            return
+        condition = parse(filter)
+        if isinstance(self.store, EngineStore):
+            self.store.check(condition)
+
     def _check_asked(
-        self, k: int, prefer: Preferences | None, unanswerable: float | None
+        self,
+        k: int,
+        filter: Filter | None,
+        prefer: Preferences | None,
+        unanswerable: float | None,
     ) -> float | None:
         """Check what a search is asked for; returns the share without an answer that counts."""
         check_k(k)
+        self.check_filter(filter)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:

@@ -1,0 +1,113 @@
+"""What is no filter, or one that a store cannot run, is refused before a text is encoded for it."""
+
+import asyncio
+
+import pytest
+from llama_index.core.schema import QueryBundle
+from llama_index.core.vector_stores import VectorStoreQuery
+from llama_index.core.vector_stores.types import VectorStoreQueryMode
+
+from tests.helpers import Counting, pairs, passages
+from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.retrieval.gate import Gate
+from uec_rag.stores.qdrant import QdrantStore
+
+TEXTS = list(dict.fromkeys(passages(40)))[:30]
+IDS = [f"p{i}" for i in range(len(TEXTS))]
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return Counting()
+
+
+@pytest.fixture(scope="module")
+def index(encoder):
+    retriever = Retriever(UEC([encoder]).fit(pairs(80)))
+    retriever.add(TEXTS, IDS)
+    return retriever
+
+
+def plain(index):
+    return [
+        lambda wrong: index.search(TEXTS[:2], 3, filter=wrong),
+        lambda wrong: asyncio.run(index.asearch(TEXTS[:2], 3, filter=wrong)),
+        lambda wrong: index.search_diverse(TEXTS[:2], 3, filter=wrong),
+        lambda wrong: asyncio.run(index.asearch_diverse(TEXTS[:2], 3, filter=wrong)),
+        lambda wrong: index.counting({"head": 1.0}).search(TEXTS[:2], filter=wrong),
+        lambda wrong: index.search_vector([1.0] * index.uec.dimension, filter=wrong),
+        lambda wrong: Gate.budget(index, TEXTS[:5], filter=wrong),
+        lambda wrong: Gate.calibrate(index, TEXTS[:2], [["p0"], ["p1"]], filter=wrong),
+    ]
+
+
+def in_langchain(index):
+    store = langchain.UECVectorStore(index)
+    retriever = store.as_retriever()
+    return [
+        lambda wrong: store.similarity_search("a", 3, wrong),
+        lambda wrong: asyncio.run(store.asimilarity_search("a", 3, wrong)),
+        lambda wrong: store.similarity_search_with_score("a", 3, wrong),
+        lambda wrong: store.max_marginal_relevance_search("a", 3, filter=wrong),
+        lambda wrong: retriever.invoke("a", filter=wrong),
+        lambda wrong: retriever.batch(["a", "b"], filter=wrong),
+        lambda wrong: asyncio.run(retriever.ainvoke("a", filter=wrong)),
+        lambda wrong: asyncio.run(retriever.abatch(["a", "b"], filter=wrong)),
+        lambda wrong: retriever.search(["a", "b"], filter=wrong),
+    ]
+
+
+def in_llama_index(index):
+    retriever, store = llama_index.UECRetriever(index), llama_index.UECVectorStore(index)
+
+    def asking(ask):
+        def asked(wrong):
+            retriever.filters = wrong
+            return ask(QueryBundle("a"))
+
+        return asked
+
+    def queried(wrong, mode=VectorStoreQueryMode.DEFAULT):
+        return VectorStoreQuery(query_str="a", similarity_top_k=3, filters=wrong, mode=mode)
+
+    return [
+        asking(retriever.retrieve),
+        asking(lambda query: asyncio.run(retriever.aretrieve(query))),
+        lambda wrong: store.query(queried(wrong)),
+        lambda wrong: store.query(queried(wrong, VectorStoreQueryMode.MMR)),
+        lambda wrong: asyncio.run(store.aquery(queried(wrong))),
+    ]
+
+
+@pytest.mark.parametrize("paths", [plain, in_langchain, in_llama_index])
+@pytest.mark.parametrize("wrong", ["lang = 'de'", 5, ["lang"]])
+def test_something_else_than_a_filter_costs_no_encoding(index, encoder, paths, wrong):
+    encoder.count = 0
+    for ask in paths(index):
+        with pytest.raises(TypeError, match=r"filters?: expected"):
+            ask(wrong)
+    assert encoder.count == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"lang": {"$like": "d"}}, {"$nor": []}, {"year": {"$gt": 1, "$most": 2}}]
+)
+@pytest.mark.parametrize("paths", [plain, in_langchain])
+def test_an_operator_that_nobody_knows_costs_no_encoding(index, encoder, paths, wrong):
+    encoder.count = 0
+    for ask in paths(index):
+        with pytest.raises(ValueError, match="filter: "):
+            ask(wrong)
+    assert encoder.count == 0
+
+
+@pytest.mark.parametrize("paths", [plain, in_langchain])
+def test_nor_does_what_an_engine_cannot_run(index, encoder, paths):
+    there = Retriever(index.uec, QdrantStore(location=":memory:"))
+    there.add(TEXTS, IDS)
+    encoder.count = 0
+    for ask in paths(there):
+        for wrong in (lambda passage: True, {"lang": {"$lt": "d"}}):
+            with pytest.raises(ValueError, match=r"filter: (a callable runs in|Qdrant orders)"):
+                ask(wrong)
+    assert encoder.count == 0
