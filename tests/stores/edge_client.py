@@ -1,5 +1,6 @@
 """Qdrant's real engine in this process, with the part of QdrantClient that the store uses."""
 
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,19 +10,24 @@ from qdrant_client import models
 
 
 class EdgeClient:
-    """Collections, each a shard of `qdrant-edge-py` in a folder."""
+    """Collections, each a shard of `qdrant-edge-py` in a folder, those of a closed client too."""
 
     def __init__(self, folder: Path):
         self._folder, self._shards, self._configs, self._made = folder, {}, {}, 0
+        if (folder / "closed.json").exists():
+            self._made, there = json.loads((folder / "closed.json").read_text())
+            for name, (number, metadata, named) in there.items():
+                self._shards[name] = edge.EdgeShard.load(str(folder / number))
+                params = SimpleNamespace(vectors=named)
+                self._configs[name] = SimpleNamespace(
+                    metadata=metadata, params=params, folder=number
+                )
 
     def collection_exists(self, name):
         return name in self._shards
 
     def create_collection(self, name, vectors_config, sparse_vectors_config=(), metadata=None):
-        vectors = {
-            key: edge.EdgeVectorParams(size=given.size, distance=edge.Distance.Dot)
-            for key, given in vectors_config.items()
-        }
+        vectors = {key: _vector_params(given) for key, given in vectors_config.items()}
         sparse = {key: edge.EdgeSparseVectorParams() for key in sparse_vectors_config}
         named = bool(vectors)
         if not vectors and not sparse:  # an edge shard wants one
@@ -31,7 +37,7 @@ class EdgeClient:
         folder.mkdir(parents=True)
         self._shards[name] = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
         params = SimpleNamespace(vectors=named)
-        self._configs[name] = SimpleNamespace(metadata=metadata, params=params)
+        self._configs[name] = SimpleNamespace(metadata=metadata, params=params, folder=folder.name)
 
     def create_payload_index(self, name, field, schema):
         if isinstance(schema, models.IntegerIndexParams):
@@ -80,8 +86,19 @@ class EdgeClient:
         self._shards[name].optimize()
 
     def close(self):
-        for shard in self._shards.values():
+        there = {}
+        for name, shard in self._shards.items():
             shard.close()
+            held = self._configs[name]
+            there[name] = held.folder, held.metadata, held.params.vectors
+        (self._folder / "closed.json").write_text(json.dumps([self._made, there]))
+
+
+def _vector_params(given):
+    hnsw = given.hnsw_config and edge.HnswIndexConfig(given.hnsw_config.m or 0, 100, 10_000)
+    return edge.EdgeVectorParams(
+        size=given.size, distance=edge.Distance.Dot, on_disk=given.on_disk, hnsw_config=hnsw
+    )
 
 
 def _request(asked: models.QueryRequest):

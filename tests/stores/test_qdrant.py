@@ -12,7 +12,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException
 from tests.helpers import bag_of_words, pairs, passages
 from tests.stores.kinds import at_once
 from tests.stores.test_contract import QUERY, gaussians, numbered
-from uec_rag import UEC, Retriever
+from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores.qdrant import QdrantStore
@@ -54,6 +54,34 @@ def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store, form
     assert not found.exact
     order = [[int(p.id[1:]) for p in row] for row in found.passages]
     assert order == exact_order(stored, QUERY, 256, 10).tolist()
+
+
+def unsure(count):
+    """Gaussians whose variances move the best by s_hat away from those by mu_s."""
+    some = gaussians(0, count)
+    return Gaussian.factored(some.mean, 100 * some.scales, some.profile, widths=some.widths)
+
+
+def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_again(tmp_path):
+    stored = unsure(1000)
+    store = QdrantStore(path=tmp_path / "qdrant", candidates=20)
+    store.add(numbered(range(1000)), stored)
+    wanted = exact_order(stored, QUERY, 20, 5).tolist()
+    assert wanted != exact_order(stored, QUERY, 256, 5).tolist()
+    (tmp_path / "saved").mkdir()
+    store.save(tmp_path / "saved")
+    for turn in (1, 2):
+        found = store.search(QUERY, 5, beta=1.0)
+        assert [[int(p.id[1:]) for p in row] for row in found.passages] == wanted, turn
+        store.close()
+        store = QdrantStore.load(tmp_path / "saved")
+    store.close()
+
+
+@pytest.mark.parametrize(("given", "error"), [(0, ValueError), ("many", TypeError)])
+def test_a_number_of_candidates_is_expected(given, error):
+    with pytest.raises(error, match="candidates: expected an integer"):
+        QdrantStore(location=":memory:", candidates=given)
 
 
 def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):
@@ -172,9 +200,13 @@ def test_settings_reach_the_collection():
     make = client.create_collection
     client.create_collection = lambda name, **named: seen.update(named) or make(name, **named)
     quantised = models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type="int8"))
-    store = QdrantStore(client=client, shard_number=3, quantization_config=quantised)
+    links = models.HnswConfigDiff(m=32, ef_construct=200)
+    store = QdrantStore(
+        client=client, shard_number=3, quantization_config=quantised, hnsw_config=links
+    )
     store.add(numbered([1]), gaussians(0, 1))
     assert (seen["shard_number"], seen["quantization_config"]) == (3, quantised)
+    assert seen["hnsw_config"] == links
 
 
 @pytest.mark.parametrize("places", [{}, {"location": ":memory:", "url": "http://x"}])

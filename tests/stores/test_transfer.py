@@ -162,6 +162,11 @@ def test_addresses_lead_to_their_stores(tmp_path):
     assert isinstance(table, PgVectorStore)
     assert table._collection.endswith(" more")
     table.close()
+    asked = "options=-c%20maintenance_work_mem%3D77MB"
+    settled = store_at(f"{new_place()}&{asked}")
+    with settled._server.transaction() as connection:
+        assert connection.execute("SHOW maintenance_work_mem").fetchone() == ("77MB",)
+    settled.close()
     for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
         with pytest.raises(ValueError, match="expected"):
             store_at(wrong)

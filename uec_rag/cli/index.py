@@ -114,6 +114,7 @@ def index(
     say(f"{len(documents):,} files, {len(passages):,} passages")
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
+    from uec_rag.stores.filling import filling
 
     if uec is not None:
         say(f"Loading the ensemble {uec} ...")
@@ -122,7 +123,8 @@ def index(
         ensemble = build_ensemble(model)
         _fit_on(documents, ensemble)
     retriever = Retriever(ensemble, place)
-    add_passages(retriever, passages)
+    with filling(retriever.store):
+        add_passages(retriever, passages)
     if uec is not None:
         _calibrate(retriever)
     retriever.save(to)

@@ -16,6 +16,7 @@ from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble.faults import MISSING
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
+from uec_rag.stores.filling import filling
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -88,19 +89,22 @@ def index(
         return len(retriever.add_encoded(some, parts))
 
     try:
-        for part in _parts(passages):
-            there = {held.id: held for held in retriever.get([passage.id for passage in part])}
-            lacking = [p for p in part if p.id not in there or not is_as(there[p.id], p, words)]
-            read += len(part)
-            if lacking:
-                texts = [passage.text for passage in lacking]
-                on_their_way.append((lacking, [pool.submit(texts, "passage") for pool in pools]))
-            if len(on_their_way) >= window:
+        with filling(retriever.store):
+            for part in _parts(passages):
+                there = {held.id: held for held in retriever.get([passage.id for passage in part])}
+                lacking = [p for p in part if p.id not in there or not is_as(there[p.id], p, words)]
+                read += len(part)
+                if lacking:
+                    texts = [passage.text for passage in lacking]
+                    on_their_way.append(
+                        (lacking, [pool.submit(texts, "passage") for pool in pools])
+                    )
+                if len(on_their_way) >= window:
+                    written += write()
+                if advance is not None:
+                    advance(len(part))
+            while on_their_way:
                 written += write()
-            if advance is not None:
-                advance(len(part))
-        while on_their_way:
-            written += write()
     finally:
         for pool in pools:
             pool.close()

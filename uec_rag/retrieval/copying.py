@@ -17,6 +17,7 @@ from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.published import publish, written
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.filling import filling
 from uec_rag.stores.transfer import Convert, Transfer, transfer
 
 _EARLIER = ""  # state of a store that a calibration is of, where it is none that this one was in
@@ -70,7 +71,8 @@ def copy_index(
     if uec.fingerprint != source.uec.fingerprint:
         convert = _converting(source, uec)
     store.bind(uec.fingerprint)
-    done = transfer(source.store, store, convert=convert, advance=advance)
+    with filling(store):
+        done = transfer(source.store, store, convert=convert, advance=advance)
     copy = Retriever(uec, store, unanswerable=source.unanswerable)
     calibration = source.calibration
     if calibration is not None and uec.fingerprint == source.uec.fingerprint:

@@ -28,7 +28,7 @@ from uec_rag.stores.engine_points import Point, Ranking, Wanted, padded, points_
 from uec_rag.stores.engine_words import contributions, similarities, words_among
 from uec_rag.stores.filters import Every, keys_of, parse
 
-_CANDIDATES = 256  # of a search, at least
+_CANDIDATES = 256
 
 
 class EngineStore(CachedEngine):
@@ -36,6 +36,17 @@ class EngineStore(CachedEngine):
 
     Others may write at the same time: a snapshot is a filtered view, not a moment, but what it has
     found once stays as it was found. Calibrating reads everything into memory once.
+
+    Parameters
+    ----------
+    candidates : int
+        The nearest by mu_s that a search scores, at least; the engine's HNSW looks at as many on
+        its way. More of them miss less and take longer.
+
+    Raises
+    ------
+    ValueError
+        If it is not positive.
     """
 
     approximate = True
@@ -43,6 +54,11 @@ class EngineStore(CachedEngine):
 
     remote = True
     """Whether passages are elsewhere: what needs all of them reads them all."""
+
+    def __init__(self, candidates: int = _CANDIDATES) -> None:
+        super().__init__()
+        check_k(candidates, "candidates")
+        self._candidates = int(candidates)
 
     def bind(self, fingerprint: str) -> None:
         """Note whose Gaussians these are, or refuse another ensemble's.
@@ -315,7 +331,7 @@ class EngineStore(CachedEngine):
         if not size or notes is None or not len(query):
             return Found.nothing(len(query))
         check_query(query, notes.dimension)
-        candidates = max(_CANDIDATES, 4 * k)
+        candidates = max(self._candidates, 4 * k)
         second = query.mean**2 + query.variance
         weights = second if notes.profile is None else second @ notes.profile.T
         spread = np.concatenate([query.variance, weights], axis=1)

@@ -7,11 +7,11 @@ all parts are sums of products.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, LiteralString, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from uec_rag.stores.keeping import Stamp
 from uec_rag.stores.point_ids import point_id
 
 try:
-    import psycopg
     import psycopg_pool  # noqa: F401
     from psycopg import sql
 except ModuleNotFoundError as error:
@@ -39,8 +38,9 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("psycopg", "postgres")) from error
 
 from uec_rag.stores.pgvector_filters import Clause, clause, known
-from uec_rag.stores.pgvector_rows import near_of, point_of, row_of
-from uec_rag.stores.pgvector_server import Connection, Server
+from uec_rag.stores.pgvector_making import make_index, make_tables, notes_of
+from uec_rag.stores.pgvector_rows import TYPES, WORD_TYPES, near_of, point_of, row_of
+from uec_rag.stores.pgvector_server import Server
 from uec_rag.stores.pgvector_sql import (
     PASSAGE,
     best,
@@ -52,11 +52,10 @@ from uec_rag.stores.pgvector_sql import (
     upserted,
     written_apart,
 )
-from uec_rag.stores.pgvector_tables import WIDEST, Tables, create
+from uec_rag.stores.pgvector_tables import WIDEST, Tables
 from uec_rag.stores.pgvector_words import alike_of
 
 _LONGEST_NAME = 50  # in bytes: PostgreSQL cuts what is longer than 63 with what is put behind it
-_EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
 _WRITTEN = 500  # points in a transaction
 _READ = 500  # points asked for at a time
 _MOST_LOOKED_AT = 1000  # by its HNSW, before it goes on in steps
@@ -84,6 +83,8 @@ class PgVectorStore(EngineStore):
         That are kept open, at most.
     timeout : float
         Seconds to wait for a connection.
+    candidates : int
+        As `EngineStore` takes it: what `hnsw.ef_search` is set to, up to 1,000.
 
     Raises
     ------
@@ -102,8 +103,9 @@ class PgVectorStore(EngineStore):
         collection: str = "uec_rag",
         connections: int = 4,
         timeout: float = 10.0,
+        candidates: int = 256,
     ) -> None:
-        super().__init__()
+        super().__init__(candidates)
         if not 0 < len(collection.encode()) <= _LONGEST_NAME or {*"%\0"} & {*collection}:
             raise ValueError(
                 f"collection: expected 1 to {_LONGEST_NAME} bytes without % or NUL, got "
@@ -112,6 +114,7 @@ class PgVectorStore(EngineStore):
         self._collection = collection
         self._tables = Tables.of(collection)
         self._noted: Notes | None = None
+        self._is_filling = False
         self._server = Server(dsn, connections, timeout)
 
     def close(self) -> None:
@@ -121,24 +124,8 @@ class PgVectorStore(EngineStore):
     def notes(self) -> Notes | None:
         """What is noted of the stored Gaussians; None where there is no table."""
         if self._noted is None:
-            self._noted = self._server.asked(self._read_notes)
+            self._noted = self._server.within(notes_of, self._collection)
         return self._noted
-
-    def _read_notes(self) -> Notes | None:
-        with self._server.transaction() as connection:
-            return self._read_notes_of(connection)
-
-    def _read_notes_of(self, connection: Connection) -> Notes | None:
-        names = (self._collection, f"{self._collection}_notes")
-        asked = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
-        table, noted = connection.execute(asked, names).fetchone() or (None, None)
-        if table is None and noted is None:
-            return None
-        if noted is None:
-            return Notes.restore(None, self._collection)  # someone else's
-        held = sql.SQL("SELECT notes FROM {}").format(self._tables.notes)
-        row = connection.execute(held).fetchone()
-        return Notes.restore(row and row[0], self._collection)
 
     def make(self, notes: Notes) -> None:
         """Make the table, instead of an empty one that is there.
@@ -155,28 +142,29 @@ class PgVectorStore(EngineStore):
                 f"pgvector takes, got {width}; use fewer or narrower encoders."
             )
         self._noted = None
-        self._server.asked(self._make, notes)
+        self._server.within(make_tables, self._collection, notes, with_index=not self._is_filling)
 
-    def _make(self, notes: Notes) -> None:
-        with self._server.transaction() as connection:
-            # Of two that make it at the same time the second finds what the first has made.
-            lock = f"uec_rag {self._collection}"
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (lock,))
-            try:
-                connection.execute(_EXTENSION)
-            except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
-                raise ValueError(
-                    "dsn: the server has no pgvector; install its package there (pgvector 0.8 or "
-                    "later), or use one that has it."
-                ) from error
-            made = self._read_notes_of(connection)
-            if made is not None and made.admit(notes):
-                return
-            connection.execute(create(self._tables, notes))
-            row = (json.dumps(notes.metadata()),)
-            connection.execute(
-                sql.SQL("INSERT INTO {} (notes) VALUES (%s)").format(self._tables.notes), row
-            )
+    @contextmanager
+    def filling(self) -> Iterator[Self]:
+        """Have the index of a table that the block makes made once, at its end.
+
+        For a first load of very many passages: adding each to an HNSW takes many times as long. It
+        is made in the server's `maintenance_work_mem`, which should be what the means take and a
+        half more; a DSN sets it with "?options=-c%20maintenance_work_mem%3D3GB". Until then, and
+        after a block that failed until another one ends, searches look at every passage. An index
+        that is there already is kept.
+
+        Raises
+        ------
+        ConnectionError
+            If the server stays out of reach.
+        """
+        self._is_filling = True
+        try:
+            yield self
+        finally:
+            self._is_filling = False
+        self._server.within(make_index, self._collection)
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some in a transaction of their own each time."""
@@ -187,10 +175,11 @@ class PgVectorStore(EngineStore):
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
         with self._server.transaction() as connection, connection.cursor() as cursor:
-            notes = self._read_notes_of(connection)
+            notes = notes_of(connection, self._collection)
             assert notes is not None
             cursor.execute(written_apart(self._tables.points, notes))
             with cursor.copy(copied(notes)) as out:
+                out.set_types([*TYPES, *WORD_TYPES * len(notes.words)])
                 for row in rows:
                     out.write_row(row)
             cursor.execute(upserted(self._tables.points, notes))
@@ -359,7 +348,7 @@ class PgVectorStore(EngineStore):
     def save(self, folder: Path) -> None:
         """Write where the table is, without a password; the passages stay in it."""
         noted = {"store": "pgvector", "dsn": self._server.place, "collection": self._collection}
-        write_json(folder / "store.json", noted)
+        write_json(folder / "store.json", {**noted, "candidates": self._candidates})
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:
@@ -373,4 +362,5 @@ class PgVectorStore(EngineStore):
         """
         cls._check_device(device)
         noted = read_json(folder / "store.json")
-        return cls(noted["dsn"], collection=noted["collection"])
+        named = {name: noted[name] for name in ("collection", "candidates") if name in noted}
+        return cls(noted["dsn"], **named)

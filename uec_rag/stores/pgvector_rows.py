@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -14,9 +16,15 @@ from uec_rag.stores.engine_points import Near, Point, Words
 from uec_rag.stores.facts import facts_of, numbers_of
 from uec_rag.stores.point_ids import point_id
 
+TYPES = ["uuid", "text", "text", "text", "text[]", "jsonb", "bytea", "bytea"]
+"""What PostgreSQL is sent for a point, in its binary form, as it takes it for the columns."""
+
+WORD_TYPES = ["int8[]", "float4[]"]
+"""And for each sparse block."""
+
 
 def row_of(point: Point) -> tuple[object, ...]:
-    """What is copied into the table for a point.
+    """What is copied into the table for a point, see `TYPES`.
 
     Raises
     ------
@@ -28,14 +36,14 @@ def row_of(point: Point) -> tuple[object, ...]:
     if "\0" in passage.id + passage.text + metadata or "\\u0000" in metadata:
         raise ValueError(f"passage {passage.id!r}: PostgreSQL keeps no text with a NUL character.")
     return (
-        point_id(passage.id),
+        UUID(point_id(passage.id)),
         passage.id,
         passage.text,
         metadata,
         facts_of(passage.metadata),
-        json.dumps(numbers_of(passage.metadata)),
-        literal(point.mean),
-        literal(point.spread),
+        numbers_of(passage.metadata),
+        _sendable(point.mean),
+        _sendable(point.spread),
         *(
             part
             for words in point.words
@@ -62,8 +70,13 @@ def near_of(rows: Sequence[Sequence[Any]], vectors: int) -> Near:
     return Near(products, [_words_of(row[vectors:]) for row in rows])
 
 
+def _sendable(vector: FloatArray) -> bytes:
+    """A vector as pgvector takes and sends it: its length, nothing, and its numbers."""
+    return struct.pack(">HH", len(vector), 0) + vector.astype(">f4").tobytes()
+
+
 def _sent(vector: bytes) -> FloatArray:
-    """A vector as pgvector sends it: two numbers of 16 bits, then its own."""
+    """The vector of what `_sendable` returns."""
     return np.frombuffer(vector, ">f4", offset=4).astype(np.float32)
 
 

@@ -84,6 +84,15 @@ class Server:
         with self._pool.connection() as connection:
             yield connection
 
+    def within(self, function: Callable[..., _T], *arguments: object, **named: object) -> _T:
+        """Result of a function that is given a connection, in one transaction; as `asked`."""
+
+        def whole() -> _T:
+            with self.transaction() as connection:
+                return function(connection, *arguments, **named)
+
+        return self.asked(whole)
+
     def rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Rows of one statement."""
 

@@ -35,7 +35,7 @@ def written_apart(table: sql.Identifier, notes: Notes) -> sql.Composed:
 
 def copied(notes: Notes) -> sql.Composed:
     """Copy into that table."""
-    return sql.SQL("COPY written ({}) FROM STDIN").format(_columns(_written(notes)))
+    return sql.SQL("COPY written ({}) FROM STDIN (FORMAT BINARY)").format(_columns(_written(notes)))
 
 
 def upserted(table: sql.Identifier, notes: Notes) -> sql.Composed:

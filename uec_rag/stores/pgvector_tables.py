@@ -52,7 +52,7 @@ class Tables(NamedTuple):
 
 
 def create(tables: Tables, notes: Notes) -> sql.Composed:
-    """Make the tables and their indexes, instead of those that are there."""
+    """Make the tables instead of those that are there, and their indexes but for `indexed`."""
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
     made = sql.SQL(
@@ -83,12 +83,23 @@ def create(tables: Tables, notes: Notes) -> sql.Composed:
     if notes.dimension <= _PLAIN:
         plain = sql.SQL("ALTER TABLE {} ALTER COLUMN mean SET STORAGE PLAIN;")
         made += plain.format(tables.points)
-    made += _counting(tables, len(notes.words))
+    return made + _counting(tables, len(notes.words))
+
+
+def indexed(tables: Tables, notes: Notes) -> sql.Composed:
+    """Make the HNSW that finds the nearest, unless there is one or means are too wide for it."""
     if notes.dimension > _HALF_INDEXED:  # every search looks at all
-        return made
+        return sql.SQL("SELECT").format()
     kind = sql.SQL("halfvec_ip_ops" if is_half(notes) else "vector_ip_ops")
     index = sql.SQL("CREATE INDEX ON {} USING hnsw (({}) {})")
-    return made + index.format(tables.points, searched(notes), kind)
+    return sql.SQL(
+        "DO $make$ BEGIN IF NOT EXISTS (SELECT FROM pg_index "
+        "JOIN pg_class AS class ON class.oid = indexrelid JOIN pg_am AS am ON am.oid = class.relam "
+        "WHERE indrelid = {name}::regclass AND amname = 'hnsw') THEN {index}; END IF; END $make$"
+    ).format(
+        name=sql.Literal(tables.points.as_string(None)),
+        index=index.format(tables.points, searched(notes), kind),
+    )
 
 
 def is_half(notes: Notes) -> bool:

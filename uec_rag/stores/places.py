@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from uec_rag.stores.engine import EngineStore
@@ -61,7 +61,8 @@ def store_at(address: str) -> EngineStore:
         collection = options.pop("collection", "uec_rag")
         from uec_rag.stores.pgvector import PgVectorStore
 
-        dsn = urlunsplit(parts._replace(query=urlencode(options)))
+        # libpq takes a plus for a plus.
+        dsn = urlunsplit(parts._replace(query=urlencode(options, quote_via=quote)))
         return PgVectorStore(dsn, collection=collection)
     raise ValueError(
         f"{address!r}: expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "

@@ -88,6 +88,8 @@ class QdrantStore(EngineStore):
         Seconds that the server may take to answer.
     client : QdrantClient, optional
         In place of all of the above.
+    candidates : int
+        As `EngineStore` takes it; Qdrant's `hnsw_ef` follows it.
     **settings
         Handed to Qdrant when the collection is made: `shard_number`, `replication_factor`,
         `quantization_config`, `on_disk_payload`, `hnsw_config` and so on.
@@ -121,9 +123,10 @@ class QdrantStore(EngineStore):
         api_key: str | None = None,
         timeout: int | None = None,
         client: QdrantClient | None = None,
+        candidates: int = 256,
         **settings: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(candidates)
         where = None if path is None else str(path)
         self._place = Place(location, where, url, api_key, timeout, client)
         self._client, self._ask = self._place.client, self._place.ask
@@ -357,7 +360,7 @@ class QdrantStore(EngineStore):
                 "by what is saved; use path= or url=."
             )
         noted = {"store": "qdrant", "collection": self._collection, **place}
-        write_json(folder / "store.json", noted)
+        write_json(folder / "store.json", {**noted, "candidates": self._candidates})
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:
@@ -376,6 +379,7 @@ class QdrantStore(EngineStore):
             path=noted["path"],
             url=noted["url"],
             api_key=os.environ.get("QDRANT_API_KEY"),
+            candidates=noted.get("candidates", 256),
         )
 
 
