@@ -96,7 +96,7 @@ def test_a_working_torchvision_is_left_alone(working_torchvision):
 @pytest.mark.parametrize("first", ["", "import transformers\n"])
 def test_the_model_libraries_import_beside_a_broken_torchvision(broken_torchvision, first):
     code = "import laplace, sentence_transformers\nfrom transformers import AutoImageProcessor"
-    assert "torchvision::nms" in run_python(first + code, broken_torchvision).stderr
+    assert run_python(first + code, broken_torchvision).returncode != 0
     shielded = run_python(first + SHIELD + code, broken_torchvision)
     assert shielded.returncode == 0, shielded.stderr
 

@@ -105,6 +105,7 @@ def test_sheets_are_sections_in_which_values_have_their_columns_names(tmp_path):
         ('item,note\nflour,"""fine"" white"\n', 'item: flour, note: "fine" white'),
         (f"item,note\nflour,{'x' * 200_000}\n", f"item: flour, note: {'x' * 200_000}"),
     ],
+    ids=["semicolons", "quotes", "one column", "line break", "quoted quotes", "long field"],
 )
 def test_rows_of_a_csv_file_are_lines(tmp_path, content, text):
     (tmp_path / "a.csv").write_text(content)

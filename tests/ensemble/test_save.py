@@ -147,6 +147,11 @@ def test_encoders_nobody_asked_for_are_refused(fitted, saved):
         UEC.load(saved, encoders=by_name(fitted) | {"other": bag_of_words(4, "other")})
 
 
+def test_encoders_without_their_names_are_refused(saved):
+    with pytest.raises(TypeError, match=re.escape("expected a mapping of names to encoders")):
+        UEC.load(saved, encoders=[bag_of_words(8, "fine")])
+
+
 def test_another_model_under_the_same_name_is_refused(fitted, saved):
     with pytest.raises(
         FingerprintMismatch, match="encoders: 'head' is not the model that was saved"

@@ -1,21 +1,21 @@
 """A process of its own that searches a table of PostgreSQL and prints what it is told.
 
-python -m tests.retrieval.searching_process DSN COLLECTION: a line of questions in JSON on standard
-input, a line of answers on standard output, until there are no more.
+python -m tests.retrieval.searching_process FITTED DSN COLLECTION: a line of questions in JSON on
+standard input, a line of answers on standard output, until there are no more.
 """
 
 import json
 import sys
 import warnings
 
-from tests.helpers import bag_of_words, pairs
+from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.stores.pgvector import PgVectorStore
 
 
-def make_uec():
-    """The same in every process."""
-    return UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
+def bag():
+    """The encoder, the same in every process."""
+    return bag_of_words(24, "bag")
 
 
 def told(retriever, questions):
@@ -32,7 +32,9 @@ def told(retriever, questions):
 
 def main():
     warnings.simplefilter("ignore")
-    retriever = Retriever(make_uec(), PgVectorStore(sys.argv[1], collection=sys.argv[2]))
+    fitted, dsn, name = sys.argv[1:]
+    uec = UEC.load(fitted, encoders={"bag": bag()})
+    retriever = Retriever(uec, PgVectorStore(dsn, collection=name))
     for line in sys.stdin:
         print(json.dumps(told(retriever, json.loads(line))), flush=True)
 

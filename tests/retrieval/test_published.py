@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.helpers import pairs, passages
-from tests.retrieval.searching_process import make_uec, told
+from tests.retrieval.searching_process import bag, told
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
-from uec_rag import Retriever
+from uec_rag import UEC, Retriever
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.published import publish, written
 from uec_rag.stores import MemoryStore
@@ -29,7 +29,7 @@ LABELS = [[f"p{i}"] for i in range(60)]
 
 @pytest.fixture(scope="module")
 def uec():
-    return make_uec()
+    return UEC([bag(), "bm25"]).fit(pairs(200))
 
 
 @pytest.fixture(params=["postgres", "qdrant"])
@@ -138,13 +138,16 @@ def test_a_saved_index_is_opened_with_what_was_learned_since(uec, tmp_path):
 
 
 @pytest.mark.slow
-def test_four_processes_agree_while_one_writes_and_recalibrates(uec):
+def test_four_processes_agree_while_one_writes_and_recalibrates(uec, tmp_path):
     """Over one server: on the same state always, and of two states on one of them."""
     name = f"t{uuid.uuid4().hex}"
     store = PgVectorStore(server_dsn(), collection=name)
     retriever = Retriever(uec, store)
     retriever.add(TEXTS, ids=IDS)
-    command = [sys.executable, "-m", "tests.retrieval.searching_process", server_dsn(), name]
+    fitted = tmp_path / "fitted"
+    uec.save(fitted)
+    program = [sys.executable, "-m", "tests.retrieval.searching_process"]
+    command = [*program, str(fitted), server_dsn(), name]
     others = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(4)

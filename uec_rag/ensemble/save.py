@@ -157,6 +157,11 @@ def read_ensemble(
     folder: Path, encoders: Mapping[str, MemberLike], device: str | None, *, trust: bool
 ) -> SavedEnsemble:
     """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
+    if not isinstance(encoders, Mapping):
+        raise TypeError(
+            "encoders: expected a mapping of names to encoders, such as {'my-model': model}, got "
+            f"{type(encoders).__name__}."
+        )
     file = folder / "uec.json"
     state = read_json(file)
     with as_corrupted(file):

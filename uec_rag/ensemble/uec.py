@@ -321,6 +321,8 @@ class UEC(Encoding):
             If it is not whole: see `uec_rag.IndexCorrupted`.
         FingerprintMismatch
             If an encoder is not the one that was saved.
+        TypeError
+            If `encoders` is not a mapping.
         ValueError
             If an encoder has to be given, or is not to be fetched unasked.
         """
@@ -341,7 +343,7 @@ class UEC(Encoding):
         """Read the files that `write` wrote; parameters and errors as in `load`."""
         from uec_rag.ensemble.save import read_ensemble
 
-        saved = read_ensemble(folder, encoders or {}, device, trust=trust)
+        saved = read_ensemble(folder, {} if encoders is None else encoders, device, trust=trust)
         uec = cls(
             saved.encoders,
             coefficients=saved.fitted.rule,
