@@ -8,6 +8,7 @@ from safetensors.numpy import save_file
 
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.files import (
+    GrowingArray,
     open_regular,
     read_array,
     read_json,
@@ -135,3 +136,15 @@ def test_files_and_folders_are_brought_to_the_disk(tmp_path, monkeypatch):
     to_disk(tmp_path / "a")
     to_disk(tmp_path)
     assert seen == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "i1", "<i8"])
+@pytest.mark.parametrize("shape", [(1300,), (1300, 3), (1300, 0)])
+def test_an_array_that_grows_is_the_file_that_saving_it_whole_writes(tmp_path, dtype, shape):
+    whole = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    rows = GrowingArray(tmp_path / "grown.npy", whole[:0])
+    for some in (slice(9), slice(9, 10), slice(10, 10), slice(10, None)):
+        rows.append(whole[some])
+    rows.close()
+    np.save(tmp_path / "whole.npy", whole)
+    assert (tmp_path / "grown.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()

@@ -11,7 +11,7 @@ import math
 import os
 import stat
 import threading
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,54 @@ def read_array(
     # Not "r": torch takes no array that it could not write to. Nothing is written, nor copied.
     array = np.load(file, mmap_mode="c" if mapped else None, allow_pickle=False)
     return np.asarray(array)
+
+
+class GrowingArray:
+    """An array as `numpy.save` writes it, some rows at a time.
+
+    Parameters
+    ----------
+    file : path
+    first : array, shape (n, ...)
+        The first rows; the others are of their type and shape.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "rows.npy"
+    ...     rows = GrowingArray(file, np.eye(2))
+    ...     rows.append(np.ones((1, 2)))
+    ...     rows.close()
+    ...     np.load(file).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, file: Path, first: NDArray[Any]) -> None:
+        self._like, self._rows = first[:0], 0
+        self._stream = file.open("wb")
+        self._stream.write(self._header())
+        self.append(first)
+
+    def _header(self) -> bytes:
+        header = BytesIO()
+        shape = (self._rows, *self._like.shape[1:])
+        described = np.lib.format.dtype_to_descr(self._like.dtype)
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": described, "fortran_order": False, "shape": shape}
+        )
+        return header.getvalue()  # as long for any number of rows: it is padded
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write more rows."""
+        self._stream.write(np.ascontiguousarray(rows, dtype=self._like.dtype).data)
+        self._rows += len(rows)
+
+    def close(self) -> None:
+        """Write how many there are."""
+        with self._stream:
+            self._stream.seek(0)
+            self._stream.write(self._header())
 
 
 def read_tensors(file: Path) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Self
+from contextlib import AbstractContextManager
+from typing import Literal, Self
 
 from uec_rag.base.checks import check_k, check_unanswerable
 from uec_rag.confidence.model import shifted
@@ -16,10 +17,12 @@ from uec_rag.retrieval.calibrate import (
     check_labels,
     corpus_fingerprint,
 )
+from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.published import publish, written
-from uec_rag.retrieval.save import load_index, save_index
+from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.searcher import Searcher
 from uec_rag.retrieval.self_calibrate import self_calibrate
+from uec_rag.stores.scan import Dtype
 
 _ROUNDS, _BELIEVED = 200, 20
 _APPROXIMATE = (
@@ -223,6 +226,54 @@ class Retriever(Searcher):
             If another process is saving there.
         """
         save_index(path, self.uec, self.store.snapshot(), self.calibration)
+
+    @classmethod
+    def filling(
+        cls,
+        path: str | os.PathLike[str],
+        uec: UEC,
+        *,
+        index: Literal["hnsw"] | None = None,
+        dtype: Dtype = "float32",
+    ) -> AbstractContextManager[Index]:
+        """Make a saved index of more passages than memory holds.
+
+        What is added in the block goes to the folder's files as it comes; ids alone stay in memory,
+        and the postings of words and the graph where there are ones. When the block ends the index
+        is there as if `save` had written it, to be loaded, which maps it; if the block fails `path`
+        is as it was. The block only adds, and replaces nothing.
+
+        Parameters
+        ----------
+        path : path
+            Of a saved index, which is replaced, or of nothing.
+        uec : UEC
+        index, dtype
+            As in `MemoryStore`. With "int8" a search reads a quarter of the bytes, and the float32
+            means stay on the disk.
+
+        Raises
+        ------
+        FileExistsError, BlockingIOError
+            As in `save`.
+        ValueError
+            Where `add` does, and if an id was added before, or the ensemble fitted in between.
+
+        Examples
+        --------
+        >>> import numpy as np, tempfile, warnings
+        >>> from uec_rag import UEC
+        >>> def letters(texts):
+        ...     return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
+        >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # not fitted: variance 0
+        ...     uec = UEC([letters], coefficients="uniform")
+        ...     with Retriever.filling(f"{folder}/idx", uec, dtype="int8") as filled:
+        ...         ids = filled.add(text for text in ["aa", "bb", "cc"])
+        ...     len(Retriever.load(f"{folder}/idx", uec))
+        3
+        """
+        return filling_index(path, uec, index, dtype)
 
     @classmethod
     def load(

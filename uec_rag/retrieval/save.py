@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
 from uec_rag.base.files import read_json, write_json
@@ -12,8 +15,11 @@ from uec_rag.base.generations import reading, writing
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
+from uec_rag.retrieval.index import Index
 from uec_rag.stores.base import Store
 from uec_rag.stores.loading import load_store
+from uec_rag.stores.scan import Dtype
+from uec_rag.stores.streamed import StreamedStore
 
 KIND = "UEC index"
 
@@ -44,13 +50,40 @@ def save_index(
     with writing(path, KIND) as folder:
         (folder / "store").mkdir()
         store.save(folder / "store")
-        (folder / "ensemble").mkdir()
-        uec.write(folder / "ensemble")
-        state: dict[str, object] = {"fingerprint": uec.fingerprint, "calibration": None}
-        if calibration is not None:
-            state["calibration"] = calibration.metadata()
-            state["corpus"] = corpus_fingerprint(store)
-        write_json(folder / "index.json", state)
+        corpus = None if calibration is None else corpus_fingerprint(store)
+        _write_rest(folder, uec, calibration, corpus)
+
+
+@contextmanager
+def filling_index(
+    path: str | os.PathLike[str], uec: UEC, index: Literal["hnsw"] | None, dtype: Dtype
+) -> Iterator[Index]:
+    """Write an index to the folder `path` as it comes; see `Retriever.filling`."""
+    with writing(path, KIND) as folder:
+        (folder / "store").mkdir()
+        with StreamedStore(folder / "store", index=index, dtype=dtype) as store:
+            filled, fingerprint = Index(uec, cast(Store, store)), uec.fingerprint
+            yield filled
+            if len(filled) and uec.fingerprint != fingerprint:
+                raise ValueError(
+                    f"uec: it was fitted while {len(filled):,} passages were added, whose vectors "
+                    "are of the fit before; fill the index anew."
+                )
+            store.finish()
+        _write_rest(folder, uec, None, None)
+
+
+def _write_rest(
+    folder: Path, uec: UEC, calibration: CorpusCalibration | None, corpus: str | None
+) -> None:
+    """Write what is not the store's."""
+    (folder / "ensemble").mkdir()
+    uec.write(folder / "ensemble")
+    state: dict[str, object] = {"fingerprint": uec.fingerprint, "calibration": None}
+    if calibration is not None:
+        state["calibration"] = calibration.metadata()
+        state["corpus"] = corpus
+    write_json(folder / "index.json", state)
 
 
 def load_index(

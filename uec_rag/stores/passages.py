@@ -105,7 +105,7 @@ class PassageLog:
                 assert self._file is not None
                 start, stop = self._offsets[run[0]], self._offsets[run[-1] + 1]
                 out.write(memoryview(self._file)[start:stop])
-        lengths = [out.write(_line(self._added[row - on_disk])) for row in added.tolist()]
+        lengths = [out.write(line_of(self._added[row - on_disk])) for row in added.tolist()]
         return np.concatenate([np.diff(self._offsets)[kept], np.array(lengths, dtype=np.int64)])
 
     def ids(self, rows: NDArray[np.int64]) -> list[str]:
@@ -157,7 +157,14 @@ def write(passages: PassageLog, rows: NDArray[np.int64], folder: Path) -> list[s
     return passages.ids(rows)
 
 
-def _line(passage: Passage) -> bytes:
+def line_of(passage: Passage) -> bytes:
+    """A passage as a line of JSON.
+
+    Raises
+    ------
+    TypeError
+        If its metadata cannot be written as JSON.
+    """
     try:
         return _to_json(vars(passage)).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.files import read_array, read_json, write_json
@@ -13,7 +16,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Postings
 from uec_rag.stores import passages as passage_files
 from uec_rag.stores.graph import Graph
-from uec_rag.stores.means import Means, longest
+from uec_rag.stores.means import Means, Rows, longest
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Scan, make_scan
 from uec_rag.stores.state import State
@@ -25,26 +28,40 @@ def write_state(state: State, folder: Path) -> None:
     """Write the live rows of a state into an existing folder."""
     live = state.live_rows()
     rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
-    means = state.means
+    for name, array in rows_of(state.means, state.scales, rows):
+        np.save(folder / name, array, allow_pickle=False)
+    ids = passage_files.write(state.passages, live, folder)
+    if state.longest == math.inf:
+        state = replace(state, longest=longest(state.means.rows(rows)))
+    if state.scan is not None:
+        state.scan.save(folder, rows)
+    write_rest(state, ids, live, folder)
+
+
+def rows_of(means: Means, scales: FloatArray, rows: Rows) -> Iterator[tuple[str, FloatArray]]:
+    """Means and scales of rows, by the names of their files."""
     for number, block in enumerate(means.blocks):
-        np.save(folder / _MEAN.format(number), block[rows], allow_pickle=False)
-    np.save(folder / "scales.npy", state.scales[rows], allow_pickle=False)
+        yield _MEAN.format(number), block[rows]
+    yield "scales.npy", scales[rows]
+
+
+def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Path) -> None:
+    """Write what is not kept row by row: profile, words, graph, and what `read_state` is told."""
     if state.profile is not None:
         np.save(folder / "profile.npy", state.profile, allow_pickle=False)
-    ids = passage_files.write(state.passages, live, folder)
     settings: dict[str, object] = {
         "store": "memory",
         "fingerprint": state.fingerprint,
         "ids": ids,
-        "blocks": len(means.blocks),
-        "longest": state.longest if state.longest < math.inf else longest(means.rows(rows)),
+        "blocks": len(state.means.blocks),
+        "longest": state.longest,
     }
     if state.postings:
         settings["terms"] = [
             held.save(folder, f"terms.{n}", live) for n, held in enumerate(state.postings)
         ]
     if state.scan is not None:
-        settings["scan"] = state.scan.save(folder, rows)
+        settings["scan"] = state.scan.settings()
     if state.graph is not None:
         settings |= {"index": "hnsw", "graph": state.graph.save(folder, live)}
     write_json(folder / "store.json", settings, indent=None)  # ids by the million

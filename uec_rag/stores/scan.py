@@ -6,8 +6,8 @@ scores everything within the bound in float32 finds what one over the float32 me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -221,19 +221,38 @@ class Scan:
 
     def save(self, folder: Path, rows: Rows) -> dict[str, object]:
         """Write compressed rows into a folder; what it returns is for `load`."""
+        for name, array in self.arrays(rows):
+            np.save(folder / name, array, allow_pickle=False)
+        return self.settings()
+
+    def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Compressed rows, each block's and what they were divided by, by the name of its file."""
         import torch
 
         if not self.compressed:
-            return {}
+            return
         chosen = rows if isinstance(rows, slice) else torch.from_numpy(rows)
         for k, block in enumerate(self.blocks):
             held = block[chosen].cpu()
             # NumPy has no bfloat16.
             bits = held.view(torch.int16) if held.dtype == torch.bfloat16 else held
-            np.save(folder / _FILE.format(k), bits.numpy(), allow_pickle=False)
+            yield _FILE.format(k), bits.numpy()
         for k, scale in enumerate(self.scales):
-            np.save(folder / _SCALES.format(k), scale[chosen].cpu().numpy(), allow_pickle=False)
+            yield _SCALES.format(k), scale[chosen].cpu().numpy()
+
+    def settings(self) -> dict[str, object]:
+        """What `load` is told beside the arrays."""
+        if not self.compressed:
+            return {}
         return {"dtype": self.dtype, "errors": self.errors, "lengths": self.lengths}
+
+    def beside(self, other: Scan) -> Scan:
+        """Keep these rows; what is said of errors and lengths holds for the other's, too."""
+        return replace(
+            self,
+            errors=tuple(map(max, self.errors, other.errors)) or other.errors,
+            lengths=tuple(map(max, self.lengths, other.lengths)) or other.lengths,
+        )
 
     @classmethod
     def load(

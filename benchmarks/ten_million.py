@@ -1,0 +1,166 @@
+"""Ten million passages on one machine: filled in a stream, scanned in int8, searched exactly.
+
+python benchmarks/ten_million.py --folder kept              # 22 GB of disk, some ten minutes
+python benchmarks/ten_million.py --passages 100000          # a look
+
+Filling and searching are processes of their own, so that each has its own peak of memory. What is
+mapped of files counts in the system's figure, and may be taken away at any time; what may not is
+said beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from search import K, machine
+from synthetic import Corpus
+from tables import print_table
+
+from uec_rag import Retriever
+from uec_rag.base.similarity import score
+from uec_rag.stores import Passage
+
+_AT_ONCE = 10_000
+_NOISE = 4.0
+_ROUNDS = 5
+_CHECKED = 8  # queries, against a product with all float32 means
+
+app = typer.Typer()
+
+
+@app.command()
+def main(
+    passages: Annotated[int, typer.Option(help="Corpus size.")] = 10_000_000,
+    folder: Annotated[Path | None, typer.Option(help="Keep the index here.")] = None,
+    markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
+) -> None:
+    """Print what each step takes."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        described, rows = machine(), []
+        for step in ("fill", "search"):
+            noted = folder / f"{step}.json"
+            if step == "search" or not noted.exists():
+                asked = [sys.executable, __file__, step, str(passages), str(folder)]
+                subprocess.run(asked, check=True)
+            rows += [[step, *row] for row in json.loads(noted.read_text())]
+    title = f"{passages:,} passages, 384 wide. {described}"
+    print_table(title, ["", "what", "taken"], rows, markdown=markdown)
+
+
+@app.command()
+def fill(passages: int, folder: Path) -> None:
+    """Fill the index."""
+    corpus = Corpus(1, noise=_NOISE)
+    uec, start = corpus.uec, time.perf_counter()
+    with Retriever.filling(folder / "index", uec, dtype="int8") as filled:
+        for first in range(0, passages, _AT_ONCE):
+            rows = range(first, min(passages, first + _AT_ONCE))
+            given = [Passage(str(row), f"The text of passage {row}.") for row in rows]
+            filled.add_encoded(given, corpus.passages(rows.start, rows.stop))
+        added = time.perf_counter()
+    done = time.perf_counter()
+    files = [file for file in (folder / "index").rglob("*") if file.is_file()]
+    size = {file.name: file.stat().st_size for file in files}
+    note(
+        folder / "fill.json",
+        {
+            "vectors made, compressed and written, s": added - start,
+            "hashed and brought to the disk, s": done - added,
+            "peak of memory, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+            "on the disk, GB": sum(size.values()) / 1e9,
+            "of it float32, GB": size["mean.0.npy"] / 1e9,
+            "of it int8, GB": size["scan.0.npy"] / 1e9,
+        },
+    )
+
+
+@app.command()
+def search(passages: int, folder: Path) -> None:
+    """Open the index and search it, its files first on the disk alone, then in memory."""
+    corpus, path = Corpus(1, noise=_NOISE), folder / "index"
+    parts, taken = corpus.queries(_CHECKED), {}
+    for file in path.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as held:
+                os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def timed(what: str, work: Any) -> Any:
+        start = time.perf_counter()
+        out = work()
+        taken[what] = time.perf_counter() - start
+        return out
+
+    uec = corpus.uec
+    index = timed("to open, s", lambda: Retriever.load(path, uec, verify=False))
+    assert len(index) == passages
+    timed("first search, cold, s", lambda: asked(index, parts, [0]))
+    for count in (1, 8):
+        seconds = []
+        for turn in range(_ROUNDS):
+            start = time.perf_counter()
+            found = asked(index, parts, [(turn + i) % _CHECKED for i in range(count)])
+            seconds.append(time.perf_counter() - start)
+            assert found.exact
+        taken[f"{count} at a time, warm, ms a question"] = 1e3 * float(np.median(seconds)) / count
+        taken[f"{count} at a time, quickest"] = 1e3 * min(seconds) / count
+    taken["peak of memory, with mapped files, GB"] = (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    )
+    taken["of it not mapped, at the end, GB"] = anonymous() / 2**20
+    taken["of ten hits those of a product with all float32 means"] = agreement(index, parts)
+    timed("to open, all files hashed, s", lambda: Retriever.load(path, uec))
+    note(folder / "search.json", taken)
+
+
+def asked(index: Retriever, parts: list[Any], rows: list[int]) -> Any:
+    """A whole search, after encoding."""
+    return index.search_encoded([str(row) for row in rows], [part[rows] for part in parts], K)
+
+
+def agreement(index: Retriever, parts: list[Any]) -> float:
+    """Hits of the store among the ten best of scoring every passage in float32, on average."""
+    uec, store = index.uec, index.store
+    query = uec.combine(parts, np.ones((_CHECKED, 1), dtype=np.float32))
+    found = store.search(query, K, beta=uec.beta)
+    state: Any = store._state  # type: ignore[attr-defined]
+    best: list[list[tuple[float, int]]] = [[] for _ in range(_CHECKED)]
+    for first in range(0, state.rows, _AT_ONCE):
+        rows = np.arange(first, min(state.rows, first + _AT_ONCE))
+        scores = score(query, state.gaussians(rows), uec.beta)
+        for row, held in zip(scores, best, strict=True):
+            held += [(-float(row[i]), int(rows[i])) for i in np.argsort(-row)[:K]]
+            held.sort()
+            del held[K:]
+    wanted = [{str(row) for _, row in held} for held in best]
+    pairs = zip(found.passages, wanted, strict=True)
+    return float(np.mean([len({p.id for p in hits} & ids) for hits, ids in pairs]))
+
+
+def anonymous() -> int:
+    """Memory of this process that is not mapped from files, in kilobytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1])
+
+
+def note(file: Path, taken: dict[str, float]) -> None:
+    """Keep what was measured."""
+    file.write_text(json.dumps([[what, f"{value:,.2f}"] for what, value in taken.items()]))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] in ("fill", "search"):
+        app()
+    else:
+        typer.run(main)

@@ -1,0 +1,116 @@
+"""An index that is saved while it is filled."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers import assert_same_result, files_of
+from uec_rag import UEC, Retriever
+from uec_rag.stores import MemoryStore
+
+
+def contents(path):
+    root = files_of(path)
+    files = (file for file in root.rglob("*") if file.is_file() and file.name != "manifest.json")
+    return {str(file.relative_to(root)): file.read_bytes() for file in files}
+
+
+def described(texts):
+    return [f"p{i}" for i in range(len(texts))], [{"number": i} for i in range(len(texts))]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_it_is_what_would_have_been_saved(fitted, texts, queries, tmp_path, dtype):
+    ids, metadatas = described(texts)
+    retriever = Retriever(fitted, MemoryStore(dtype=dtype))
+    with Retriever.filling(tmp_path / "filled", fitted, dtype=dtype) as filled:
+        for index in (filled, retriever):
+            for some in (slice(120), slice(120, None)):
+                index.add(texts[some], ids[some], metadatas[some])
+        assert len(filled) == len(texts)
+    retriever.save(tmp_path / "saved")
+    assert contents(tmp_path / "filled") == contents(tmp_path / "saved")
+    loaded = Retriever.load(tmp_path / "filled", fitted)
+    assert_same_result(loaded.search(queries), retriever.search(queries))
+    loaded.add(["badero"], ids=["new"])
+    loaded.save(tmp_path / "filled")
+    assert len(Retriever.load(tmp_path / "filled", fitted)) == len(texts) + 1
+
+
+def test_an_iterator_of_any_length_is_added(fitted, texts, queries, tmp_path):
+    with Retriever.filling(tmp_path / "filled", fitted) as filled:
+        ids = filled.add(text for text in texts)
+    assert len({*ids}) == len(texts)
+    retriever = Retriever(fitted)
+    retriever.add(texts, ids)
+    loaded = Retriever.load(tmp_path / "filled", fitted)
+    assert_same_result(loaded.search(queries), retriever.search(queries))
+
+
+def test_one_that_fails_leaves_what_was_there(small, texts, tmp_path):
+    small.save(tmp_path / "index")
+    before = sorted(tmp_path.rglob("*"))
+
+    def fail():
+        with Retriever.filling(tmp_path / "index", small.uec) as filled:
+            filled.add(texts)
+            raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        fail()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert len(Retriever.load(tmp_path / "index", small.uec)) == 10
+
+
+def test_readers_have_the_old_one_until_the_block_ends(small, texts, tmp_path):
+    small.save(tmp_path / "index")
+    with Retriever.filling(tmp_path / "index", small.uec) as filled:
+        filled.add(texts)
+        assert len(Retriever.load(tmp_path / "index", small.uec)) == 10
+        with pytest.raises(BlockingIOError, match="another process or thread is saving"):
+            small.save(tmp_path / "index")
+    assert len(Retriever.load(tmp_path / "index", small.uec)) == len(texts)
+
+
+_FILL = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import numpy as np, warnings
+from uec_rag import UEC, Retriever
+warnings.simplefilter("ignore")
+def letters(texts):
+    return np.array([[t.count(c) + 0.1 for c in "abc"] for t in texts])
+uec = UEC([letters], coefficients="uniform")
+with Retriever.filling(sys.argv[1], uec, dtype="int8") as filled:
+    for number in range(10**9):
+        filled.add([f"text {number} {i}" for i in range(100)])
+        print(number, flush=True)
+"""
+
+
+def test_one_that_is_killed_leaves_what_was_there(small, tmp_path):
+    small.save(tmp_path / "index")
+    arguments = [sys.executable, "-c", _FILL, tmp_path / "index", sys.path[0]]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as filling:
+        for _ in range(3):
+            assert filling.stdout.readline()
+        filling.send_signal(signal.SIGKILL)
+    assert len(Retriever.load(tmp_path / "index", small.uec)) == 10
+    small.save(tmp_path / "index")
+    [left] = (tmp_path / "index" / "generations").iterdir()  # nothing of what was being filled
+    assert left == files_of(tmp_path / "index")
+
+
+def test_an_ensemble_that_is_fitted_meanwhile_is_refused(encoders, fit_pairs, texts, tmp_path):
+    uec = UEC(encoders).fit(fit_pairs[:100])
+
+    def fitting():
+        with Retriever.filling(tmp_path / "index", uec) as filled:
+            filled.add(texts)
+            uec.fit(fit_pairs)
+
+    with pytest.raises(ValueError, match="it was fitted while 200 passages were added"):
+        fitting()
+    assert not (tmp_path / "index").exists()
