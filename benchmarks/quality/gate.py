@@ -4,13 +4,17 @@
 
 Prints Markdown tables: for each way to bound the risk the share answered over an oracle's, which
 knows the risk of every threshold, and how often the target is exceeded. Simulated, it is exceeded
-where the true risk is; on collections, where other questions show more wrong answers. DATA is a
-folder of collections; the ensemble is fitted on the train split of tydiqa_goldp_en.
+where the true risk is; on collections, where other questions show more wrong answers. Last come
+what is possible: the best single threshold, which only who knows the risks could choose, tested by
+all of delta; and what would be answered if every threshold could be shown by the best of those
+below it, each tested by all of delta. DATA is a folder of collections; the ensemble is fitted on
+the train split of tydiqa_goldp_en.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,19 +28,31 @@ from uec_rag.confidence import risk as ours
 from uec_rag.paper.collections import load_collection
 
 Counts = NDArray[np.integer]
-PValue = Callable[[Counts, Counts, float], NDArray[np.float64]]
+Floats = NDArray[np.float64]
 
 SPLITS = 200
 DELTA = 0.05
+STARTS = (1 / 8, 1 / 4, 1 / 2, 1)
+SHARES = (2 / 9, 2 / 9, 2 / 9, 1 / 3)
 SETS = "fiqa_small,chroma_chunking,claude_docs_rag,belebele_en,boolq_dev,squad_sample"
 
 
-def binomial(wrong: Counts, answered: Counts, risk: float) -> NDArray[np.float64]:
-    """The exact tail of the risk itself; of what the next batch shows nothing is promised."""
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Questions that a threshold is chosen on, and those that it is looked at with."""
+
+    sure: Floats
+    right: NDArray[np.bool_]
+    asked: Floats
+    wrong: Floats
+
+
+def binomial(wrong: Counts, answered: Counts, risk: float) -> Floats:
+    """The exact tail of the risk."""
     return np.asarray(bdtr(wrong, answered, risk))
 
 
-def betting(wrong: Counts, answered: Counts, risk: float) -> NDArray[np.float64]:
+def betting(wrong: Counts, answered: Counts, risk: float) -> Floats:
     """One over the capital of bets that the risk is below its target, mixed over their stakes.
 
     (Waudby-Smith and Ramdas, 2024.) For stakes s the capital is (1 + s risk)^right times
@@ -49,31 +65,41 @@ def betting(wrong: Counts, answered: Counts, risk: float) -> NDArray[np.float64]
     return np.minimum(1 / np.maximum(capital, 1e-300), 1.0)
 
 
-def one_start(p: NDArray[np.float64], answered: NDArray[np.float64], delta: float) -> int | None:
+def four_starts(p: Floats, answered: Floats) -> int | None:
+    """Fixed sequences from four starts, which leave their share of delta to the next."""
+    edges = [*np.searchsorted(answered, STARTS).tolist(), len(p)]
+    last, level = None, 0.0
+    for start, end, share in zip(edges[:-1], edges[1:], SHARES, strict=True):
+        level += share * DELTA
+        failed = np.flatnonzero(p[start:end] > level)
+        reached = start + int(failed[0]) if len(failed) else end
+        last = reached - 1 if reached > start else last
+        level = level if reached == end else 0.0
+    return last
+
+
+def one_start(p: Floats, answered: Floats) -> int | None:
     """Fixed sequence that starts where a quarter is answered."""
     start = int(np.searchsorted(answered, 0.25))
-    failed = np.flatnonzero(p[start:] > delta)
+    failed = np.flatnonzero(p[start:] > DELTA)
     end = start + int(failed[0]) if len(failed) else len(p)
     return end - 1 if end > start else None
 
 
-WAYS = {
-    "four starts (what `Gate` does)": (ours._p_value, ours._last_rejected),
-    "one start": (ours._p_value, one_start),
-    "four starts, risk alone": (binomial, ours._last_rejected),
-    "four starts, betting": (betting, ours._last_rejected),
+WAYS: dict[str, Callable[[Counts, Counts, float], int | None]] = {
+    "all at once (what `Gate` does)": lambda w, n, risk: ours._lowest_passed(w, n, risk, DELTA),
+    "four starts": lambda w, n, risk: four_starts(binomial(w, n, risk), n / n[-1]),
+    "one start": lambda w, n, risk: one_start(binomial(w, n, risk), n / n[-1]),
+    "four starts, betting": lambda w, n, risk: four_starts(betting(w, n, risk), n / n[-1]),
 }
 
 
-def threshold(way: str, sure: NDArray[np.float64], right: NDArray[np.bool_], risk: float) -> float:
-    """The confidence to answer above; infinity: never."""
-    p_value, search = WAYS[way]
+def steps(sure: Floats, right: NDArray[np.bool_]) -> tuple[Counts, Counts, Floats]:
+    """Wrong and answered above each distinct threshold, downwards, and the thresholds."""
     order = np.argsort(-sure, kind="stable")
     ranked, wrong = sure[order], np.cumsum(~right[order])
     above = np.append(np.flatnonzero(np.diff(ranked) < 0) + 1, len(ranked))
-    limits = np.append(ranked, -np.inf)[above]
-    last = search(p_value(wrong[above - 1], above, risk), above / len(sure), DELTA)
-    return np.inf if last is None else float(limits[last])
+    return wrong[above - 1], above, np.append(ranked, -np.inf)[above]
 
 
 def oracle(sure: NDArray[np.float64], chance: NDArray[np.float64], risk: float) -> float:
@@ -84,32 +110,67 @@ def oracle(sure: NDArray[np.float64], chance: NDArray[np.float64], risk: float) 
     return (int(within[-1]) + 1) / len(sure) if len(within) else 0.0
 
 
+def figures(draws: Sequence[Draw], risk: float) -> list[float]:
+    """An oracle's share answered, each way's and how often it is over, and the two limits."""
+    rows, count = [], len(draws[0].sure)
+    shown, beyond = np.zeros(count), np.zeros(count)
+    for draw in draws:
+        wrong, answered, limits = steps(draw.sure, draw.right)
+        row = [oracle(draw.asked, 1 - draw.wrong, risk)]
+        for way in WAYS.values():
+            last = way(wrong, answered, risk)
+            taken = draw.asked > (np.inf if last is None else limits[last])
+            row += [taken.mean(), taken.any() and draw.wrong[taken].mean() > risk]
+        rows.append(row)
+        ranked = np.sort(draw.asked)
+        above = 1 - np.searchsorted(ranked, limits, "right") / len(ranked)
+        shown[answered - 1] += binomial(wrong, answered, risk) <= DELTA
+        beyond += np.interp(np.arange(1, count + 1), answered, above)
+    power, reach = shown / len(draws), beyond / len(draws)
+    best = np.maximum.accumulate(power[::-1])[::-1]
+    limit = float(best @ np.diff(reach, prepend=0.0))
+    return [*np.mean(rows, axis=0).tolist(), float((power * reach).max()), limit]
+
+
+def header(first: str) -> list[str]:
+    """Of a table."""
+    ways = [f"{way}: {what}" for way in WAYS for what in ("answered", "over")]
+    return [first, "risk", *ways, "best single threshold", "limit"]
+
+
 def simulated() -> Iterable[Sequence[object]]:
     """Logistic confidence of three accuracies and two strengths."""
-    yield "queries", "risk", *(f"{way}: {what}" for way in WAYS for what in ("answered", "over"))
+    yield header("queries")
     rng = np.random.default_rng(0)
-    for count in (100, 200, 500, 1000):
+    for count in (50, 100, 200, 500, 1000):
         for risk in (0.05, 0.1, 0.2):
             rows = []
             for accuracy in (0.0, 1.0, 2.0):
                 for strength in (1.5, 3.0):
                     every = rng.normal(size=20_000)
                     chance = expit(accuracy + strength * every)
-                    best = oracle(every, chance, risk)
+                    draws = []
                     for _ in range(SPLITS // 4):
                         drawn = rng.integers(len(every), size=count)
                         right = rng.random(count) < chance[drawn]
-                        rows.append([best])
-                        for way in WAYS:
-                            taken = every > threshold(way, every[drawn], right, risk)
-                            over = taken.any() and (1 - chance[taken]).mean() > risk
-                            rows[-1] += [taken.mean(), over]
-            yield count, risk, *_relative(rows)
+                        draws.append(Draw(every[drawn], right, every, 1 - chance))
+                    rows.append(figures(draws, risk))
+            yield count, risk, *relative(np.mean(rows, axis=0).tolist())
+
+
+def halves(sure: Floats, right: NDArray[np.bool_]) -> list[Draw]:
+    """Random halves: the threshold is set on one and looked at on the other."""
+    draws = []
+    for seed in range(SPLITS):
+        order = np.random.default_rng(seed).permutation(len(right))
+        mine, other = order[: len(order) // 2], order[len(order) // 2 :]
+        draws.append(Draw(sure[mine], right[mine], sure[other], (~right[other]).astype(float)))
+    return draws
 
 
 def real(data: Path, models: Sequence[str]) -> Iterable[Sequence[object]]:
-    """Random halves of collections: the threshold is set on one and looked at on the other."""
-    yield "collection", "risk", *(f"{way}: {what}" for way in WAYS for what in ("answered", "over"))
+    """Random halves of collections."""
+    yield header("collection")
     uec = UEC(models).fit(load_collection(data / "tydiqa_goldp_en", "train").pairs()[:1500])
     for name in SETS.split(","):
         collection = load_collection(data / name)
@@ -120,25 +181,17 @@ def real(data: Path, models: Sequence[str]) -> Iterable[Sequence[object]]:
         right = np.array(
             [any(i in ids for i in row) for row, ids in zip(result.ids, wanted, strict=True)]
         )
-        sure = result.confidence.astype(np.float64)
+        draws = halves(result.confidence.astype(np.float64), right)
         for risk in (0.05, 0.1, 0.2):
-            rows = []
-            for seed in range(SPLITS):
-                order = np.random.default_rng(seed).permutation(len(right))
-                mine, other = order[: len(order) // 2], order[len(order) // 2 :]
-                rows.append([oracle(sure[other], right[other].astype(float), risk)])
-                for way in WAYS:
-                    taken = sure[other] > threshold(way, sure[mine], right[mine], risk)
-                    over = taken.any() and (~right[other][taken]).mean() > risk
-                    rows[-1] += [taken.mean(), over]
-            yield name, risk, *_relative(rows)
+            yield name, risk, *relative(figures(draws, risk))
 
 
-def _relative(rows: Sequence[Sequence[float]]) -> list[float]:
-    """Shares answered over the oracle's, and shares of draws over the target."""
-    best, *others = np.mean(rows, axis=0)
+def relative(row: Sequence[float]) -> list[float]:
+    """Shares answered over the oracle's; how often the target is exceeded stays as it is."""
+    best, *others = row
+    overs = range(1, 2 * len(WAYS), 2)
     return [
-        value / max(best, 1e-9) if place % 2 == 0 else value for place, value in enumerate(others)
+        value if place in overs else value / max(best, 1e-9) for place, value in enumerate(others)
     ]
 
 

@@ -7,14 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from uec_rag.confidence.risk import RiskThreshold, _p_value, queries_needed, risk_threshold
+from uec_rag.confidence.risk import (
+    RiskThreshold,
+    _of_next_batch,
+    _share,
+    queries_needed,
+    risk_threshold,
+)
 
 
-def test_80_queries_are_needed_for_5_percent_at_95_percent():
-    assert queries_needed(0.05, 0.05) == 80
-    # A third of delta is for answering all of them.
-    assert binomtest(0, 80, 0.05, alternative="less").pvalue <= 0.05 / 3
-    assert binomtest(0, 79, 0.05, alternative="less").pvalue > 0.05 / 3
+def test_59_queries_are_needed_for_5_percent_at_95_percent():
+    """No more than an exact test of answering everything takes, of all thresholds the only one."""
+    assert queries_needed(0.05, 0.05) == 59
+    assert binomtest(0, 59, 0.05, alternative="less").pvalue <= 0.05
+    assert binomtest(0, 58, 0.05, alternative="less").pvalue > 0.05
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1])
@@ -62,19 +68,19 @@ def test_the_certainty_is_said_to_be_that_before_abstaining():
 
 
 def test_too_few_queries_abstain_on_everything_and_say_how_many_are_needed():
-    found = risk_threshold(np.linspace(0, 1, 79), np.ones(79, bool))
+    found = risk_threshold(np.linspace(0, 1, 58), np.ones(58, bool))
     assert math.isinf(found.threshold)
     assert not found.is_controlled
-    assert "at least 80" in found.report
-    assert "got 79" in found.report
+    assert "at least 59" in found.report
+    assert "got 58" in found.report
 
 
 def test_enough_right_queries_are_all_answered():
-    confidence = np.linspace(0.2, 1, 80)
-    found = risk_threshold(confidence, np.ones(80, bool))
-    assert (found.answered, found.wrong) == (80, 0)
+    confidence = np.linspace(0.2, 1, 59)
+    found = risk_threshold(confidence, np.ones(59, bool))
+    assert (found.answered, found.wrong) == (59, 0)
     assert (confidence > found.threshold).all()
-    assert "80 are answered" in found.report
+    assert "59 are answered" in found.report
 
 
 def test_hopeless_retrieval_abstains_on_everything():
@@ -110,13 +116,61 @@ def _answers_all(right, risk, delta=0.05):
     return risk_threshold(np.arange(len(right)), right, risk, delta).answered == len(right)
 
 
-def test_a_sequence_that_gets_through_leaves_its_share_to_the_next():
-    """What is wrong comes last: all may be answered at the whole of delta, not at a third."""
+def test_what_is_found_leaves_more_to_what_is_below():
+    """Wrong ones come last: all of them may be answered at more of delta than all at once have."""
     right = np.ones(1600, bool)
-    right[:62] = False
-    p = binomtest(62, 1600, 0.05, alternative="less").pvalue
-    assert 0.05 / 3 < p < 0.05
+    right[:60] = False
+    p = binomtest(60, 1600, 0.05, alternative="less").pvalue
+    first, then = 0.05 * _share(np.array([0, 1540]), np.array([1600]), 0.05, 0.05)
+    assert first < p < then
     assert risk_threshold(np.arange(1600), right, risk=0.05).answered == 1600
+    right[-400:-340] = False  # nothing is found above that would leave more to it
+    right[:60] = True
+    assert risk_threshold(np.arange(1600), right, risk=0.05).answered < 1600
+
+
+@pytest.mark.parametrize("delta", [0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("risk", [0.01, 0.05, 0.1, 0.2, 0.5])
+def test_at_the_very_target_thresholds_pass_no_more_often_than_delta(risk, delta):
+    """Exactly: all thresholds below any that are answered already, each as wrong as the target."""
+    for count in (5, 20, 45, 59, 80, 100, 150, 250, 400, 800):
+        for done in {0, count // 20, count // 8, count // 4, count // 2, 7 * count // 8, count - 1}:
+            assert _any_passes(count, done, risk, delta) <= delta
+
+
+def _any_passes(count, done, risk, delta):
+    """By going back through the counts: P(few enough wrong at one of the thresholds to come)."""
+    level = delta * _share(done, np.array([count]), risk, delta)[0]
+    answered = np.arange(1, count + 1)
+    most = binom.ppf(level, answered, risk)
+    most = np.where(binom.cdf(most, answered, risk) > level, most - 1, most)
+    wrong = np.arange(int(max(most.max(), 0)) + 2)
+    chance = np.zeros(len(wrong) + 1)
+    for place in range(count, done, -1):
+        chance = (1 - risk) * chance + risk * np.append(chance[1:], 0)
+        chance[:-1][wrong <= most[place - 1]] = 1
+    return binom.pmf(wrong, done + 1, risk) @ chance[:-1]
+
+
+@pytest.mark.parametrize(
+    "chance",
+    [
+        np.full(200, 0.101),
+        np.r_[np.full(40, 0.2), np.full(160, 0.0763)],
+        np.r_[np.zeros(100), np.full(100, 0.21)],
+        np.linspace(0.202, 0.0, 200),
+    ],
+    ids=["no order", "worst first", "best first", "order reversed"],
+)
+def test_whatever_the_order_a_risk_above_the_target_is_rarely_answered(chance):
+    rng = np.random.default_rng(0)
+    risk = np.cumsum(chance) / np.arange(1, 201)
+    over = 0
+    for _ in range(400):
+        found = risk_threshold(-np.arange(200), rng.random(200) >= chance, risk=0.1, delta=0.1)
+        over += found.answered > 0 and risk[found.answered - 1] > 0.1
+    # 40 expected at worst; 60 is beyond the 99.9th percentile of a binomial(400, 0.1).
+    assert over < 60
 
 
 @pytest.mark.parametrize("risk", [0.02, 0.1, 0.3, 0.6])
@@ -127,9 +181,8 @@ def test_the_next_batch_fails_least_surely_at_a_risk_that_is_looked_at(answered,
     every = np.linspace(0, 1, 20_001)[1:-1]
     for wrong in {0, allowed // 2, allowed}:
         both = binom.cdf(wrong, answered, every) * binom.sf(allowed, answered, every)
-        exact = max(binom.cdf(wrong, answered, risk), both.max())
-        told = _p_value(np.array([wrong]), np.array([answered]), risk)[0]
-        assert 0.99 * exact <= told <= exact * (1 + 1e-6)
+        told = _of_next_batch(np.array([wrong]), np.array([answered]), risk)[0]
+        assert 0.99 * both.max() <= told <= both.max() * (1 + 1e-6)
 
 
 def test_ties_are_answered_together_or_not_at_all():

@@ -82,7 +82,7 @@ def test_too_few_queries_abstain_on_everything_and_say_how_many_it_takes(full, t
     gate = Gate.calibrate(full, *labelled(texts, 30), risk=0.05)
     assert not gate.threshold.is_controlled
     assert "answer" not in {d.action for d in gate.decide(full.search(queries, 4))}
-    assert re.search(r"takes at least 80 calibration queries, got 30", gate.report)
+    assert re.search(r"takes at least 59 calibration queries, got 30", gate.report)
 
 
 def test_the_report_says_what_was_promised_and_what_was_seen(gate):

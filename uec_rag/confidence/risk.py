@@ -12,9 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.records import Record
 
-_STARTS = (1 / 8, 1 / 4, 1 / 2, 1)
-# Shares of delta. A third is for answering everything: 80 right of 80 show 5 % at 95 % certainty.
-_SHARES = (2 / 9, 2 / 9, 2 / 9, 1 / 3)
 _SMALLEST = 1e-5  # share to show, with ever so many queries
 _AROUND = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 
@@ -91,15 +88,17 @@ def queries_needed(risk: float, delta: float) -> int:
     Examples
     --------
     >>> queries_needed(risk=0.05, delta=0.05)
-    80
+    59
     """
     _check_share("risk", risk)
     _check_share("delta", delta)
-    # (1 - risk)^n <= delta / 3 from here on, at the earliest: the next batch may ask for more.
-    start = max(1, math.floor(math.log(delta * _SHARES[-1]) / math.log1p(-risk)))
+    start = max(1, math.floor(_first(risk, delta)))
     while True:
         count = np.arange(start, 2 * start + math.ceil(2 / risk))
-        passed = _p_value(np.zeros_like(count), count, risk) <= delta * _SHARES[-1]
+        level = delta * _share(0.0, count, risk, delta)
+        none = np.zeros_like(count)
+        passed = _of_risk(none, count, risk) <= level
+        passed &= _of_next_batch(none, count, risk) <= delta
         if passed.any():
             return int(count[np.argmax(passed)])
         start += len(count)
@@ -110,13 +109,16 @@ def risk_threshold(
 ) -> RiskThreshold:
     """Lowest confidence threshold at which wrong answers stay below a target.
 
-    Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052) with fixed sequences of
-    several starts: thresholds are tried downwards, each with the exact p-value of "more than `risk`
-    of the answered are wrong", until one cannot be rejected. Sequences start where an eighth, a
-    quarter, half and all of the queries are answered and share delta between them; one that gets
-    through to the start of the next leaves its share to it. So neither one wrong answer given with
-    confidence nor few queries end the search at once, and since nothing but the p-values depends on
-    `risk`, more allowed risk never answers fewer.
+    Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052), all thresholds at once.
+    Of each one the exact p-value of "more than `risk` of the answered are wrong" is compared with
+    one level, and the lowest that is below it is taken, whatever those above it show: who may
+    answer at a threshold may answer above it. The level is so small that a risk as high as the
+    target would show less anywhere with probability `delta`; the counts of neighbouring thresholds
+    are nearly the same, so that this costs far less than their number. What is left below the
+    threshold found is then looked at again, at the higher level that fewer thresholds allow
+    (Romano and Wolf, 2005, https://doi.org/10.1198/016214504000000539), until nothing is found.
+    So neither one wrong answer given with confidence nor few queries end the search at once, and
+    more allowed risk never answers fewer.
 
     The claim is made of the risk itself, and of the share that turns out wrong among the next
     answered queries, if they are as many as these.
@@ -147,12 +149,9 @@ def risk_threshold(
     confidence means something. Ties are safe, and any increasing transformation of the confidence
     leaves the decisions as they are.
 
-    Simulated by `benchmarks/quality/gate.py` (logistic confidence of three accuracies and two
-    strengths, 100 to 1,000 queries), at risk .05, .1 and .2: .14, .44 and .73 of what an oracle
-    answers, the target exceeded in at most 2 % of the draws. Betting (Waudby-Smith and Ramdas) in
-    place of the exact tail answers .06, .29 and .59. One start at a quarter answers more where
-    confidence is that regular, .23, .48 and .78 (exceeded: up to 4 %), and nothing where 100
-    queries must show a risk of .1 (.06 here).
+    Labels that are wrong at the very target, in whatever order, are the worst case: by exact
+    recursion over the counts (tests/confidence/test_risk.py) they pass with a probability of at
+    most `delta`. What that answers: docs/confidence.md, "The gate".
 
     Examples
     --------
@@ -180,7 +179,7 @@ def risk_threshold(
     # How many are strictly above each distinct confidence; below the lowest, all of them.
     above = np.append(np.flatnonzero(np.diff(sure) < 0) + 1, len(sure))
     limits = np.append(sure, np.nextafter(sure[-1], -np.inf))[above]
-    last = _last_rejected(_p_value(wrong[above - 1], above, risk), above / len(sure), delta)
+    last = _lowest_passed(wrong[above - 1], above, risk, delta)
     if last is None:
         return RiskThreshold(math.inf, risk, delta, len(sure), 0, 0, needed)
     return RiskThreshold(
@@ -194,45 +193,74 @@ def risk_threshold(
     )
 
 
-def _last_rejected(
-    p: NDArray[np.float64], answered: NDArray[np.float64], delta: float
+def _lowest_passed(
+    wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float, delta: float
 ) -> int | None:
-    """Place of the lowest threshold that the fixed sequences reach, None where they reach none.
+    """Place of the lowest threshold that keeps the risk, None where none does.
 
     Parameters
     ----------
-    p : array, shape (m,)
-        Of the thresholds, downwards.
-    answered : array, shape (m,)
-        Share of the queries above each one, rising to 1.
-    delta : float
+    wrong, answered : array of int, shape (m,)
+        Counts above each threshold, downwards; the last one answers all.
+    risk, delta : float
     """
-    edges = [*np.searchsorted(answered, _STARTS).tolist(), len(p)]
-    last, level = None, 0.0
-    for start, end, share in zip(edges[:-1], edges[1:], _SHARES, strict=True):
-        level += share * delta
-        failed = np.flatnonzero(p[start:end] > level)
-        reached = start + int(failed[0]) if len(failed) else end
-        if reached > start:
-            last = reached - 1
-        if reached < end:
-            level = 0.0
-    return last
+    p, count = _of_risk(wrong, answered, risk), answered[-1:]
+    lasting = _of_next_batch(wrong, answered, risk) <= delta
+    last, done = -1, 0
+    while True:
+        level = delta * _share(done, count, risk, delta)
+        passed = np.flatnonzero((p[last + 1 :] <= level) & lasting[last + 1 :])
+        if not len(passed):
+            return None if last < 0 else last
+        last += 1 + int(passed[-1])
+        done = int(answered[last])
 
 
-def _p_value(
+def _first(risk: float, delta: float) -> float:
+    """How many queries, all right, show the risk at a single threshold."""
+    return math.log(delta) / math.log1p(-risk)
+
+
+def _share(
+    done: float, count: NDArray[np.integer], risk: float, delta: float
+) -> NDArray[np.float64]:
+    """Share of delta that each threshold below the first `done` of `count` queries may have.
+
+    The probability that any of them passes at the very target rises with the logarithm of how far
+    they reach. The polynomial is no lower than what exact recursion gives; in the last half, where
+    it would be, the level stays that of the whole half. It falls more slowly with the risk than
+    p-values do: what passes goes on passing where more risk is allowed.
+    """
+    first = _first(risk, delta)
+    reach = np.log(np.maximum(count / first, 1))
+    behind = np.log(np.maximum(np.minimum(done, count / 2) / first, 1))
+    rise = (reach - behind) / 3 + (reach**2 - behind**2) / 8
+    certain = -math.log(delta)
+    share: NDArray[np.float64] = 1 / (1 + min(certain + 1 / 4, 5 / 2 * certain) * rise)
+    return share
+
+
+def _of_risk(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
 ) -> NDArray[np.float64]:
-    """Of seeing so few wrong ones, were the risk above its target.
+    """The exact p-value of so few wrong ones, were the risk above its target."""
+    from scipy.special import bdtr
 
-    The binomial one is about the risk itself. The other is about what the next batch of as many
-    shows: the probability of so few wrong ones here and more than allowed there, at whatever risk
-    makes it largest. Neither rises as more risk is allowed.
+    p: NDArray[np.float64] = bdtr(wrong, answered, risk)
+    return p
+
+
+def _of_next_batch(
+    wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
+) -> NDArray[np.float64]:
+    """Probability of so few wrong ones, and of more than allowed in the next batch of as many.
+
+    At whatever risk makes it largest. It does not rise as more is allowed.
     """
     from scipy.special import bdtr, bdtrc
 
     allowed = np.floor(risk * answered)
-    p: NDArray[np.float64] = bdtr(wrong, answered, risk)
+    p: NDArray[np.float64] = np.zeros(len(answered))
     # The product has one peak, beside the middle of the two counts. The places looked at depend on
     # the counts alone, so that the same counts give the same at any risk.
     middle = np.minimum((wrong + allowed + 1) / (2 * answered), 1)
