@@ -73,10 +73,7 @@ class CorpusCalibration(Record):
         learned += ["which encoders to trust here"] if own else []
         told = f"Calibrated on {made}: {', and '.join(learned) or 'nothing was changed'}"
         if self.kept:
-            return (
-                f"{told}; relevance and confidence stay those of the fit, which the questions do "
-                "not clearly contradict."
-            )
+            return f"{told}; relevance and confidence stay those of the fit."
         return (
             f"{told}, for the first {self.k} hits. {self.model.unanswerable:.0%} of the questions "
             "are taken to have no answer."

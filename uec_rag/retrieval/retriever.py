@@ -120,10 +120,13 @@ class Retriever(Searcher):
         k: int = 10,
         seed: int = 0,
     ) -> Self:
-        """Learn from the corpus alone which encoders to trust, and relevance and confidence.
+        """Learn from the corpus alone which encoders to trust.
 
         Questions are made from the passages: a title asks for its passage, or a first sentence for
-        the rest. They are easier than what users ask; prefer `calibrate` where there are labels.
+        the rest. They are not what users ask, so relevance and confidence stay as they are; where
+        there are labels, `calibrate` moves them. Questions that `generate` makes are believed to be
+        like users': where half of them clearly speak against the fit's confidence, what the
+        questions say takes its place.
 
         Parameters
         ----------
