@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,11 +36,18 @@ from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
-_ASKED = 200
 _TIMED = 40
 _BLOCK = 10_000
 _TEXT = "Some four hundred characters, as a paragraph has them. " * 7  # 385 of them
-_EXACT = "exact, in memory"
+_SIZES = ("bytes", "of its index")
+_DIGITS = {
+    "recall@10": 4,
+    "confidence off by": 4,
+    "at most": 3,
+    "coefficients off by": 4,
+    "ms a query": 1,
+    "one of 20": 1,
+}
 
 
 @dataclass
@@ -65,57 +73,73 @@ class Kind:
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 20_000,
     encoders: Annotated[int, typer.Option(help="Encoders of 384 dimensions each.")] = 2,
-    engine: Annotated[
-        list[str] | None, typer.Option(help="hnsw, qdrant or postgres; by default all.")
-    ] = None,
+    store: Annotated[str, typer.Option(help="Beside exact search.")] = "int8,hnsw,qdrant,postgres",
     candidates: Annotated[str, typer.Option(help="Of the engines' searches.")] = "256",
     noise: Annotated[str, typer.Option(help="Of the queries, see `Corpus`.")] = "1,4",
+    queries: Annotated[int, typer.Option(help="How many; some of them are timed.")] = 200,
     qdrant: Annotated[str | None, typer.Option(help="URL of a Qdrant server.")] = None,
     postgres: Annotated[str | None, typer.Option(help="DSN of a PostgreSQL server.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Keep what is filled here.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
+    out: Annotated[Path | None, typer.Option("--json", help="Write the numbers here, too.")] = None,
 ) -> None:
     """Print what filling takes, then what searches find and take."""
-    described, corpus = machine(), Corpus(encoders, noise=max(map(float, noise.split(","))))
-    _ = corpus.uec  # fitted with that noise, whatever is asked
+    levels = [float(level) for level in noise.split(",")]
+    described, corpus = machine(), Corpus(encoders, noise=max(levels))
+    assert corpus.uec.is_fitted  # fitted with that noise, whatever is asked
     folder = folder or Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
-    opened = {
-        _EXACT: lambda: memory(folder / "exact", None),
-        "HNSW, in memory": lambda: memory(folder / "hnsw", "hnsw"),
-        "Qdrant" if qdrant else "Qdrant's engine": lambda: of_qdrant(folder / "qdrant", qdrant),
-        "PostgreSQL": lambda: of_postgres(folder / "postgres", postgres),
+    kinds = {
+        "exact": ("exact, in memory", memory),
+        "int8": ("int8, in memory", lambda at: memory(at, dtype="int8")),
+        "hnsw": ("HNSW, in memory", lambda at: memory(at, index="hnsw")),
+        "qdrant": ("Qdrant" if qdrant else "Qdrant's engine", lambda at: of_qdrant(at, qdrant)),
+        "postgres": ("PostgreSQL", lambda at: of_postgres(at, postgres)),
     }
-    chosen = [0, *(1 + ["hnsw", "qdrant", "postgres"].index(name) for name in engine or ())]
-    filled, rows, expected = [], [], {}
-    for place, (name, open_) in enumerate(opened.items()):
-        if engine and place not in chosen:
-            continue
-        taken = _filled(folder / f"{place}.json", name, open_, corpus, passages)
-        kind = open_()
+    filled, found = [], []
+    expected: dict[float, Any] = {}
+    for short in ("exact", *store.split(",")):
+        name, open_ = kinds[short]
+        at = partial(open_, folder / short)
+        taken = fill(folder / f"{short}.json", name, at, corpus, passages)
+        kind = at()
         held, index = kind.size()
-        filled.append([name, *taken, f"{held / passages:,.0f}", f"{index / passages:,.0f}"])
+        filled.append({"store": name, **taken, "bytes": held, "of its index": index})
         retriever = Retriever(corpus.uec, kind.store)
-        for corpus.noise in map(float, noise.split(",")):
-            for count in map(int, candidates.split(",")) if place > 1 else [256]:
-                kind.store._candidates = count
-                found, each = searched(corpus, retriever)
-                wanted = expected.setdefault(corpus.noise, found)
-                looked_at = f"{count:,}" if place else "all"
-                numbers = compared(found, wanted, each)
-                rows.append([name, f"{corpus.noise:g}", looked_at, *numbers])
+        for corpus.noise in levels:
+            looked_at = [*map(int, candidates.split(","))] if kind.store.approximate else [0]
+            for count in looked_at:
+                if count:
+                    kind.store.candidates = count
+                result, milliseconds = searched(corpus, retriever, queries)
+                wanted = expected.setdefault(corpus.noise, result)
+                asked = {"store": name, "noise": corpus.noise, "candidates": count}
+                found.append(asked | compared(result, wanted) | milliseconds)
         kind.close()
-    title = f"{passages:,} passages, {encoders} encoders, {_ASKED} queries. {described}"
-    header = ["store", "s to fill", "s to index", "load", "bytes a passage", "of its index"]
-    print_table(title, header, filled, markdown=markdown)
-    header = ["store", "noise", "candidates", "recall@10", "confidence off by", "at most"]
-    header += ["coefficients off by", "ms a query", "one of 20"]
-    print_table(title, header, rows, markdown=markdown)
+    title = f"{passages:,} passages, {encoders} x 384, {queries} queries. {described}"
+    show(title, [row | {what: row[what] / passages for what in _SIZES} for row in filled], markdown)
+    show(title, found, markdown)
+    if out is not None:
+        of = {"machine": described, "passages": passages, "encoders": encoders}
+        out.write_text(json.dumps(of | {"filled": filled, "found": found}, indent=1))
 
 
-def memory(folder: Path, index: Any) -> Kind:
+def show(title: str, rows: list[dict[str, Any]], markdown: bool) -> None:
+    """Print numbers as a table, with as many digits as there is reason for."""
+    header = [*rows[0]]
+    texts = [
+        [
+            value if isinstance(value, str) else f"{value:,.{_DIGITS.get(name, 0)}f}"
+            for name, value in row.items()
+        ]
+        for row in rows
+    ]
+    print_table(title, header, texts, markdown=markdown)
+
+
+def memory(folder: Path, **options: Any) -> Kind:
     """A store in memory, or the one that was saved."""
-    store = MemoryStore.load(folder) if folder.exists() else MemoryStore(index=index)
+    store = MemoryStore.load(folder) if folder.exists() else MemoryStore(**options)
 
     def size() -> tuple[int, int]:
         graph = sum(file.stat().st_size for file in folder.glob("graph*"))
@@ -185,9 +209,9 @@ def of_postgres(folder: Path, dsn: str | None) -> Kind:
     return Kind(store, lambda: filling.__exit__(None, None, None), size, close)
 
 
-def _filled(
+def fill(
     noted: Path, name: str, open_: Callable[[], Kind], corpus: Corpus, passages: int
-) -> list[str]:
+) -> dict[str, float]:
     """Fill a store, unless it is noted that it was: seconds, and the machine's load meanwhile."""
     if not noted.exists():
         Console(stderr=True).print(f"filling: {name} ...")
@@ -202,9 +226,13 @@ def _filled(
         kind.index()
         done = time.perf_counter()
         kind.close()
-        row = [f"{there - start:.0f}", f"{done - there:.0f}", f"{os.getloadavg()[2]:.0f}"]
-        noted.write_text(json.dumps(row))
-    return json.loads(noted.read_text())
+        noted.write_text(
+            json.dumps(
+                {"s to fill": there - start, "s to index": done - there, "load": os.getloadavg()[2]}
+            )
+        )
+    taken: dict[str, float] = json.loads(noted.read_text())
+    return taken
 
 
 def _bytes(folder: Path) -> int:
@@ -212,30 +240,30 @@ def _bytes(folder: Path) -> int:
     return sum(512 * file.stat().st_blocks for file in folder.rglob("*") if file.is_file())
 
 
-def searched(corpus: Corpus, retriever: Retriever) -> tuple[Any, np.ndarray]:
-    """The result of all queries, and milliseconds of some asked alone."""
-    parts = corpus.queries(_ASKED)
-    result = retriever.search_encoded([str(i) for i in range(_ASKED)], parts, K)
+def searched(corpus: Corpus, retriever: Retriever, queries: int) -> tuple[Any, dict[str, float]]:
+    """The result of all queries, and milliseconds of some asked alone, once they were asked."""
+    parts = corpus.queries(queries)
+    result = retriever.search_encoded([str(i) for i in range(queries)], parts, K)
     times = []
-    for i in range(_TIMED):
+    for i in range(min(queries, _TIMED)):
         start = time.perf_counter()
         retriever.search_encoded([str(i)], [part[[i]] for part in parts], K)
         times.append(1e3 * (time.perf_counter() - start))
-    return result, np.quantile(times, [0.5, 0.95])
+    median, slow = np.quantile(times, [0.5, 0.95]).tolist()
+    return result, {"ms a query": median, "one of 20": slow}
 
 
-def compared(found: Any, expected: Any, each: np.ndarray) -> list[str]:
-    """What is found against what exact search finds, and how long it takes."""
+def compared(found: Any, expected: Any) -> dict[str, float]:
+    """What is found against what exact search finds."""
     recall = np.mean([len({*a} & {*b}) / K for a, b in zip(found.ids, expected.ids, strict=True)])
     off = np.abs(found.confidence - expected.confidence)
     weights = np.abs(found.coefficients - expected.coefficients).mean()
-    return [
-        f"{recall:.4f}",
-        f"{off.mean():.4f}",
-        f"{off.max():.3f}",
-        f"{weights:.4f}",
-        *(f"{ms:.1f}" for ms in each),
-    ]
+    return {
+        "recall@10": float(recall),
+        "confidence off by": float(off.mean()),
+        "at most": float(off.max()),
+        "coefficients off by": float(weights),
+    }
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tests.helpers import bag_of_words, pairs, passages, random_gaussian
 from uec_rag import UEC, Gaussian
 from uec_rag.retrieval import Retriever
 from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores.graph import Graph
 
 ADD = Index.add
 COUNT, DIMENSION = 3000, 16
@@ -359,3 +360,48 @@ def test_a_retriever_asks_candidates_as_it_would_ask_the_corpus():
     assert found.relevance.min() >= 0
     assert found.relevance.max() <= 1
     assert approximate.search([], k=3).scores.shape[0] == 0
+
+
+def asked_for(store, monkeypatch):
+    """How many nodes a search of the ten best asks the graph for."""
+    counts, nearest = [], Graph.nearest
+
+    def noting(self, mean, count):
+        counts.append(count)
+        return nearest(self, mean, count)
+
+    monkeypatch.setattr(Graph, "nearest", noting)
+    store.search(clustered(99, 1), 10, beta=1.0)
+    return counts[-1]
+
+
+def test_a_search_looks_at_as_many_candidates_as_were_asked_for(tmp_path, monkeypatch):
+    store = MemoryStore(index="hnsw", candidates=77)
+    assert store.candidates == 77
+    store.add(numbered(range(600)), clustered(0, 600))
+    assert asked_for(store, monkeypatch) == 77
+    store.save(tmp_path)
+    loaded = MemoryStore.load(tmp_path)
+    assert (loaded.candidates, asked_for(loaded, monkeypatch)) == (77, 77)
+    loaded.candidates = 400
+    assert asked_for(loaded, monkeypatch) == 400
+    loaded.delete([str(i) for i in range(100)])
+    loaded.delete([str(i) for i in range(100, 550)])  # the rest is copied together
+    assert loaded.candidates == 400
+    assert (MemoryStore(index="hnsw").candidates, MemoryStore().candidates) == (256, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (0, ValueError, "candidates: expected an integer >= 1, got 0"),
+        (2.5, TypeError, "candidates: expected an integer, got 2.5"),
+    ],
+)
+def test_what_is_no_number_of_candidates_is_refused(given, error, message):
+    with pytest.raises(error, match=message):
+        MemoryStore(index="hnsw", candidates=given)
+    with pytest.raises(error, match=message):
+        MemoryStore(index="hnsw").candidates = given
+    with pytest.raises(ValueError, match="candidates: this store has no graph"):
+        MemoryStore().candidates = 5

@@ -27,8 +27,7 @@ from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Point, Ranking, Wanted, padded, points_of
 from uec_rag.stores.engine_words import contributions, similarities, words_among
 from uec_rag.stores.filters import Every, keys_of, parse
-
-_CANDIDATES = 256
+from uec_rag.stores.graph import CANDIDATES
 
 
 class EngineStore(CachedEngine):
@@ -41,7 +40,7 @@ class EngineStore(CachedEngine):
     ----------
     candidates : int
         The nearest by mu_s that a search scores, at least; the engine's HNSW looks at as many on
-        its way. More of them miss less and take longer.
+        its way. More of them miss less and take longer. It may be set at any time.
 
     Raises
     ------
@@ -55,10 +54,10 @@ class EngineStore(CachedEngine):
     remote = True
     """Whether passages are elsewhere: what needs all of them reads them all."""
 
-    def __init__(self, candidates: int = _CANDIDATES) -> None:
+    def __init__(self, candidates: int = CANDIDATES) -> None:
         super().__init__()
         check_k(candidates, "candidates")
-        self._candidates = int(candidates)
+        self.candidates = int(candidates)
 
     def bind(self, fingerprint: str) -> None:
         """Note whose Gaussians these are, or refuse another ensemble's.
@@ -331,7 +330,7 @@ class EngineStore(CachedEngine):
         if not size or notes is None or not len(query):
             return Found.nothing(len(query))
         check_query(query, notes.dimension)
-        candidates = max(self._candidates, 4 * k)
+        candidates = max(self.candidates, 4 * k)
         second = query.mean**2 + query.variance
         weights = second if notes.profile is None else second @ notes.profile.T
         spread = np.concatenate([query.variance, weights], axis=1)

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.graph_rows import Numbers, RowsOfNodes, contents_of
 
 if TYPE_CHECKING:
     from usearch.index import Index
+
+CANDIDATES = 256
+"""Of an approximate search, where nothing else is asked for."""
 
 _LINKS = 16  # neighbours of a node; usearch's default
 _LOOK_ADDING = 128  # candidates while adding: usearch's default
@@ -34,14 +38,23 @@ class Graph:
     are scored from the means anyway. Rows that are equal in bfloat16 share a node. Nodes are never
     taken out; whoever asks leaves out rows that are gone.
 
+    Parameters
+    ----------
+    candidates : int
+        Of a search, at least.
+
     Raises
     ------
     ImportError
         If usearch is not installed: pip install "uec-rag[hnsw]".
+    TypeError, ValueError
+        If candidates is no positive integer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, candidates: int = CANDIDATES) -> None:
         _usearch()
+        check_k(candidates, "candidates")
+        self.candidates = int(candidates)
         self._index: Index | None = None
         self._rows = RowsOfNodes()
         self._is_view = False
@@ -109,7 +122,13 @@ class Graph:
         return {"nodes": count, "sha256": _sha256(folder / _GRAPH)}
 
     @classmethod
-    def load(cls, folder: Path, settings: Mapping[str, Any], dimension: int) -> Graph:
+    def load(
+        cls,
+        folder: Path,
+        settings: Mapping[str, Any],
+        dimension: int,
+        candidates: int = CANDIDATES,
+    ) -> Graph:
         """Open a graph that `save` wrote; its file is hashed, then mapped, not read.
 
         usearch trusts what a file says: links out of the graph would end the process.
@@ -119,7 +138,7 @@ class Graph:
         ValueError
             If the file is not what was saved.
         """
-        graph, file = cls(), folder / _GRAPH
+        graph, file = cls(candidates), folder / _GRAPH
         if not settings and not file.exists():  # nothing was in it
             return graph
         if settings and _sha256(file) != settings["sha256"]:

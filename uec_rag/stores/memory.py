@@ -20,7 +20,7 @@ from uec_rag.stores.additions import check_range, checked_addition
 from uec_rag.stores.base import Filter, Found, Passage, check_query
 from uec_rag.stores.buffers import with_room
 from uec_rag.stores.copies import packed, unpacked
-from uec_rag.stores.graph import Graph
+from uec_rag.stores.graph import CANDIDATES, Graph
 from uec_rag.stores.means import longest
 from uec_rag.stores.saved import read_state, write_state
 from uec_rag.stores.scan import Dtype, make_scan
@@ -34,7 +34,6 @@ from uec_rag.stores.search import (
 from uec_rag.stores.state import State, check_fits, compacted, filtered, without_leftovers
 
 _MEAN = "mean.{}.npy"
-_CANDIDATES = 256  # of an approximate search, at least: recall@10 0.997 at a million passages
 
 
 class MemoryStore:
@@ -60,6 +59,9 @@ class MemoryStore:
     device : str, optional
         Where torch multiplies: "cuda", "mps" or "cpu", with the means, or their compressed copy, in
         its memory. By default NumPy does. It is not saved: see `load`.
+    candidates : int
+        The nearest by mu_s that a search through the graph scores, at least. More of them miss less
+        and take longer. It is saved with the store, and may be set at any time.
 
     Raises
     ------
@@ -82,10 +84,11 @@ class MemoryStore:
         index: Literal["hnsw"] | None = None,
         dtype: Dtype = "float32",
         device: str | None = None,
+        candidates: int = CANDIDATES,
     ) -> None:
         if index not in (None, "hnsw"):
             raise ValueError(f"index: expected None (exact search) or 'hnsw', got {index!r}.")
-        graph = None if index is None else Graph()
+        graph = None if index is None else Graph(candidates)
         self._state = State(scan=make_scan(dtype, device), graph=graph)
         self._writing = threading.RLock()
         self._is_snapshot = False
@@ -251,6 +254,22 @@ class MemoryStore:
         """Whether a search looks at candidates only."""
         return self._state.graph is not None
 
+    @property
+    def candidates(self) -> int | None:
+        """How many a search through the graph scores, at least; None where there is no graph."""
+        graph = self._state.graph
+        return None if graph is None else graph.candidates
+
+    @candidates.setter
+    def candidates(self, count: int) -> None:
+        check_k(count, "candidates")
+        if self._state.graph is None:
+            raise ValueError(
+                "candidates: this store has no graph, and its searches look at every passage; "
+                "make it with index='hnsw' for approximate ones."
+            )
+        self._state.graph.candidates = int(count)
+
     def contributions(
         self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
     ) -> list[list[FloatArray]]:
@@ -319,7 +338,7 @@ class MemoryStore:
         if not k:
             return Found.nothing(len(query))
         if state.graph is not None and mu is None:
-            return approximate_search(state, query, k, beta, max(_CANDIDATES, 4 * k))
+            return approximate_search(state, query, k, beta, max(state.graph.candidates, 4 * k))
         return exact_search(state, query, k, beta, mu)
 
     def _check_writable(self) -> None:

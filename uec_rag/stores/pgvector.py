@@ -26,6 +26,7 @@ from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Near, Point, Ranking, Wanted
 from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
+from uec_rag.stores.graph import CANDIDATES
 from uec_rag.stores.keeping import Stamp
 from uec_rag.stores.point_ids import point_id
 
@@ -103,7 +104,7 @@ class PgVectorStore(EngineStore):
         collection: str = "uec_rag",
         connections: int = 4,
         timeout: float = 10.0,
-        candidates: int = 256,
+        candidates: int = CANDIDATES,
     ) -> None:
         super().__init__(candidates)
         if not 0 < len(collection.encode()) <= _LONGEST_NAME or {*"%\0"} & {*collection}:
@@ -348,7 +349,7 @@ class PgVectorStore(EngineStore):
     def save(self, folder: Path) -> None:
         """Write where the table is, without a password; the passages stay in it."""
         noted = {"store": "pgvector", "dsn": self._server.place, "collection": self._collection}
-        write_json(folder / "store.json", {**noted, "candidates": self._candidates})
+        write_json(folder / "store.json", {**noted, "candidates": self.candidates})
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:

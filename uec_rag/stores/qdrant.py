@@ -31,6 +31,7 @@ from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Near, Point, Ranking, Wanted
 from uec_rag.stores.engine_words import words_among
 from uec_rag.stores.filters import Condition
+from uec_rag.stores.graph import CANDIDATES
 from uec_rag.stores.keeping import Stamp
 from uec_rag.stores.point_ids import point_id
 
@@ -123,7 +124,7 @@ class QdrantStore(EngineStore):
         api_key: str | None = None,
         timeout: int | None = None,
         client: QdrantClient | None = None,
-        candidates: int = 256,
+        candidates: int = CANDIDATES,
         **settings: Any,
     ) -> None:
         super().__init__(candidates)
@@ -360,7 +361,7 @@ class QdrantStore(EngineStore):
                 "by what is saved; use path= or url=."
             )
         noted = {"store": "qdrant", "collection": self._collection, **place}
-        write_json(folder / "store.json", {**noted, "candidates": self._candidates})
+        write_json(folder / "store.json", {**noted, "candidates": self.candidates})
 
     @classmethod
     def load(cls, folder: Path, *, device: str | None = None) -> Self:
@@ -379,7 +380,7 @@ class QdrantStore(EngineStore):
             path=noted["path"],
             url=noted["url"],
             api_key=os.environ.get("QDRANT_API_KEY"),
-            candidates=noted.get("candidates", 256),
+            candidates=noted.get("candidates", CANDIDATES),
         )
 
 

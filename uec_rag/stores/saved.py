@@ -15,7 +15,7 @@ from uec_rag.base.files import read_array, read_json, write_json
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Postings
 from uec_rag.stores import passages as passage_files
-from uec_rag.stores.graph import Graph
+from uec_rag.stores.graph import CANDIDATES, Graph
 from uec_rag.stores.means import Means, Rows, longest
 from uec_rag.stores.passages import PassageLog
 from uec_rag.stores.scan import Scan, make_scan
@@ -63,7 +63,8 @@ def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Pa
     if state.scan is not None:
         settings["scan"] = state.scan.settings()
     if state.graph is not None:
-        settings |= {"index": "hnsw", "graph": state.graph.save(folder, live)}
+        settings |= {"index": "hnsw", "candidates": state.graph.candidates}
+        settings["graph"] = state.graph.save(folder, live)
     write_json(folder / "store.json", settings, indent=None)  # ids by the million
 
 
@@ -96,7 +97,8 @@ def read_state(folder: Path, device: str | None) -> State:
         _check_belong_together(folder, ids, means, scales, profile, len(passages))
         graph = None
         if "index" in settings:
-            graph = Graph.load(folder, settings.get("graph", {}), means.dimension)
+            many = settings.get("candidates", CANDIDATES)
+            graph = Graph.load(folder, settings.get("graph", {}), means.dimension, many)
             if ids and not len(graph.nearest(means.rows(slice(1)), 1)[0]):
                 raise IndexCorrupted(
                     f"path: {str(folder)!r} lacks the graph of its passages; save it again."

@@ -157,7 +157,7 @@ def compacted(state: State) -> State:
     means = state.means.chosen(live)
     graph = None
     if state.graph is not None:
-        graph = Graph()
+        graph = Graph(state.graph.candidates)
         if len(live):
             graph.add(0, means.rows(slice(len(live))))
     return State(
