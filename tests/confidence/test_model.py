@@ -135,7 +135,7 @@ def test_the_model_recalibrates_all_its_parts():
         )
     )
     assert fresh.temperature == 2.0
-    for part in ("relevance", "presence", "level"):
+    for part in ("relevance", "presence", "level", "first"):
         assert getattr(fresh, part) != getattr(model(), part)
     for part in ("in_corpus", "found"):
         assert getattr(fresh, part) == getattr(model(), part)
@@ -154,8 +154,48 @@ def test_a_model_of_0_1_is_read_and_says_what_it_said():
     np.testing.assert_allclose(sure.confidence, model().in_corpus.predict(summary.features()))
 
 
+def test_a_calibration_of_one_line_is_read_and_says_what_it_said():
+    """As saved before: no line for the first hit, no weight of the number of hits."""
+    lined = Calibrator((3.0,), (0.0,), (3.0,), bias=0.0, slope=0.5, offset=-1.0)
+    state = replace(model(slope=0.7), level=lined).metadata()
+    assert "first" not in state  # a gate knows by the hash of it what it was made with
+    old = ConfidenceModel.restore(json.loads(json.dumps(state)))
+    logits = np.float32([[2.0, 1.0, 0.0]])
+    summary = summarise(logits, 2.0)
+    product = model(slope=0.7).certainty(summary, logits).by_cutoff.astype(np.float64)
+    odds = 0.5 * np.log(product / (1 - product)) - 1
+    told = old.certainty(summary, logits)
+    np.testing.assert_allclose(told.by_cutoff, 1 / (1 + np.exp(-odds)), rtol=1e-4)
+    told = old.hit_relevance(logits, np.zeros_like(logits), summary)
+    same = model(slope=0.7).hit_relevance(logits, np.zeros_like(logits), summary)
+    np.testing.assert_array_equal(told, same)
+
+
+def test_one_hit_and_labels_that_it_alone_meets_recalibrate_too():
+    rng = np.random.default_rng(0)
+    for k in (1, 3):
+        hits, queries = rng.normal(0, 1, (40, k, 2)), rng.normal(0, 1, (40, 3))
+        relevant = np.zeros((40, k), bool)
+        relevant[::2, 0] = True
+        fresh = model().recalibrated(
+            HitExamples(
+                relevance=hits.astype("f4"),
+                query=queries.astype("f4"),
+                found=hits.astype("f4"),
+                relevant=relevant,
+                answerable=relevant.any(axis=1),
+                weight=np.ones(40, "f4"),
+            )
+        )
+        told = fresh.told_relevance(hits.astype("f4"))
+        assert 0.3 < told[:, 0].mean() < 0.7
+        assert (told[:, 1:] < 0.3).all()
+
+
 def test_saved_and_restored():
-    for original in (model(slope=0.7), by_member()):
+    counted = Calibrator((3.0, 0.5), (0.0, 0.0), (3.0, 1.0), bias=0.1)
+    told = replace(model(), first=model(slope=0.4).relevance, level=counted)
+    for original in (model(slope=0.7), by_member(), told):
         assert ConfidenceModel.restore(json.loads(json.dumps(original.metadata()))) == original
 
 

@@ -3,6 +3,7 @@
 import re
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +70,40 @@ def test_on_other_queries_probabilities_are_nearer_the_truth_and_the_order_is_ke
         error = calibration_error(new, truth)
         assert error < calibration_error(old, truth)
         assert error < 0.06
-        assert same_order(old, new)
+    assert same_order(before.confidence, after.confidence)
+    assert same_order(before.relevance[:, 1:].ravel(), after.relevance[:, 1:].ravel())
+    own_line = after.relevance[:, 0] > after.relevance[:, 1]
+    assert own_line.mean() > 0.5
+    assert same_order(before.relevance[own_line, 0], after.relevance[own_line, 0])
+
+
+def test_the_first_hit_is_as_relevant_as_it_is_on_other_queries(own, own_texts):
+    """One line for all ten hits does not fit the first; it has one of its own."""
+    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
+    own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
+    model = own.confidence_model
+    found = own.search(queries, 10)
+    right = rightness(found, relevant)[:, 0]
+    error = calibration_error(found.relevance[:, 0], right)
+    assert error < 0.06
+    own.set_calibration(replace(own.calibration, model=replace(model, first=None)), current=True)
+    assert error < calibration_error(own.search(queries, 10).relevance[:, 0], right) / 2
+
+
+def test_the_first_hit_is_never_told_to_be_less_relevant_than_the_second(own, own_texts):
+    own.calibrate(*labelled(own_texts, 60, unanswerable=0.3))
+    found = own.search(labelled(own_texts, 300, seed=1)[0], 10)
+    assert (found.relevance[:, 0] >= found.relevance[:, 1]).all()
+
+
+@pytest.mark.parametrize("k", [1, 4, 10])
+def test_confidence_is_right_at_every_number_of_hits_and_rises_with_it(own, own_texts, k):
+    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
+    own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
+    found = own.search(queries, k)
+    right = rightness(found, relevant).any(axis=1)
+    assert calibration_error(found.confidence, right) < 0.06
+    assert (own.search(queries, 10).confidence >= found.confidence - 1e-6).all()
 
 
 def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts):

@@ -76,10 +76,37 @@ class Calibrator(Record):
                 "calibration: none of the hits is relevant, expected at least one; check that "
                 "relevant ids are those of the index."
             )
+        return self.lined(features, right, weights)
+
+    def lined(
+        self, features: FloatArray, labels: ArrayLike, weights: ArrayLike | None = None
+    ) -> Self:
+        """As `recalibrated`, of labels that may all be negative."""
+        right = _labels(labels)
         score = self.score(features).astype(np.float64).ravel()[:, None]
         counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
         slope, offset = _logistic(score, right, counts, (1.0,), strength=1.0, offset_strength=0.5)
         return replace(self, slope=float(slope[0]), offset=offset)
+
+    def reweighted(self, features: FloatArray, labels: ArrayLike, weights: ArrayLike) -> Self:
+        """Return it with a weight of each feature, and a bias, that fit the labels.
+
+        A prior keeps them near its own where labels are few, as strong as that of a line's slope.
+
+        Parameters
+        ----------
+        features : array, shape (..., F)
+        labels : array_like of bool, shape (...)
+        weights : array_like, shape (...)
+            How much each example counts.
+        """
+        right, spread = _labels(labels), np.array(self.spread)
+        inside = np.clip((features - np.array(self.location)) / spread, -_RANGE, _RANGE) * spread
+        flat = inside.reshape(-1, len(spread)).astype(np.float64)
+        start = tuple((np.array(self.weights) / spread).tolist())
+        counts = np.ravel(weights).astype(np.float64)
+        found, bias = _logistic(flat, right, counts, start, strength=1.0, offset_strength=0.5)
+        return replace(self, weights=tuple((found * spread).tolist()), bias=bias)
 
 
 def fit_calibrator(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -75,10 +75,15 @@ class HitExamples:
         """Share of the queries that the corpus does not answer."""
         return float(1 - np.average(self.answerable, weights=self.weight))
 
-    def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Features, labels and weights of being found at several cutoffs, (n, c, F) and (n, c)."""
+    @property
+    def counts(self) -> list[int]:
+        """The numbers of hits that being found is looked at for."""
         last = self.found.shape[1]
-        at = sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
+        return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
+
+    def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+        """Features, labels and weights of being found at `counts`, (n, c, F) and (n, c)."""
+        at = self.counts
         columns = [cutoff - 1 for cutoff in at]
         right = np.logical_or.accumulate(self.relevant, axis=1)[:, columns]
         weight = np.repeat(self.weight[:, None], len(at), axis=1) / np.float32(len(at))
@@ -87,6 +92,9 @@ class HitExamples:
 
 IDENTITY = Calibrator(weights=(3.0,), location=(0.0,), spread=(3.0,), bias=0.0)
 """Log odds as they are, between -18 and 18."""
+
+_COUNTED = Calibrator(weights=(3.0, 0.0), location=(0.0, 0.0), spread=(3.0, 1.0), bias=0.0)
+"""The same, beside the log of the number of hits, which says nothing yet."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +119,14 @@ class ConfidenceModel(Record):
         passages of the corpus, instead of a fitted one's.
     presence, level : Calibrator
         A line each on top of the log odds of `in_corpus`, and of its product with `found`: what a
-        user's labels teach, which changes no order.
+        user's labels teach, which changes no order of queries. The level may have a second weight,
+        at least 0, of the log of the number of hits.
     by_member : bool
         Whether `in_corpus` asks what the member says that thinks most of the first hit, instead of
         the ensemble, and `found` how many hits there are: as is learned of ensembles with words.
+    first : Calibrator or None
+        Relevance of the first hit, where labels taught it a line of its own; it is never told to be
+        less relevant than the second. None: as the others'.
     """
 
     temperature: float
@@ -126,6 +138,7 @@ class ConfidenceModel(Record):
     presence: Calibrator = IDENTITY
     level: Calibrator = IDENTITY
     by_member: bool = False
+    first: Calibrator | None = None
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -172,9 +185,20 @@ class ConfidenceModel(Record):
         summary : CorpusSummary
             At this model's temperature.
         """
-        return self.relevance.predict(
+        return self.told_relevance(
             relevance_features(logits, variance, summary.log_normaliser, self.temperature)
         )
+
+    def told_relevance(self, features: FloatArray) -> FloatArray:
+        """P(this hit is relevant), shape (n, k), of `relevance_features`, best first."""
+        told = self.relevance.predict(features)
+        if self.first is None:
+            return told
+        # Log odds of all hits fit few first ones: that it is the first says something of its own.
+        told[:, :1] = np.maximum(
+            self.first.predict(features[:, :1]), told[:, 1:2].max(initial=0, axis=1, keepdims=True)
+        )
+        return told
 
     def certainty(
         self,
@@ -202,7 +226,7 @@ class ConfidenceModel(Record):
         """
         query = self.query_features(summary, best)
         hits = self.found_features(summary, logits)
-        confidence = self.level.predict(self._odds(query, hits))
+        confidence = self.level.predict(self._stated(query, hits))
         held = self.presence.predict(self._held(query))
         held = np.maximum(held, confidence[:, -1])
         moved = held
@@ -222,6 +246,17 @@ class ConfidenceModel(Record):
         product = self.in_corpus.predict(query)[:, None] * self.found.predict(hits)
         return log_odds(product)[..., None]
 
+    def _stated(
+        self, query: FloatArray, hits: FloatArray, counts: Sequence[int] | None = None
+    ) -> FloatArray:
+        """What `level` rests on, shape (n, c, 1 or 2), at the first 1, 2, ... or other counts."""
+        odds = self._odds(query, hits)
+        if counts is None and len(self.level.weights) == 1:
+            return odds
+        number = np.arange(1, hits.shape[1] + 1) if counts is None else np.array(counts)
+        log = np.log(number).astype(np.float32)
+        return np.stack([odds[..., 0], np.broadcast_to(log, odds.shape[:2])], axis=-1)
+
     def moved(self, examples: HitExamples) -> Self:
         """Return this model with its probabilities moved to examples, one line for each."""
         features, right, weight = examples.cutoffs()
@@ -237,15 +272,26 @@ class ConfidenceModel(Record):
     def recalibrated(self, examples: HitExamples) -> Self:
         """Return this model fitted to a user's own corpus; the order of queries stays."""
         features, right, weight = examples.cutoffs()
-        return replace(
+        stated = self._stated(examples.query, features, examples.counts)
+        moved = replace(
             self,
             relevance=self._relevance(examples),
             presence=self.presence.recalibrated(
                 self._held(examples.query), examples.answerable, examples.weight
             ),
-            level=self.level.recalibrated(self._odds(examples.query, features), right, weight),
+            level=_COUNTED.reweighted(stated, right, weight),
             unanswerable=examples.unanswerable,
         )
+        if examples.relevant.shape[1] == 1:
+            return moved
+        hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
+        first, others = (
+            self.relevance.lined(
+                examples.relevance[:, some], examples.relevant[:, some], hits[:, some]
+            )
+            for some in (slice(0, 1), slice(1, None))
+        )
+        return replace(moved, first=first, relevance=others)
 
     def surprise(self, examples: HitExamples) -> float:
         """Mean NLL, in nats, of whether the corpus answers and of whether the hits do."""
@@ -276,6 +322,11 @@ class ConfidenceModel(Record):
     def _relevance(self, examples: HitExamples) -> Calibrator:
         hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
         return self.relevance.recalibrated(examples.relevance, examples.relevant, hits)
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving; without `first` where there is none, as it was before."""
+        state = super().metadata()
+        return state if self.first is not None else {k: v for k, v in state.items() if k != "first"}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:

@@ -169,8 +169,9 @@ def calibrate_with_labels(
 ) -> CorpusCalibration:
     """Fit probabilities to labelled queries of the corpus that is to be searched.
 
-    A line on top of the log odds is fitted (Platt scaling): of the fitted ensemble's, or of what
-    comes with the package for one that is not; such a one learns from a hundred labels alone.
+    Lines on top of the log odds are fitted (Platt scaling): of the fitted ensemble's, or of what
+    comes with the package for one that is not; such a one learns from a hundred labels alone. The
+    first hit's relevance has a line of its own, and confidence a weight of the number of hits.
 
     Parameters
     ----------
