@@ -51,7 +51,9 @@ class _Member:
 
 
 class Pool:
-    """Actors that hold one encoder. Ray starts a dead one again and asks it once more.
+    """Actors that hold one encoder, from the first text on that there is for them.
+
+    Ray starts a dead one again and asks it once more.
 
     Parameters
     ----------
@@ -60,23 +62,30 @@ class Pool:
     """
 
     def __init__(self, encoder: Encoder, resources: Resources) -> None:
-        kind: Any = ray.remote(
-            num_cpus=resources.num_cpus,
-            num_gpus=resources.num_gpus,
-            max_restarts=-1,
-            max_task_retries=-1,
-        )(_Member)
-        self.actors = [kind.remote(encoder) for _ in range(resources.workers)]
-        self._turn = itertools.cycle(self.actors)
+        self._encoder, self._resources = encoder, resources
+        self._actors: list[Any] = []
+        self._turn = itertools.count()
 
     def submit(self, texts: Sequence[str], role: Role) -> ObjectRef[Encoded]:
         """Ask one of the actors, in turn."""
-        reference: ObjectRef[Encoded] = next(self._turn).encode.remote(list(texts), role)
+        if not self._actors:
+            self._start()
+        actor = self._actors[next(self._turn) % len(self._actors)]
+        reference: ObjectRef[Encoded] = actor.encode.remote(list(texts), role)
         return reference
+
+    def _start(self) -> None:
+        kind: Any = ray.remote(
+            num_cpus=self._resources.num_cpus,
+            num_gpus=self._resources.num_gpus,
+            max_restarts=-1,
+            max_task_retries=-1,
+        )(_Member)
+        self._actors = [kind.remote(self._encoder) for _ in range(self._resources.workers)]
 
     def close(self) -> None:
         """End the actors."""
-        for actor in self.actors:
+        for actor in self._actors:
             ray.kill(actor)
 
 
