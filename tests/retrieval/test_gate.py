@@ -36,12 +36,12 @@ def test_it_answers_only_above_its_threshold(gate, full, texts):
 
 
 def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate, full, texts):
-    queries, relevant = labelled(texts, 2000, seed=2, unanswerable=0.2)
+    queries, relevant = labelled(texts, 8000, seed=2, unanswerable=0.2)
     right = is_right(full, queries, relevant, gate.k)
     result = full.search(queries, gate.k)
     answered = np.array([d.action == "answer" for d in gate.decide(result)])
     assert (~right).mean() > RISK + 0.1
-    assert answered.sum() > 200
+    assert answered.mean() > 0.1
     assert (~right[answered]).mean() <= RISK
 
 
