@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
+from tests.stores.qdrant_server import server_url
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -17,6 +18,9 @@ KINDS = {
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "postgres": lambda folder: PgVectorStore(server_dsn(), collection=f"test {uuid.uuid4().hex}"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
+    "qdrant by http": lambda folder: QdrantStore(
+        url=server_url(), collection=f"test-{uuid.uuid4().hex}"
+    ),
     "qdrant in a folder": lambda folder: QdrantStore(path=folder / "qdrant", collection="passages"),
 }
 if "QDRANT_URL" in os.environ:
@@ -25,7 +29,18 @@ if "QDRANT_URL" in os.environ:
         api_key=os.environ.get("QDRANT_API_KEY"),
         collection=f"test-{uuid.uuid4().hex}",
     )
+ENGINES = [kind for kind in KINDS if not kind.startswith("memory")]
+QUICK = [kind for kind in ENGINES if kind != "qdrant in a folder"]  # the same as in memory
 SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]
+
+
+def beside(store):
+    """What another process has: a store of its own over the same collection."""
+    if hasattr(store, "_server"):
+        return type(store)(store._server._dsn, collection=store._collection)
+    if store._place.url:
+        return type(store)(url=store._place.url, collection=store._collection)
+    return type(store)(client=store._client, collection=store._collection)
 
 
 def at_once(write, stores):

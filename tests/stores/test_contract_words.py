@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
-from tests.stores.kinds import KINDS, SAVED
+from tests.stores.kinds import ENGINES, KINDS, QUICK, SAVED
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit
@@ -16,8 +16,6 @@ from uec_rag.stores.loading import load_store
 
 SATURATION = Saturation()
 EXACT = [kind for kind in KINDS if kind != "memory int8"]
-ENGINES = [kind for kind in KINDS if not kind.startswith("memory")]
-QUICK = [kind for kind in ENGINES if kind != "qdrant in a folder"]  # the same engine as in memory
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 
 every_store = pytest.mark.parametrize("kind", EXACT)

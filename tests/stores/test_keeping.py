@@ -5,21 +5,13 @@ import time
 import numpy as np
 import pytest
 
+from tests.stores.kinds import QUICK, beside
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag.stores import MemoryStore, engine_cache
 from uec_rag.stores.keeping import CALIBRATION, GATE, SAMPLE, Keeping
 
-ENGINES = ["qdrant in memory", "qdrant's engine", "postgres"]
-
-every_engine = pytest.mark.parametrize("kind", ENGINES)
-
-
-def beside(store):
-    """What another process has: a store of its own over the same collection."""
-    if hasattr(store, "_server"):
-        return type(store)(store._server._dsn, collection=store._collection)
-    return type(store)(client=store._client, collection=store._collection)
+every_engine = pytest.mark.parametrize("kind", QUICK)
 
 
 @every_engine

@@ -1,20 +1,14 @@
 """What is Qdrant's own; the rest is in `test_contract`."""
 
-import re
-import threading
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
-from qdrant_client.http.exceptions import ResponseHandlingException
 
 from tests.helpers import bag_of_words, pairs, passages
-from tests.stores.kinds import at_once
+from tests.stores.kinds import beside
+from tests.stores.qdrant_server import OLD, running
 from tests.stores.test_contract import QUERY, gaussians, numbered
-from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base import retries
-from uec_rag.base.similarity import moments, probit
+from tests.stores.test_contract_engines import exact_order
+from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
 from uec_rag.stores.qdrant import QdrantStore
 
 
@@ -23,15 +17,6 @@ def store():
     store = QdrantStore(location=":memory:")
     yield store
     store.close()
-
-
-def exact_order(stored, query, candidates, k):
-    """Places of the best by s_hat among the nearest by mu_s."""
-    mu, sigma2 = moments(query, stored)
-    scores = probit(mu, sigma2, 1.0)
-    near = np.argsort(-mu, axis=1)[:, :candidates]
-    best = np.argsort(-np.take_along_axis(scores, near, axis=1), axis=1)[:, :k]
-    return np.take_along_axis(near, best, axis=1)
 
 
 def test_a_collection_of_someone_else_is_not_taken_for_what_is_kept():
@@ -44,14 +29,22 @@ def test_a_collection_of_someone_else_is_not_taken_for_what_is_kept():
     assert (len(theirs), ours.notes()) == (3, None)
 
 
-@pytest.mark.parametrize("formulas", [True, False])
-def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store, formulas):
-    """In the engine by a formula, or here where the server is too old for one."""
+@pytest.mark.parametrize(
+    ("version", "formulas"), [(OLD, False), ("1.14.0", True), ("2.0.1-dev", True)]
+)
+@pytest.mark.filterwarnings("ignore:Qdrant client version")
+def test_candidates_are_scored_here_where_the_server_is_too_old_for_formulas(version, formulas):
+    """And what is noted of a collection lies beside it, where the server keeps nothing with it."""
     stored = gaussians(0, 1000)
-    store.add(numbered(range(1000)), stored)
-    store._place.formulas = formulas
-    found = store.search(QUERY, 10, beta=1.0)
-    assert not found.exact
+    with running() as server:
+        server.api.version = version
+        store = QdrantStore(url=server.url)
+        store.bind("one")
+        store.add(numbered(range(1000)), stored)
+        assert store._place.formulas is formulas
+        found = beside(store).search(QUERY, 10, beta=1.0)
+        with pytest.raises(FingerprintMismatch, match="of another ensemble"):
+            beside(store).bind("other")
     order = [[int(p.id[1:]) for p in row] for row in found.passages]
     assert order == exact_order(stored, QUERY, 256, 10).tolist()
 
@@ -98,92 +91,6 @@ def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):
     assert [len(answer.points) for answer in answers] == [7] * len(QUERY)
 
 
-@pytest.mark.parametrize(
-    ("version", "formulas"), [("1.13.2", False), ("1.14.0", True), ("2.0.1-dev", True)]
-)
-def test_a_server_too_old_for_formulas_is_seen(monkeypatch, version, formulas):
-    monkeypatch.setattr(QdrantClient, "info", lambda self: SimpleNamespace(version=version))
-    store = QdrantStore(url="http://127.0.0.1:9", check_compatibility=False)
-    assert store._place.formulas is formulas
-
-
-def test_a_server_that_is_not_there_is_asked_again_and_named(monkeypatch):
-    waited = []
-    monkeypatch.setattr(retries, "_wait", lambda state: waited.append(1) or 0.0)
-    with pytest.raises(ConnectionError, match=r"Qdrant at 'http://127.0.0.1:9' does not answer"):
-        QdrantStore(url="http://127.0.0.1:9")
-    assert waited
-
-
-def test_a_server_that_goes_in_the_middle_of_an_upsert_loses_no_part_in_silence(store, monkeypatch):
-    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
-    client, calls = store._client, []
-    upsert = client.upsert
-
-    def failing(name, *arguments, **named):
-        if name != store._collection:  # what is noted of the write
-            return upsert(name, *arguments, **named)
-        calls.append(1)
-        if len(calls) == 2:
-            raise ConnectionError("gone for a moment")
-        if len(calls) > 4:
-            raise ConnectionError("gone")
-        return upsert(name, *arguments, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(client, "upsert", failing)
-        with pytest.raises(ConnectionError):
-            store.add(numbered(range(1000)), gaussians(0, 1000))
-    assert len(store) == 3 * 128  # whole parts
-    store.add(numbered(range(1000)), gaussians(0, 1000))
-    assert len(store) == 1000
-
-
-def test_a_server_that_goes_in_the_middle_of_a_search_is_an_error(store, monkeypatch):
-    """Bounded tries, and never some of the hits as if they were all."""
-    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
-    store.add(numbered(range(300)), gaussians(0, 300))
-    tries = []
-
-    def gone(*arguments, **named):
-        tries.append(1)
-        raise ResponseHandlingException(OSError("connection reset"))
-
-    view = store.snapshot()
-    ids = view.search(QUERY, 20, beta=1.0).passages[0]
-    monkeypatch.setattr(store._client, "query_batch_points", gone)
-    for ask in (
-        lambda: store.search(QUERY, 5, beta=1.0),
-        lambda: view.search(QUERY, 5, beta=1.0),
-        lambda: view.similarities_near(QUERY, 20, [QUERY.mean]),
-    ):
-        with pytest.raises(ConnectionError, match=r"does not answer \(connection reset\)"):
-            ask()
-    assert len(tries) == 15
-    assert len(view.vectors([passage.id for passage in ids])) == 20
-
-
-def test_two_writers_leave_what_both_have_written():
-    """Of Qdrant in this process: a folder is one process's at a time, and no server is here."""
-    client = QdrantClient(":memory:")
-    stores = [QdrantStore(client=client) for _ in range(3)]
-    stores[0].add(numbered(range(10)), gaussians(9, 10))
-    lock, upsert = threading.Lock(), client.upsert
-
-    def one_at_a_time(*arguments, **named):  # as a server, which local mode is none of
-        with lock:
-            return upsert(*arguments, **named)
-
-    client.upsert = one_at_a_time
-
-    def write(place, store):
-        for _ in range(3):
-            store.add(numbered([*range(10), 100 + place]), gaussians(place, 11))
-
-    at_once(write, stores)
-    assert {p.id for p in stores[0].passages()} == {f"p{i}" for i in [*range(10), 100, 101, 102]}
-
-
 def test_a_collection_of_someone_else_is_refused():
     client = QdrantClient(":memory:")
     vectors = models.VectorParams(size=8, distance=models.Distance.COSINE)
@@ -215,27 +122,15 @@ def test_one_place_is_expected(places):
         QdrantStore(**places)
 
 
-def test_what_qdrant_cannot_do_is_said(store, tmp_path):
+def test_settings_that_qdrant_does_not_know_are_refused_before_anything_is_encoded():
+    with pytest.raises(TypeError, match=r"settings: .* takes no \['prefer_grpc', 'shards'\]"):
+        QdrantStore(location=":memory:", shards=3, prefer_grpc=True)
+
+
+def test_a_collection_in_memory_cannot_be_saved(store, tmp_path):
     store.add(numbered(range(3)), gaussians(0, 3))
-    for filter_, message in (
-        ({"third": {"$gt": "a"}}, "filter: Qdrant orders numbers only, got $gt 'a' for 'third'"),
-        (lambda passage: True, "filter: a callable runs in Python"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            store.search(QUERY, 1, beta=1.0, filter=filter_)
     with pytest.raises(ValueError, match=r"a collection in memory, .* cannot be found again"):
         store.save(tmp_path)
-    with pytest.raises(TypeError, match="metadata of 'p1'"):
-        store.add(numbered([1], bad={1, 2}), gaussians(0, 1))
-
-
-@pytest.mark.parametrize("key", ["a b", "a.b", 'quo"te', "ünï", "x[]", "-", "k" * 200])
-def test_any_key_may_be_filtered_by(store, key):
-    store.add(numbered([1], **{key: 5}), gaussians(0, 1))
-    store.add(numbered([2], **{key: ["text"]}), gaussians(1, 1))
-    for filter_, wanted in (({key: 5}, "p1"), ({key: {"$gt": 4}}, "p1")):
-        assert [p.id for p in store.passages(filter_)] == [wanted]
-    assert [p.id for p in store.passages({key: {"$contains": "text"}})] == ["p2"]
 
 
 def test_an_index_in_a_folder_is_saved_and_opened_by_its_retriever(tmp_path):
@@ -250,13 +145,3 @@ def test_an_index_in_a_folder_is_saved_and_opened_by_its_retriever(tmp_path):
     assert isinstance(opened.store, QdrantStore)
     assert opened.search(texts[:3], k=2).ids == found.ids
     opened.store.close()
-
-
-def test_an_ensemble_that_was_fitted_anew_is_refused(tmp_path):
-    texts = passages(20)
-    client = QdrantClient(":memory:")
-    first, other = (UEC([bag_of_words(24, "words")]).fit(pairs(64, seed=i)) for i in range(2))
-    Retriever(first, QdrantStore(client=client)).add(texts)
-    with pytest.raises(ValueError, match="holds vectors of another ensemble"):
-        Retriever(other, QdrantStore(client=client))
-    assert len(Retriever(first, QdrantStore(client=client))) == 20

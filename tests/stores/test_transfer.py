@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.stores.kinds import KINDS
-from tests.stores.postgres_server import new_place
+from tests.stores.postgres_server import new_place as in_postgres
+from tests.stores.qdrant_server import new_place as in_qdrant
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.pgvector import PgVectorStore
@@ -119,36 +120,49 @@ import sys, time
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import is_place, store_at
 from uec_rag.stores.transfer import transfer
+def opened(place):
+    return store_at(place) if is_place(place) else MemoryStore.load(Path(place))
 def told(count):
     print(count, flush=True)
     parts.append(count)
     if len(parts) == 2:
         time.sleep(600)  # until it is killed
 parts = []
-transfer(MemoryStore.load(Path(sys.argv[1])), store_at(sys.argv[2]), advance=told)
+target = store_at(sys.argv[2]) if is_place(sys.argv[2]) else MemoryStore()
+transfer(opened(sys.argv[1]), target, advance=told)
+target.save(Path(sys.argv[2]))
 """
 
 
-def test_a_killed_copy_goes_on_where_it_was(tmp_path):
+def killed_copy(of, to):
+    """Copy from a place to another, up to the second part."""
+    arguments = [sys.executable, "-c", _COPY, of, to, sys.path[0]]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as copying:
+        assert [int(copying.stdout.readline()) for _ in range(2)] == [512, 512]
+        copying.send_signal(signal.SIGKILL)
+
+
+def test_copies_that_were_killed_go_on_where_they_were_from_memory_over_engines_and_back(tmp_path):
     source = MemoryStore()
-    source.add(numbered(range(3000)), gaussians(0, 3000))
+    source.add(numbered(range(1500)), gaussians(0, 1500))
     (tmp_path / "memory").mkdir()
     source.save(tmp_path / "memory")
-    place = new_place()
-    arguments = [sys.executable, "-c", _COPY, tmp_path / "memory", place, sys.path[0]]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as copying:
-        copying.stdout.readline()
-        copying.stdout.readline()
-        copying.send_signal(signal.SIGKILL)
-    target = store_at(place)
-    there = len(target)
-    assert there == 1024
-    done = transfer(source, target)
-    assert (done.passages, done.written) == (3000, 3000 - there)
-    assert checksum(target) == checksum(source) == done.checksum
-    target.close()
+    before, expected = str(tmp_path / "memory"), checksum(source)
+    for place in (in_qdrant(), in_postgres()):
+        killed_copy(before, place)
+        target = store_at(place)
+        assert len(target) == 1024
+        done = transfer(source, target)
+        assert (done.passages, done.written, done.others) == (1500, 1500 - 1024, 0)
+        assert checksum(target) == done.checksum == expected
+        source, before = target, place
+    killed_copy(before, str(tmp_path / "again"))
+    assert not (tmp_path / "again").exists()  # a folder is written whole at the end
+    again = MemoryStore()
+    assert transfer(source, again).checksum == checksum(again) == expected
+    assert len(again) == 1500
 
 
 def test_addresses_lead_to_their_stores(tmp_path):
@@ -158,12 +172,12 @@ def test_addresses_lead_to_their_stores(tmp_path):
     again = store_at(f"qdrant://{tmp_path}/passages")
     assert len(again) == 1
     again.close()
-    table = store_at(f"{new_place()}%20more")
+    table = store_at(f"{in_postgres()}%20more")
     assert isinstance(table, PgVectorStore)
     assert table._collection.endswith(" more")
     table.close()
     asked = "options=-c%20maintenance_work_mem%3D77MB"
-    settled = store_at(f"{new_place()}&{asked}")
+    settled = store_at(f"{in_postgres()}&{asked}")
     with settled._server.transaction() as connection:
         assert connection.execute("SHOW maintenance_work_mem").fetchone() == ("77MB",)
     settled.close()

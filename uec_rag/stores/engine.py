@@ -15,7 +15,6 @@ from typing import Self
 import numpy as np
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import probit
@@ -59,24 +58,6 @@ class EngineStore(CachedEngine):
         check_k(candidates, "candidates")
         self.candidates = int(candidates)
 
-    def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians these are, or refuse another ensemble's.
-
-        Raises
-        ------
-        FingerprintMismatch
-            If passages of another ensemble are stored.
-        """
-        self._fingerprint = fingerprint
-        notes = self.notes()
-        if notes is None or notes.fingerprint in (None, fingerprint) or not self.count(None):
-            return
-        raise FingerprintMismatch(
-            f"store: {self.engine} holds vectors of another ensemble there "
-            f"({str(notes.fingerprint)[:12]!r}, this one is {fingerprint[:12]!r}): other models, "
-            "revisions or posterior. Use that ensemble or another collection."
-        )
-
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already.
 
@@ -95,6 +76,7 @@ class EngineStore(CachedEngine):
         passages = checked_addition(passages, gaussians)
         if not passages:
             return
+        self.stamp()  # somebody may have made the place anew
         wanted, notes = Notes.of(gaussians, self._fingerprint), self.notes()
         if notes is None or not notes.admit(wanted):
             if notes is not None and self.count(None):
@@ -110,6 +92,7 @@ class EngineStore(CachedEngine):
                     "none; add an encoder to it, or use a MemoryStore."
                 )
             self.make(wanted)
+            self._read.notes = None
         self.put(points_of(passages, gaussians))
         self._outdate_sample(len(passages))
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.engine_methods import Engine
+from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.engine_points import Point
 from uec_rag.stores.engine_shared import OUTDATED, Sample
 from uec_rag.stores.filters import Condition
@@ -23,10 +25,13 @@ _KEPT_FROM = 4096  # passages of a sample that is worth keeping: what a search a
 class _Read:
     """What was read of an engine, kept while nothing is written there."""
 
+    notes: Notes | None = None
+    was_there: bool = False  # what they are of
+    stamped: str | None = None
     written: str | None = None
     samples: dict[tuple[str, int], Gaussian] = field(default_factory=dict)
     copy: MemoryStore | None = None
-    shared: tuple[str, Sample] | None = None  # with its version
+    shared: tuple[str | None, Sample] | None = None  # with its version
 
     def of(self, written: str) -> _Read:
         """What was read since a write, or nothing."""
@@ -64,13 +69,62 @@ class CachedEngine(Engine):
             return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
         return notes.gaussians(points)
 
+    def notes(self) -> Notes | None:
+        """What is noted of the stored Gaussians; None where nothing was ever stored.
+
+        Raises
+        ------
+        RuntimeError
+            If something was, and has gone.
+        """
+        read = self._read
+        if read.notes is None:
+            found = self.read_notes()
+            if found is None and read.was_there:
+                raise RuntimeError(
+                    f"store: somebody has removed the collection from {self.engine}. Open the "
+                    "store again; what has gone has to be added again."
+                )
+            read.notes, read.was_there = found, found is not None
+        return read.notes
+
+    def bind(self, fingerprint: str) -> None:
+        """Note whose Gaussians these are, or refuse another ensemble's.
+
+        Raises
+        ------
+        FingerprintMismatch
+            If passages of another ensemble are stored.
+        """
+        self._fingerprint = fingerprint
+        notes = self.notes()
+        if notes is None or notes.fingerprint in (None, fingerprint) or not self.count(None):
+            return
+        raise FingerprintMismatch(
+            f"store: {self.engine} holds vectors of another ensemble there "
+            f"({str(notes.fingerprint)[:12]!r}, this one is {fingerprint[:12]!r}): other models, "
+            "revisions or posterior. Use that ensemble or another collection."
+        )
+
     def stamp(self) -> Stamp:
-        """The state of the engine; of a view, when it was first asked."""
-        if not self._is_view:
-            return self.read_stamp()
-        if self._stamp is None:
-            self._stamp = self.read_stamp()
-        return self._stamp
+        """The state of the engine; of a view, when it was first asked.
+
+        Raises
+        ------
+        FingerprintMismatch
+            If somebody has made the collection anew, for another ensemble.
+        """
+        if self._stamp is not None:
+            return self._stamp
+        stamp, read = self.read_stamp(), self._read
+        if read.stamped not in (None, stamp.written):
+            read.notes = None
+            if self._fingerprint is not None:
+                self.bind(self._fingerprint)
+        read.stamped = stamp.written
+        if self._is_view:
+            self._stamp = stamp
+        return stamp
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages by chance, or of all; the same for everyone.
@@ -94,10 +148,17 @@ class CachedEngine(Engine):
             known = (held[0], Sample.unpacked(held[1], notes)) if held and held[1] else None
         if known is None or not known[1].is_of(len(self)):
             drawn = Sample(self._gaussians([*self.scan(None, count)]), len(self))
-            known = (self.keep(SAMPLE, drawn.packed()), drawn)
+            known = (self._shared(drawn, version), drawn)
             self._stamp = None
         self._read.shared = known
         return known[1].gaussians
+
+    def _shared(self, drawn: Sample, version: str | None) -> str | None:
+        """The version under which a sample is kept for all; who may only read keeps its own."""
+        try:
+            return self.keep(SAMPLE, drawn.packed())
+        except PermissionError:
+            return version
 
     def _outdate_sample(self, written: int) -> None:
         """Have the sample drawn again where much of the corpus was written since."""

@@ -26,7 +26,7 @@ class Engine(ABC):
     """Its name, for messages."""
 
     @abstractmethod
-    def notes(self) -> Notes | None:
+    def read_notes(self) -> Notes | None:
         """What is noted of the stored Gaussians; None where nothing was ever stored."""
 
     @abstractmethod

@@ -91,8 +91,10 @@ class PgVectorStore(EngineStore):
     ------
     ImportError
         Without psycopg: pip install "uec-rag[postgres]".
+    ValueError
+        If the DSN cannot be read, or PostgreSQL would change the collection's name.
     ConnectionError
-        If the server cannot be reached.
+        If the server cannot be reached, or does not know the user or the database.
     """
 
     engine = "PostgreSQL"
@@ -114,7 +116,6 @@ class PgVectorStore(EngineStore):
             )
         self._collection = collection
         self._tables = Tables.of(collection)
-        self._noted: Notes | None = None
         self._is_filling = False
         self._server = Server(dsn, connections, timeout)
 
@@ -122,11 +123,9 @@ class PgVectorStore(EngineStore):
         """Close the connections."""
         self._server.close()
 
-    def notes(self) -> Notes | None:
+    def read_notes(self) -> Notes | None:
         """What is noted of the stored Gaussians; None where there is no table."""
-        if self._noted is None:
-            self._noted = self._server.within(notes_of, self._collection)
-        return self._noted
+        return self._server.within(notes_of, self._collection)
 
     def make(self, notes: Notes) -> None:
         """Make the table, instead of an empty one that is there.
@@ -142,7 +141,6 @@ class PgVectorStore(EngineStore):
                 f"gaussians: expected at most {WIDEST} numbers of mean and variance, which "
                 f"pgvector takes, got {width}; use fewer or narrower encoders."
             )
-        self._noted = None
         self._server.within(make_tables, self._collection, notes, with_index=not self._is_filling)
 
     @contextmanager
@@ -176,8 +174,12 @@ class PgVectorStore(EngineStore):
 
     def _put(self, rows: Sequence[tuple[object, ...]]) -> None:
         with self._server.transaction() as connection, connection.cursor() as cursor:
-            notes = notes_of(connection, self._collection)
-            assert notes is not None
+            notes, known = notes_of(connection, self._collection), self.notes()
+            if notes is None or known is None or not notes.admit(known):
+                raise ValueError(
+                    f"store: the table {self._collection!r} was made anew while it was written to, "
+                    "for other Gaussians. Open it again."
+                )
             cursor.execute(written_apart(self._tables.points, notes))
             with cursor.copy(copied(notes)) as out:
                 out.set_types([*TYPES, *WORD_TYPES * len(notes.words)])

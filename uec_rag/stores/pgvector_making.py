@@ -42,6 +42,8 @@ def make_tables(connection: Connection, collection: str, notes: Notes, *, with_i
     ------
     ValueError
         If the server has no pgvector.
+    PermissionError
+        If this role may not make its extension.
     """
     _alone(connection, collection)
     try:
@@ -50,6 +52,11 @@ def make_tables(connection: Connection, collection: str, notes: Notes, *, with_i
         raise ValueError(
             "dsn: the server has no pgvector; install its package there (pgvector 0.8 or "
             "later), or use one that has it."
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise PermissionError(
+            "dsn: this role may not create the extension that keeps vectors; have a superuser run "
+            "CREATE EXTENSION vector in this database, once."
         ) from error
     made = notes_of(connection, collection)
     if made is not None and made.admit(notes):

@@ -67,7 +67,7 @@ def point_of(row: Sequence[Any]) -> Point:
 def near_of(rows: Sequence[Sequence[Any]], vectors: int) -> Near:
     """Candidates of so many products, and each block's terms and counts."""
     products = np.array([row[:vectors] for row in rows], np.float32).reshape(-1, vectors).T
-    return Near(products, [_words_of(row[vectors:]) for row in rows])
+    return Near(products, [_words_of(row[vectors:]) for row in rows if len(row) > vectors])
 
 
 def _sendable(vector: FloatArray) -> bytes:

@@ -17,6 +17,15 @@ _T = TypeVar("_T")
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 
+_REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
+_GONE = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.UndefinedObject,
+)
+
+
 class Server:
     """Where tables are.
 
@@ -35,6 +44,13 @@ class Server:
     """
 
     def __init__(self, dsn: str, connections: int, timeout: float) -> None:
+        try:
+            self._known: dict[str, Any] = conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError:  # its message repeats the address, with the password
+            raise ValueError(
+                "dsn: expected an address as libpq takes it, postgresql://USER@HOST/DATABASE, and "
+                "got none that it can read."
+            ) from None
         self._dsn, self._timeout = dsn, max(1, round(timeout))
         self.asked(self._reach)
         self._pool = ConnectionPool(
@@ -50,9 +66,7 @@ class Server:
     @property
     def place(self) -> str:
         """The DSN without its password."""
-        place: dict[str, Any] = conninfo_to_dict(self._dsn)
-        place.pop("password", None)
-        return make_conninfo(**place)
+        return make_conninfo(**{k: v for k, v in self._known.items() if k != "password"})
 
     def _reach(self) -> None:
         psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
@@ -64,16 +78,31 @@ class Server:
         ------
         ConnectionError
             If it stays out of reach.
+        PermissionError
+            If it does not let this role do that.
+        RuntimeError
+            If the tables have gone, or are others than they were.
         """
 
         def translated() -> _T:
             try:
                 return function(*arguments)
+            except _REFUSED as error:
+                raise PermissionError(
+                    f"store: PostgreSQL at {self.place!r} does not let this role do that "
+                    f"({_first_line(error)}); have it granted, or use another."
+                ) from error
+            except _GONE as error:
+                raise RuntimeError(
+                    f"store: in PostgreSQL at {self.place!r} somebody has removed or changed the "
+                    f"tables of this collection ({_first_line(error)}). Open the store again; what "
+                    "has gone has to be added again."
+                ) from error
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 raise ConnectionError(
-                    f"store: PostgreSQL at {self.place!r} does not answer "
-                    f"({str(error).strip()}). What this call has not written or found is not "
-                    "hidden: call it again when the server is there."
+                    f"store: PostgreSQL at {self.place!r} does not answer, or refuses this user "
+                    f"or database ({str(error).strip()}). Nothing was returned in part; "
+                    "what was being written may be there in part: call again when it is there."
                 ) from error
 
         return retried(translated)
@@ -105,3 +134,7 @@ class Server:
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).partition("\n")[0]

@@ -42,7 +42,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("qdrant-client", "qdrant")) from error
 
-from uec_rag.stores.qdrant_collection import NOTES, create
+from uec_rag.stores.qdrant_collection import NOTES, check_settings, create, index
 from uec_rag.stores.qdrant_filters import having, known, passage_of, qdrant_filter
 from uec_rag.stores.qdrant_kept import Kept
 from uec_rag.stores.qdrant_place import Place
@@ -100,7 +100,9 @@ class QdrantStore(EngineStore):
     ImportError
         Without qdrant-client: pip install "uec-rag[qdrant]".
     ValueError
-        If not exactly one place is given.
+        If not exactly one place is given, or none that it can be.
+    ConnectionError, PermissionError, RuntimeError
+        If a server does not answer, asks for another key, or is no Qdrant.
 
     Examples
     --------
@@ -128,36 +130,46 @@ class QdrantStore(EngineStore):
         **settings: Any,
     ) -> None:
         super().__init__(candidates)
+        check_settings(settings)
         where = None if path is None else str(path)
         self._place = Place(location, where, url, api_key, timeout, client)
         self._client, self._ask = self._place.client, self._place.ask
         self._collection, self._settings = collection, settings
-        self._noted: Notes | None = None
-        self._kept = Kept(self._place, collection)
+        self._kept, self._is_indexed = Kept(self._place, collection), False
 
     def close(self) -> None:
         """Close the connection, or give the folder free for another process."""
         self._client.close()
 
-    def notes(self) -> Notes | None:
+    def read_notes(self) -> Notes | None:
         """What the collection notes of its Gaussians; None where there is none."""
-        if self._noted is None and self._ask(self._client.collection_exists, self._collection):
-            config = self._ask(self._client.get_collection, self._collection).config
-            self._noted = Notes.restore((config.metadata or {}).get(NOTES), self._collection)
-        return self._noted
+        if not self._ask(self._client.collection_exists, self._collection):
+            return None
+        config = self._ask(self._client.get_collection, self._collection).config
+        noted: object = (config.metadata or {}).get(NOTES)
+        vectors = config.params.vectors
+        if noted is None and isinstance(vectors, dict) and {MEAN, SPREAD} <= {*vectors}:
+            noted = self._kept.notes()  # its server keeps none with a collection
+        return Notes.restore(noted, self._collection)
 
     def make(self, notes: Notes) -> None:
         """Make the collection, instead of an empty one that is there."""
+        self._is_indexed = False
         if self.notes() is not None:
             self._ask(self._client.delete_collection, self._collection)
-            self._noted = None
-        self._kept.make()
+        self._kept.make(notes.metadata())
         create(self._place, self._collection, notes, self._settings)
+        made = self.read_notes()
+        if made is None or not made.admit(notes):
+            raise ValueError(f"store: somebody has just made {self._collection!r} for another fit.")
 
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some at a time, and wait until each part is there."""
         notes = self.notes()
         assert notes is not None
+        if not self._is_indexed:  # whoever made it may not have come so far
+            index(self._place, self._collection, notes)
+            self._is_indexed = True
         with self._marked():
             for start in range(0, len(points), _WRITTEN):
                 some = [struct_of(point, notes) for point in points[start : start + _WRITTEN]]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
-from qdrant_client import models
+from qdrant_client import QdrantClient, models
 
 from uec_rag.stores.engine_notes import Notes
 from uec_rag.stores.qdrant_filters import FACTS
@@ -14,6 +15,16 @@ from uec_rag.stores.qdrant_search import MEAN, SPREAD, words_name
 
 NOTES = "uec_rag"
 """Under which a collection's metadata holds its notes."""
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise TypeError where Qdrant does not know what it is to make a collection with."""
+    known = signature(QdrantClient.create_collection).parameters
+    unknown = sorted(settings.keys() - known)
+    if unknown:
+        raise TypeError(
+            f"settings: expected what QdrantClient.create_collection takes; it takes no {unknown}."
+        )
 
 
 def create(place: Place, collection: str, notes: Notes, settings: Mapping[str, Any]) -> None:
@@ -27,10 +38,9 @@ def create(place: Place, collection: str, notes: Notes, settings: Mapping[str, A
     settings : mapping
         Handed to Qdrant.
     """
-    client, width, dot = place.client, notes.dimension, models.Distance.DOT
+    width, dot = notes.dimension, models.Distance.DOT
     none = models.HnswConfigDiff(m=0)  # of what only scores candidates
-    place.ask(
-        client.create_collection,
+    place.create(
         collection,
         vectors_config={
             MEAN: models.VectorParams(size=width, distance=dot),
@@ -44,6 +54,11 @@ def create(place: Place, collection: str, notes: Notes, settings: Mapping[str, A
         metadata={NOTES: notes.metadata()},
         **settings,
     )
+
+
+def index(place: Place, collection: str, notes: Notes) -> None:
+    """Make the indexes of the payload that are not there yet."""
+    client = place.client
     if place.indexed:
         keyword = models.PayloadSchemaType.KEYWORD
         place.ask(client.create_payload_index, collection, FACTS, keyword)

@@ -48,7 +48,8 @@ def qdrant_filter(condition: Condition) -> models.Filter:
     Raises
     ------
     ValueError
-        If Qdrant cannot run it: a callable, or an order of what are no numbers.
+        If Qdrant cannot run it: a callable, an order of what are no numbers, a part of a text
+        under a key with a quotation mark.
     """
     match condition:
         case Every(conditions):
@@ -86,8 +87,13 @@ def _compared(condition: Compare) -> models.Filter:
             return models.Filter(must=[there]) if value else models.Filter(must_not=[there])
         case "$contains":
             has = _fact(fact("has", key, value))
-            if not isinstance(value, str) or '"' in key:
+            if not isinstance(value, str):
                 return _all(has)
+            if '"' in key:
+                raise ValueError(
+                    f"filter: Qdrant looks for no part of a text under a key with a quotation "
+                    f"mark, got {key!r}; name it otherwise."
+                )
             text = models.FieldCondition(
                 key=f'metadata."{key}"', match=models.MatchSubstring(substring=value)
             )

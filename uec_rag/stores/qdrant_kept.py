@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from qdrant_client import models
 
@@ -11,7 +13,7 @@ from uec_rag.stores.keeping import KEPT, Stamp
 from uec_rag.stores.point_ids import point_id
 from uec_rag.stores.qdrant_place import Place
 
-_WRITTEN = "written"
+_WRITTEN, _NOTES = "written", "notes"
 _PART = 2**22  # bytes in a point: a request is 32 MB at most
 _TRIES = 5
 
@@ -27,11 +29,16 @@ class Kept:
     """
 
     def __init__(self, place: Place, collection: str) -> None:
-        self._ask, self._client = place.ask, place.client
+        self._place, self._ask, self._client = place, place.ask, place.client
         self._collection = f"{collection}_kept"
 
-    def make(self) -> None:
-        """Make its collection, instead of one that is there.
+    def make(self, notes: Mapping[str, Any]) -> None:
+        """Make its collection, or empty the one that is there.
+
+        Parameters
+        ----------
+        notes : mapping
+            Of the passages' collection: a server before 1.16 keeps none with that itself.
 
         Raises
         ------
@@ -45,10 +52,26 @@ class Kept:
                     f"collection: what is learned of a corpus is kept in {self._collection!r}, "
                     "which is there and holds something else; choose another name."
                 )
-            self._ask(self._client.delete_collection, self._collection)
-        none: dict[str, models.VectorParams] = {}
-        self._ask(self._client.create_collection, self._collection, vectors_config=none)
+            for name in KEPT:
+                self._remove(name, self._head(name))
+        else:
+            none: dict[str, models.VectorParams] = {}
+            self._place.create(self._collection, vectors_config=none)
+        self._put({_NOTES: {"notes": notes}})
         self.mark()
+
+    def notes(self) -> object:
+        """The notes of the passages' collection; None where there are none."""
+        if not self._ask(self._client.collection_exists, self._collection):
+            return None
+        found = self._ask(
+            self._client.retrieve,
+            self._collection,
+            [point_id(_NOTES)],
+            with_payload=True,
+            with_vectors=False,
+        )
+        return found[0].payload["notes"] if found and found[0].payload else None
 
     def mark(self) -> None:
         """Note that something was written, or is about to be."""
@@ -74,10 +97,16 @@ class Kept:
             text = base64.b64encode(part).decode()
             self._put({f"{name}/{version}/{place}": {"data": text}})
         self._put({name: {"name": name, "version": version, "parts": len(parts)}})
-        if before is not None and before[1]:
-            old = models.PointIdsList(points=[*self._parts(name, *before)])
-            self._ask(self._client.delete, self._collection, old, wait=True)
+        self._remove(name, before, head=False)
         return version
+
+    def _remove(self, name: str, version: tuple[str, int] | None, *, head: bool = True) -> None:
+        """Remove what is kept under a name, or the parts of a version that was before."""
+        parts = [] if version is None else self._parts(name, *version)
+        gone = [*parts, point_id(name)] if head else parts
+        if gone:
+            old = models.PointIdsList(points=[*gone])
+            self._ask(self._client.delete, self._collection, old, wait=True)
 
     def kept(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""

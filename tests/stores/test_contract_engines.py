@@ -1,0 +1,127 @@
+"""What every store in an engine does: candidates, other ensembles, other writers."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.helpers import bag_of_words, pairs, passages
+from tests.stores.kinds import KINDS, QUICK, at_once, beside
+from tests.stores.test_contract import QUERY, gaussians, numbered
+from uec_rag import UEC, FingerprintMismatch, Retriever
+from uec_rag.base.similarity import moments, probit
+
+every_engine = pytest.mark.parametrize("kind", QUICK)
+SEVERAL = [kind for kind in QUICK if kind not in ("qdrant in memory", "qdrant's engine")]
+"""Those that several processes, or threads, may write to."""
+
+
+def exact_order(stored, query, candidates, k):
+    """Places of the best by s_hat among the nearest by mu_s."""
+    mu, sigma2 = moments(query, stored)
+    scores = probit(mu, sigma2, 1.0)
+    near = np.argsort(-mu, axis=1)[:, :candidates]
+    best = np.argsort(-np.take_along_axis(scores, near, axis=1), axis=1)[:, :k]
+    return np.take_along_axis(near, best, axis=1)
+
+
+@every_engine
+def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store):
+    stored = gaussians(0, 1000)
+    store.add(numbered(range(1000)), stored)
+    found = store.search(QUERY, 10, beta=1.0)
+    assert not found.exact
+    order = [[int(p.id[1:]) for p in row] for row in found.passages]
+    assert order == exact_order(stored, QUERY, 256, 10).tolist()
+
+
+@every_engine
+def test_what_an_engine_cannot_do_is_said(store):
+    store.add(numbered(range(3)), gaussians(0, 3))
+    for filter_, message in (
+        ({"third": {"$gt": "a"}}, f"filter: {store.engine} orders numbers only"),
+        (lambda passage: True, "filter: a callable runs in Python"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            store.search(QUERY, 1, beta=1.0, filter=filter_)
+    with pytest.raises(TypeError, match="metadata of 'p1'"):
+        store.add(numbered([1], bad={1, 2}), gaussians(0, 1))
+
+
+KEYS = ["a b", "a.b", 'quo"te', "per%cent", "semi;colon'", "ünï", "x[]", "-", "k" * 200]
+
+
+@every_engine
+def test_any_key_may_be_filtered_by(store, kind):
+    keys = KEYS[:3] if kind == "qdrant by http" else KEYS  # which takes them as others do
+    for place, key in enumerate(keys):
+        store.add(numbered([3 * place], **{key: 5}), gaussians(place, 1))
+        store.add(numbered([3 * place + 1], **{key: "some text"}), gaussians(place, 1))
+        store.add(numbered([3 * place + 2], **{key: ["text"]}), gaussians(place, 1))
+    for place, key in enumerate(keys):
+        number, text, list_ = (f"p{3 * place + i}" for i in range(3))
+        for filter_, wanted in (
+            ({key: 5}, {number}),
+            ({key: {"$gt": 4}}, {number}),
+            ({key: {"$contains": "text"}}, {text, list_}),
+        ):
+            if '"' in key and store.engine == "Qdrant" and wanted != {number}:
+                with pytest.raises(ValueError, match="under a key with a quotation mark"):
+                    store.passages(filter_)
+                continue
+            assert {p.id for p in store.passages(filter_)} == wanted, filter_
+
+
+@every_engine
+def test_an_ensemble_that_was_fitted_anew_is_refused(store):
+    texts = passages(20)
+    first, other = (UEC([bag_of_words(24, "words")]).fit(pairs(64, seed=i)) for i in range(2))
+    Retriever(first, store).add(texts)
+    with pytest.raises(FingerprintMismatch, match="holds vectors of another ensemble"):
+        Retriever(other, beside(store))
+    assert len(Retriever(first, beside(store))) == 20
+
+
+@every_engine
+def test_who_had_it_open_when_another_ensemble_took_the_place_is_told(store):
+    """Before it searches, and before it writes its own beside theirs."""
+    texts, ids = passages(20), [f"p{i}" for i in range(20)]
+    first, other = (UEC([bag_of_words(24, "words")]).fit(pairs(64, seed=i)) for i in range(2))
+    mine = Retriever(first, store)
+    mine.add(texts, ids)
+    mine.search(texts[:2], k=3)
+    theirs = beside(store)
+    theirs.delete(ids)
+    Retriever(other, theirs).add(texts, ids)
+    for call in (
+        lambda: mine.search(texts[:2], k=3),
+        lambda: mine.add(["something new"], ["new"]),
+        lambda: mine.search(texts[:2], k=3),
+    ):
+        with pytest.raises(FingerprintMismatch, match="holds vectors of another ensemble"):
+            call()
+    assert len(theirs) == 20
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_writers_at_the_same_time_lose_nothing(store):
+    """They make the place at the same time, and write the same passages and their own."""
+    stores = [store, *(beside(store) for _ in "abc")]
+
+    def write(place, store):
+        for turn in range(3):
+            numbers = [*range(40), *range(100 * place + 100, 100 * place + 120)]
+            order = np.random.default_rng([place, turn]).permutation(numbers)
+            store.add(numbered(order.tolist()), gaussians(place, 60))
+
+    at_once(write, stores)
+    wanted = {f"p{i}" for place in range(4) for i in range(100 * place + 100, 100 * place + 120)}
+    for one in stores:
+        assert {p.id for p in one.passages()} == wanted | {f"p{i}" for i in range(40)}
+        assert one.stamp() == store.stamp()
+    for one in stores[1:]:
+        one.close()
+
+
+def test_the_contract_is_run_on_every_engine():
+    assert {"postgres", "qdrant's engine", "qdrant by http"} <= {*QUICK} < {*KINDS}

@@ -1,0 +1,345 @@
+"""Servers that go while they are asked or written to, or refuse; and wrong addresses."""
+
+import uuid
+from traceback import format_exception
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.stores import qdrant_server
+from tests.stores.postgres_server import server_dsn
+from tests.stores.proxy import Proxy
+from tests.stores.qdrant_server import Refused
+from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_contract_words import asking, with_words
+from uec_rag.base import retries
+from uec_rag.stores import engine_cache, pgvector_making
+from uec_rag.stores.keeping import CALIBRATION, SAMPLE
+from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.qdrant import QdrantStore
+
+TRIES = 5
+ASKED = {
+    "search": lambda store: store.search(asking(9, 2), 5, beta=1.0).scores.tolist(),
+    "near": lambda store: store.similarities_near(QUERY, 5, [QUERY.mean])[0].tolist(),
+    "everything": lambda store: store.similarities([QUERY.mean])[0].tolist(),
+    "passages": lambda store: [passage.id for passage in store.passages({"third": True})],
+    "sample": lambda store: store.sample(600).mean.tolist(),
+    "vectors": lambda store: store.vectors(["p3", "p299"]).mean.tolist(),
+    "length": len,
+}
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch):
+    """How often somebody waited before another try; nobody does so for long."""
+    seen = []
+    monkeypatch.setattr(retries, "_wait", lambda state: seen.append(1) or 0.0)
+    return seen
+
+
+@pytest.fixture
+def qdrant():
+    with qdrant_server.running() as server:
+        yield server
+
+
+class Line:
+    """Stores over one server, through a line that can be cut, and past it."""
+
+    def __init__(self, kind, server):
+        self.kind, self._name, self._stores = kind, f"t{uuid.uuid4().hex}", []
+        if kind == "qdrant":
+            self._past = server.url
+            self.proxy = Proxy(("127.0.0.1", server.server_port))
+            self._through = f"http://127.0.0.1:{self.proxy.port}"
+            return
+        self._past = server_dsn()
+        folder = parse_qs(urlsplit(self._past).query).get("host")
+        if folder is None:
+            pytest.skip("a server that POSTGRES_DSN names is not to be cut off")
+        self.proxy = Proxy(f"{folder[0]}/.s.PGSQL.5432")
+        self._through = f"postgresql://postgres@127.0.0.1:{self.proxy.port}/postgres"
+
+    def store(self, *, past=False):
+        place = self._past if past else self._through
+        if self.kind == "qdrant":
+            self._stores.append(QdrantStore(url=place, collection=self._name))
+        else:
+            self._stores.append(PgVectorStore(place, collection=self._name, timeout=0.3))
+        return self._stores[-1]
+
+    def close(self):
+        for store in self._stores:
+            store.close()
+        self.proxy.close()
+
+
+@pytest.fixture(params=["qdrant", "postgres"])
+def line(request):
+    server = request.getfixturevalue("qdrant") if request.param == "qdrant" else None
+    line = Line(request.param, server)
+    yield line
+    line.close()
+
+
+def refusing(status):
+    """What answers everything so."""
+
+    def before(*asked):
+        raise Refused(status, "no")
+
+    return before
+
+
+def answer_or_error(ask):
+    """What comes of a call, or what it says of a server that has gone."""
+    try:
+        return ask()
+    except ConnectionError as error:
+        return str(error)
+
+
+def sends(line, ask):
+    """How often a call sends something."""
+    before = line.proxy.passed
+    ask()
+    return line.proxy.passed - before
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_a_server_that_goes_while_it_is_asked_is_an_error_and_never_a_part_of_an_answer(
+    line, what, waits
+):
+    line.store(past=True).add(numbered(range(300)), with_words(0, 300))
+    ask, store = ASKED[what], line.store()
+    expected = ask(store)
+    store = line.store()
+    times = sends(line, lambda: ask(store))
+    for after in sorted({0, times // 2, max(0, times - 2)}):
+        for for_good in (False, True):
+            store = line.store()
+            waits.clear()
+            line.proxy.cut(after, for_good=for_good)
+            told = answer_or_error(lambda store=store: ask(store))
+            if not (for_good and "does not answer" in str(told)):
+                assert told == expected
+                assert not for_good or after  # what is sent last may be a mere goodbye
+            assert len(waits) <= TRIES
+            line.proxy.mend()
+
+
+def test_a_server_that_goes_while_it_is_written_to_leaves_whole_parts(line, waits):
+    given, parts = with_words(0, 600), {"qdrant": 128, "postgres": 500}[line.kind]
+    ids, past, seen = [f"p{i}" for i in range(600)], line.store(past=True), set()
+    past.add(numbered(range(600)), given)
+    past.delete(ids)
+    store = line.store()
+    times = sends(line, lambda: store.add(numbered(range(600)), given))
+    for after in (0, times // 2, times - 5, times - 1):
+        past.delete(ids)
+        store = line.store()
+        line.proxy.cut(after, for_good=True)
+        told = answer_or_error(lambda store=store: store.add(numbered(range(600)), given))
+        line.proxy.mend()
+        there = past.get(ids)
+        assert len(past) == len(there)
+        assert "does not answer" in told if len(there) < 600 else told is None or after
+        assert len(there) % parts in (0, 600 % parts)
+        rows = [int(passage.id[1:]) for passage in there]
+        held = past.vectors([passage.id for passage in there])
+        np.testing.assert_array_equal(held.mean.reshape(-1, 8), given[rows].mean)
+        seen.add(len(there))
+        line.store().add(numbered(range(600)), given)
+        assert len(past) == 600
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"url": "not a url"}, "url: expected http://HOST:PORT, got 'not a url'"),
+        ({"url": "ftp://host"}, "url: expected http://HOST:PORT, got 'ftp://host'"),
+        ({"location": "http://host"}, "location: expected ':memory:', got 'http://host'; .* url="),
+    ],
+)
+def test_an_address_that_is_none_of_qdrants_is_said(given, said):
+    with pytest.raises(ValueError, match=said):
+        QdrantStore(**given)
+
+
+@pytest.mark.parametrize("dsn", ["localhost", "http://me:secret@host/db", "postgresql://h/d?no=1"])
+def test_an_address_that_libpq_cannot_read_is_said_without_the_password(dsn):
+    with pytest.raises(ValueError, match=r"dsn: expected .*postgresql://USER@HOST/") as said:
+        PgVectorStore(dsn)
+    assert "secret" not in "".join(format_exception(said.value)).partition("ValueError")[2]
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
+    with pytest.raises(ConnectionError, match=r"Qdrant at 'http://127.0.0.1:9' does not answer"):
+        QdrantStore(url="http://127.0.0.1:9")
+    assert 0 < len(waits) <= TRIES
+    waits.clear()
+    with pytest.raises(ConnectionError, match=r"PostgreSQL at '.*127.0.0.1.*does not") as caught:
+        PgVectorStore("postgresql://me:secret@127.0.0.1:9/db", timeout=1)
+    assert 0 < len(waits) <= TRIES
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+def test_a_server_of_something_else_is_told_from_one_that_is_out_of_reach(qdrant):
+    qdrant.before = refusing(404)
+    with pytest.raises(RuntimeError, match=r"what answers at 'http://.*' is no Qdrant"):
+        QdrantStore(url=qdrant.url)
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version")
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_refused_is_said_at_once(qdrant, waits, status):
+    store = QdrantStore(url=qdrant.url)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    qdrant.before = refusing(status)
+    for call in (lambda: QdrantStore(url=qdrant.url), lambda: store.search(QUERY, 1, beta=1.0)):
+        with pytest.raises(PermissionError, match=rf"this key do that \({status}\).*api_key="):
+            call()
+    assert not waits
+
+
+def test_a_busy_server_is_asked_again(qdrant, waits):
+    store = QdrantStore(url=qdrant.url)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    left = iter([429, 503])
+
+    def before(method, path):
+        for status in left:
+            raise Refused(status, "too many requests")
+
+    qdrant.before = before
+    assert len(store) == 3
+    assert len(waits) == 2
+
+
+def test_a_collection_that_somebody_removed_is_no_empty_one(line):
+    store = line.store(past=True)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    if line.kind == "qdrant":
+        store._client.delete_collection(store._collection)
+    else:
+        with store._server.transaction() as connection:
+            connection.execute(f'DROP TABLE "{store._collection}"')
+    for call in (
+        lambda: store.search(QUERY, 1, beta=1.0),
+        lambda: [*store.passages()],
+        lambda: store.add(numbered([7]), gaussians(1, 1)),
+    ):
+        with pytest.raises(RuntimeError, match=r"somebody has removed .* added again"):
+            call()
+
+
+def test_a_calibration_that_was_kept_in_part_is_not_taken_for_one(qdrant):
+    """The version before counts until the next is there whole."""
+    store = QdrantStore(url=qdrant.url)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    version = store.keep(CALIBRATION, b"of before")
+    parts = iter(range(2))
+
+    def before(method, path):
+        if method == "PUT" and path.endswith("points") and next(parts, None) is None:
+            raise ConnectionError
+
+    qdrant.before = before
+    with pytest.raises(ConnectionError, match="does not answer"):
+        store.keep(CALIBRATION, np.random.default_rng(0).bytes(9_000_000))
+    qdrant.before = lambda method, path: None
+    assert QdrantStore(url=qdrant.url).kept(CALIBRATION) == (version, b"of before")
+
+
+def test_a_collection_that_was_made_in_part_is_indexed_by_who_writes_next(qdrant):
+    indexes = []
+
+    def before(method, path):
+        if path.endswith("index"):
+            indexes.append(path)
+            if len(indexes) <= TRIES:
+                raise ConnectionError
+
+    qdrant.before = before
+    with pytest.raises(ConnectionError, match="does not answer"):
+        QdrantStore(url=qdrant.url).add(numbered(range(3)), with_words(0, 3))
+    QdrantStore(url=qdrant.url).add(numbered(range(3)), with_words(0, 3))
+    assert len(indexes) == TRIES + 3  # facts, terms, lengths
+
+
+@pytest.fixture
+def poor():
+    """Who may do nothing in a database, who owns it, and what runs statements there."""
+    name = f"poor{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server_dsn(), autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'poor'")
+        owner.execute(f"CREATE DATABASE {name}")
+    there = make_conninfo(server_dsn(), dbname=name)
+    with psycopg.connect(there, autocommit=True) as owner:
+        yield make_conninfo(there, user=name, password="poor"), there, owner.execute
+    with psycopg.connect(server_dsn(), autocommit=True) as owner:
+        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        owner.execute(f"DROP ROLE {name}")
+
+
+def test_a_role_without_rights_is_told_what_it_lacks(poor, waits):
+    dsn, there, run = poor
+    store = PgVectorStore(dsn)
+    with pytest.raises(PermissionError, match="superuser run CREATE EXTENSION vector in this data"):
+        store.add(numbered(range(3)), gaussians(0, 3))
+    run("CREATE EXTENSION vector")
+    with pytest.raises(PermissionError, match=r"let this role do that \(permission denied"):
+        store.add(numbered(range(3)), gaussians(0, 3))
+    owner = PgVectorStore(there)
+    owner.add(numbered(range(3)), gaussians(0, 3))
+    with pytest.raises(PermissionError, match="permission denied for table uec_rag_notes"):
+        PgVectorStore(dsn).search(QUERY, 1, beta=1.0)
+    assert not waits
+    for one in (store, owner):
+        one.close()
+
+
+def test_who_may_only_read_searches_a_large_corpus_too(poor, qdrant, monkeypatch):
+    """The sample that stands for it is theirs then, the same that a writer draws."""
+    monkeypatch.setattr(engine_cache, "_KEPT_FROM", 20)
+    dsn, there, run = poor
+    run("CREATE EXTENSION vector")
+    for owner, reader in (
+        (PgVectorStore(there), lambda: PgVectorStore(dsn)),
+        (QdrantStore(url=qdrant.url), lambda: QdrantStore(url=qdrant.url)),
+    ):
+        owner.add(numbered(range(100)), gaussians(0, 100))
+        run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO PUBLIC")
+        qdrant.before = lambda method, path: refusing(403)() if method == "PUT" else None
+        reading = reader()
+        own = reading.sample(20).mean
+        np.testing.assert_array_equal(reading.snapshot().sample(20).mean, own)
+        assert SAMPLE not in reading.stamp().kept
+        with pytest.raises(PermissionError, match="does not let this"):
+            reading.add(numbered([7]), gaussians(1, 1))
+        qdrant.before = lambda method, path: None
+        np.testing.assert_array_equal(owner.sample(20).mean, own)
+        for one in (owner, reading):
+            one.close()
+
+
+def test_a_database_that_is_not_there_is_named():
+    with pytest.raises(ConnectionError, match=r'refuses this user or database \(.*"no_such_one"'):
+        PgVectorStore(make_conninfo(server_dsn(), dbname="no_such_one"))
+
+
+def test_a_server_without_pgvector_is_told_from_one_that_is_out_of_reach(monkeypatch):
+    monkeypatch.setattr(
+        pgvector_making, "_EXTENSION", "CREATE EXTENSION IF NOT EXISTS no_such_thing"
+    )
+    store = PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}")
+    with pytest.raises(ValueError, match="dsn: the server has no pgvector; install its package"):
+        store.add(numbered([1]), gaussians(0, 1))
+    store.close()
