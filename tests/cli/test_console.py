@@ -43,8 +43,8 @@ def test_long_work_is_told_of_in_a_log_every_half_minute(monkeypatch):
             for _ in range(8):
                 bar.advance(task, 100)
 
-    lines = outcome(command).stderr.splitlines()
-    assert [line.partition(",")[0] for line in lines if line] == [
+    lines = outcome(command).stderr.strip().splitlines()
+    assert [line.partition(",")[0] for line in lines] == [
         "Encoding: 400 of 1",
         "Encoding: 700 of 1",
     ]

@@ -71,7 +71,8 @@ def test_saving_what_was_loaded_gives_the_same_files(fitted, saved, tmp_path):
 
 def test_only_json_and_tensors_are_written(saved):
     files = {file.name for file in saved.rglob("*") if file.is_file()}
-    assert files == {"manifest.json", "uec.json", "posteriors.safetensors", ".held", ".lock"}
+    # Some versions of filelock take the lock away once it is free.
+    assert files - {".lock"} == {"manifest.json", "uec.json", "posteriors.safetensors", ".held"}
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")

@@ -91,6 +91,7 @@ class EdgeClient:
             shard.close()
             held = self._configs[name]
             there[name] = held.folder, held.metadata, held.params.vectors
+        self._folder.mkdir(parents=True, exist_ok=True)
         (self._folder / "closed.json").write_text(json.dumps([self._made, there]))
 
 
