@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -69,6 +70,14 @@ class Corpus:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return uec.fit([(f"q{i}", f"p{i}") for i in range(beyond, beyond + 400)])
+
+    def use(self, path: Path) -> None:
+        """Take the ensemble that is saved there, or save this one's there: fits differ a little."""
+        if path.exists():
+            named = dict(zip(self.uec.names, self.uec.encoders, strict=True))
+            self.uec = UEC.load(path, encoders=named)
+        else:
+            self.uec.save(path)
 
     def _parts(self, numbers: range, role: str) -> list[Gaussian]:
         assert self.uec.posteriors is not None

@@ -2,8 +2,9 @@
 
 python benchmarks/ten_million.py --folder kept              # 22 GB of disk, some ten minutes
 python benchmarks/ten_million.py --passages 100000          # a look
+python benchmarks/ten_million.py fill 10000000 kept         # one of the steps: fill, search, check
 
-Filling and searching are processes of their own, so that each has its own peak of memory. What is
+Steps are processes of their own, so that each has its own peak of memory. What is
 mapped of files counts in the system's figure, and may be taken away at any time; what may not is
 said beside it.
 """
@@ -33,6 +34,8 @@ from uec_rag.stores import Passage
 _AT_ONCE = 10_000
 _NOISE = 4.0
 _ROUNDS = 5
+_STEPS = ("fill", "search", "check")
+_ALONE = "1 at a time, again, ms a question"
 _CHECKED = 8  # queries, against a product with all float32 means
 
 app = typer.Typer()
@@ -43,28 +46,39 @@ def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 10_000_000,
     folder: Annotated[Path | None, typer.Option(help="Keep the index here.")] = None,
     markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--json", help="Write what engines.py --json writes.")
+    ] = None,
 ) -> None:
-    """Print what each step takes."""
+    """Print what each step takes; with a folder, what was noted there of those that were done."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        described, rows = machine(), []
-        for step in ("fill", "search"):
+        described, taken = machine(), {}
+        for step in _STEPS:
             noted = folder / f"{step}.json"
-            if step == "search" or not noted.exists():
+            if not noted.exists():
                 asked = [sys.executable, __file__, step, str(passages), str(folder)]
                 subprocess.run(asked, check=True)
-            rows += [[step, *row] for row in json.loads(noted.read_text())]
+            taken |= {(step, what): value for what, value in json.loads(noted.read_text()).items()}
     title = f"{passages:,} passages, 384 wide. {described}"
+    rows = [[*name, f"{value:,.2f}"] for name, value in taken.items()]
     print_table(title, ["", "what", "taken"], rows, markdown=markdown)
+    if out is not None:
+        store = {"store": "int8, in memory"}
+        held = [store | {"bytes": 1e9 * taken["fill", "on the disk, GB"]}]
+        found = [store | {"noise": _NOISE, "ms a query": taken["search", _ALONE]}]
+        of = {"machine": described, "passages": passages, "encoders": 1}
+        out.write_text(json.dumps(of | {"filled": held, "found": found}, indent=1))
 
 
 @app.command()
 def fill(passages: int, folder: Path) -> None:
     """Fill the index."""
     corpus = Corpus(1, noise=_NOISE)
-    uec, start = corpus.uec, time.perf_counter()
-    with Retriever.filling(folder / "index", uec, dtype="int8") as filled:
+    corpus.use(folder / "ensemble")
+    start = time.perf_counter()
+    with Retriever.filling(folder / "index", corpus.uec, dtype="int8") as filled:
         for first in range(0, passages, _AT_ONCE):
             rows = range(first, min(passages, first + _AT_ONCE))
             given = [Passage(str(row), f"The text of passage {row}.") for row in rows]
@@ -88,8 +102,12 @@ def fill(passages: int, folder: Path) -> None:
 
 @app.command()
 def search(passages: int, folder: Path) -> None:
-    """Open the index and search it, its files first on the disk alone, then in memory."""
+    """Open the index and search it, its files first on the disk alone.
+
+    A new question reads the float32 means of its candidates from the disk; asked again it does not.
+    """
     corpus, path = Corpus(1, noise=_NOISE), folder / "index"
+    corpus.use(folder / "ensemble")
     parts, taken = corpus.queries(_CHECKED), {}
     for file in path.rglob("*"):
         if file.is_file():
@@ -102,26 +120,40 @@ def search(passages: int, folder: Path) -> None:
         taken[what] = time.perf_counter() - start
         return out
 
-    uec = corpus.uec
-    index = timed("to open, s", lambda: Retriever.load(path, uec, verify=False))
+    index = timed("to open, s", lambda: Retriever.load(path, corpus.uec, verify=False))
     assert len(index) == passages
-    timed("first search, cold, s", lambda: asked(index, parts, [0]))
-    for count in (1, 8):
+    timed("first search, nothing in memory, s", lambda: asked(index, parts, [0]))
+    alone = [[row] for row in range(_CHECKED)]
+    together = [[*range(_CHECKED)]] * _ROUNDS
+    for what, questions in (
+        ("1 at a time, new ones, ms a question", alone),
+        (_ALONE, alone * _ROUNDS),
+        ("8 at a time, again, ms a question", together),
+    ):
         seconds = []
-        for turn in range(_ROUNDS):
+        for rows in questions:
             start = time.perf_counter()
-            found = asked(index, parts, [(turn + i) % _CHECKED for i in range(count)])
-            seconds.append(time.perf_counter() - start)
+            found = asked(index, parts, rows)
+            seconds.append((time.perf_counter() - start) / len(rows))
             assert found.exact
-        taken[f"{count} at a time, warm, ms a question"] = 1e3 * float(np.median(seconds)) / count
-        taken[f"{count} at a time, quickest"] = 1e3 * min(seconds) / count
+        taken[what] = 1e3 * float(np.median(seconds))
     taken["peak of memory, with mapped files, GB"] = (
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     )
     taken["of it not mapped, at the end, GB"] = anonymous() / 2**20
-    taken["of ten hits those of a product with all float32 means"] = agreement(index, parts)
-    timed("to open, all files hashed, s", lambda: Retriever.load(path, uec))
     note(folder / "search.json", taken)
+
+
+@app.command()
+def check(passages: int, folder: Path) -> None:
+    """Compare the hits with those of scoring every passage in float32, and all files' hashes."""
+    corpus = Corpus(1, noise=_NOISE)
+    corpus.use(folder / "ensemble")
+    start = time.perf_counter()
+    index = Retriever.load(folder / "index", corpus.uec)
+    taken = {"to open, all files hashed, s": time.perf_counter() - start}
+    taken["of ten hits those of float32"] = agreement(index, corpus.queries(_CHECKED))
+    note(folder / "check.json", taken)
 
 
 def asked(index: Retriever, parts: list[Any], rows: list[int]) -> Any:
@@ -156,11 +188,11 @@ def anonymous() -> int:
 
 def note(file: Path, taken: dict[str, float]) -> None:
     """Keep what was measured."""
-    file.write_text(json.dumps([[what, f"{value:,.2f}"] for what, value in taken.items()]))
+    file.write_text(json.dumps(taken))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in ("fill", "search"):
+    if len(sys.argv) > 1 and sys.argv[1] in _STEPS:
         app()
     else:
         typer.run(main)

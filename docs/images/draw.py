@@ -6,16 +6,20 @@ pictures show the other. The documentation of a quarter of the modules is not in
 is asked about them has no answer there. Under two minutes on two cores; seconds when run again, as
 embeddings are kept.
 
+What a search and a passage cost by store and size is drawn from what was measured of them once,
+which takes hours: docs/results/scale, by `engines.py --json` and `ten_million.py --json`.
+
     python docs/images/draw.py [--out docs/images]
 """
 
 # ruff: noqa: RUF001 - Chinese questions end in a Chinese question mark
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -38,6 +42,7 @@ _K = 10
 _MISSING = 0.25  # share of the modules that the corpus lacks
 _RISK = 0.15  # of a wrong answer, that the gate allows
 _DPI = 130
+_MEASURED = Path(__file__).parent.parent / "results" / "scale"
 
 OTHER_QUESTIONS = {
     "English, other topics": (
@@ -224,6 +229,46 @@ def _titled(figure: Figure, title: str) -> Figure:
     return figure
 
 
+def cost(measured: Sequence[Mapping[str, Any]]) -> Figure:
+    """Milliseconds a query and bytes on the disk against the number of passages, by store.
+
+    Of an engine those with the fewest candidates; the lower one where kinds of questions differ.
+
+    Parameters
+    ----------
+    measured : sequence of mapping
+        What `benchmarks/engines.py --json` writes, of one encoder.
+    """
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    times: dict[str, dict[int, float]] = {}
+    sizes: dict[str, dict[int, float]] = {}
+    for run in sorted(measured, key=lambda run: run["passages"]):
+        for row in run["filled"]:
+            whole = row["bytes"] + row.get("of its index", 0)
+            sizes.setdefault(row["store"], {})[run["passages"]] = whole / 1e9
+        given = [row["candidates"] for row in run["found"] if row.get("candidates")]
+        for row in run["found"]:
+            if row.get("candidates", 0) in (0, min(given, default=0)):
+                points = times.setdefault(row["store"], {})
+                known = points.get(run["passages"], np.inf)
+                points[run["passages"]] = min(known, row["ms a query"])
+    figure, _ = plots._figure(7.0, 8.4, (1, 1))
+    titles = ("A search of one question, milliseconds", "On the disk, GB")
+    for axes, title, by_store in zip(figure.axes, titles, (times, sizes), strict=True):
+        axes.set(xscale="log", yscale="log")
+        axes.set_title(title, loc="left", weight="bold", size=11)
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        for colour, store in zip(plots._COLOURS, sizes, strict=False):
+            points = by_store[store]
+            axes.plot([*points], [*points.values()], "o-", color=colour, linewidth=2, label=store)
+        axes.legend(frameon=False)
+    figure.axes[-1].set_xlabel("passages")
+    return figure
+
+
 def main(
     out: Annotated[Path, typer.Option(help="Folder for the pictures.")] = Path("docs/images"),
 ) -> None:
@@ -237,7 +282,8 @@ def main(
         f"Best single encoder: {shown.best}."
     )
     out.mkdir(parents=True, exist_ok=True)
-    for name, figure in draw(retriever, shown):
+    runs = [json.loads(file.read_text()) for file in sorted(_MEASURED.glob("*.json"))]
+    for name, figure in (*draw(retriever, shown), ("cost", cost(runs))):
         # Without matplotlib's version in it, the same picture is the same file.
         figure.savefig(out / f"{name}.png", dpi=_DPI, metadata={"Software": None})
         console.print(f"{out / name}.png")
