@@ -54,6 +54,19 @@ def test_confidence_is_about_as_often_right_as_it_says(k):
     assert abs(sure.mean() - np.concatenate([answered(v, k) for v in fresh]).mean()) < 0.08
 
 
+def test_a_fit_moves_the_level_a_part_of_the_way_to_its_pairs(monkeypatch):
+    monkeypatch.setattr("uec_rag.confidence.fit._CLEARLY", np.inf)
+    hard = views(unanswerable=0.4)
+    model, known = fit_confidence(hard), shipped_model("fitted")
+    known = replace(known, temperature=model.temperature, relevance=model.relevance)
+    examples = joined_examples([view_examples(view, model, 10) for view in hard])
+    held = [m.in_corpus.predict(examples.query).mean() for m in (known, model)]
+    assert examples.answerable.mean() + 0.02 < held[1] < held[0] - 0.02
+    np.testing.assert_array_equal(model.in_corpus.weights, known.in_corpus.weights)
+    home = fit_confidence(hard, at_home=True).in_corpus.predict(examples.query).mean()
+    assert home == pytest.approx(examples.answerable.mean(), abs=0.02)
+
+
 def test_whether_the_corpus_answers_is_as_often_so_as_it_says():
     model = fit_confidence(views(unanswerable=0.3))
     fresh = views(seed=1, unanswerable=0.3)

@@ -90,16 +90,9 @@ class FitQueries:
             beside=beside,
         )
 
-    def fit_confidence(
-        self,
-        fitted: Fitted,
-        weights: EvidenceWeights | None,
-        sizes: Sequence[int] = CORPUS_SIZES,
-        k: int = 10,
-        verification: Verification | None = None,
-    ) -> ConfidenceModel:
+    def fit_confidence(self, fitted: Fitted, weights: EvidenceWeights | None) -> ConfidenceModel:
         """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
-        return fit_confidence(self.views(fitted, weights, sizes, verification), k)
+        return fit_confidence(self.views(fitted, weights))
 
     def some(self, rows: Sequence[int]) -> FitQueries:
         """Some of the questions, asked of the same corpus."""

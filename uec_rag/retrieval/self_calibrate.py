@@ -9,7 +9,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.fit import joined_examples, view_examples
+from uec_rag.confidence.fit import fit_confidence, joined_examples, view_examples
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.corpora.questions import QuestionGenerator, make_questions
 from uec_rag.ensemble.convolution import blocks
@@ -123,15 +123,16 @@ def _agreed(
         return known, True
     halves = [asked.some(range(start, len(asked.questions.queries), 2)) for start in (0, 1)]
     if known is not None:
-        learned = halves[0].fit_confidence(fitted, weights, sizes, k, verification)
-        views = halves[1].views(fitted, weights, sizes, verification)
+        mine, views = (half.views(fitted, weights, sizes, verification) for half in halves)
+        learned = fit_confidence(mine, k, at_home=True)
         surprise = [
             model.surprise(joined_examples([view_examples(view, model, k) for view in views]))
             for model in (known, learned)
         ]
         if surprise[0] - surprise[1] < _CLEARLY:
             return known, True
-    return asked.fit_confidence(fitted, weights, sizes, k, verification), False
+    views = asked.views(fitted, weights, sizes, verification)
+    return fit_confidence(views, k, at_home=True), False
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
