@@ -145,7 +145,7 @@ class FitReport:
         rests = (
             "these pairs alone, which clearly told otherwise than other collections"
             if self.facts.own_confidence
-            else "many collections, its level on these pairs"
+            else "many collections, its level in part on these pairs"
         )
         yield (
             f"Confidence rests on {rests}; {self.facts.unanswerable:.0%} of the questions asked "
