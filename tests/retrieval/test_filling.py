@@ -114,3 +114,11 @@ def test_an_ensemble_that_is_fitted_meanwhile_is_refused(encoders, fit_pairs, te
     with pytest.raises(ValueError, match="it was fitted while 200 passages were added"):
         fitting()
     assert not (tmp_path / "index").exists()
+
+
+def test_one_that_is_fitted_before_anything_is_added_is_not(encoders, fit_pairs, texts, tmp_path):
+    uec = UEC(encoders)
+    with Retriever.filling(tmp_path / "index", uec) as filled:
+        uec.fit(fit_pairs[:100])
+        filled.add(texts)
+    assert len(Retriever.load(tmp_path / "index", uec)) == len(texts)

@@ -210,6 +210,15 @@ def test_words_alone_are_an_ensemble_too(tmp_path):
     assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
+def test_words_alone_have_no_means_to_compress(tmp_path, dtype):
+    uec = UEC(["bm25"]).fit(pairs(60))
+    retriever = indexed(uec, dtype=dtype)
+    same(retriever.search(QUERIES), indexed(uec).search(QUERIES))
+    retriever.save(tmp_path / "index")
+    same(Retriever.load(tmp_path / "index", uec).search(QUERIES), retriever.search(QUERIES))
+
+
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_unfitted_words_count_as_much_as_vectors():
     found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)

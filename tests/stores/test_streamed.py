@@ -1,6 +1,7 @@
 """A store's files, written an addition at a time."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
-from uec_rag import Gaussian
+from uec_rag import FingerprintMismatch, Gaussian
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.streamed import StreamedStore
 
@@ -60,10 +61,14 @@ def test_so_are_those_of_words(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_nothing_added_is_an_empty_store(tmp_path, dtype):
-    with StreamedStore(tmp_path, dtype=dtype) as store:
+    for name in ("streamed", "saved"):
+        (tmp_path / name).mkdir()
+    with StreamedStore(tmp_path / "streamed", dtype=dtype) as store:
         store.add([], gaussians(0, 0))
         store.finish()
-    assert len(MemoryStore.load(tmp_path)) == 0
+    MemoryStore(dtype=dtype).save(tmp_path / "saved")
+    assert contents(tmp_path / "streamed") == contents(tmp_path / "saved")
+    assert len(MemoryStore.load(tmp_path / "streamed")) == 0
 
 
 WRONG = {
@@ -95,14 +100,50 @@ def test_what_is_refused_leaves_no_trace(tmp_path, passages, given, message):
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_an_addition_that_ended_half_way_is_not_finished(tmp_path, monkeypatch):
+def test_an_addition_that_ended_half_way_is_neither_finished_nor_followed(tmp_path, monkeypatch):
     with StreamedStore(tmp_path) as store:
         store.add(numbered(range(3)), gaussians(0, 3))
-        monkeypatch.setattr(store, "_append", lambda arrays: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            store.add(numbered(range(3, 5)), gaussians(0, 2))
-        with pytest.raises(RuntimeError, match="an addition to this index ended half-way"):
-            store.finish()
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "_append", lambda arrays: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                store.add(numbered(range(3, 5)), gaussians(0, 2))
+        for go_on in (lambda: store.add(numbered(range(3, 5)), gaussians(0, 2)), store.finish):
+            with pytest.raises(RuntimeError, match="an addition to this index ended half-way"):
+                go_on()
+
+
+def test_nothing_is_added_to_what_was_filled(tmp_path):
+    with StreamedStore(tmp_path) as store:
+        store.add(numbered(range(3)), gaussians(0, 3))
+        store.finish()
+        with pytest.raises(RuntimeError, match="has been filled; load it"):
+            store.add(numbered([3]), gaussians(1, 1))
+
+
+def test_several_threads_add(tmp_path):
+    """Each writes many times: rows of means and passages stay side by side."""
+
+    def fill(writer):
+        for number in range(writer, 400, 8):
+            mean = np.full((5, 4), number, dtype=np.float32)
+            store.add(numbered(range(5 * number, 5 * number + 5)), Gaussian(mean, np.ones((5, 4))))
+
+    with StreamedStore(tmp_path) as store, ThreadPoolExecutor(8) as writers:
+        [*writers.map(fill, range(8))]
+        store.finish()
+    loaded = MemoryStore.load(tmp_path)
+    ids = [f"p{row}" for row in range(2000)]
+    assert len(loaded) == 2000
+    np.testing.assert_array_equal(loaded.vectors(ids).mean[:, 0], np.arange(2000) // 5)
+
+
+def test_another_ensemble_is_refused(tmp_path):
+    with StreamedStore(tmp_path) as store:
+        store.bind("one")
+        store.bind("another")
+        store.add(numbered(range(3)), gaussians(0, 3))
+        with pytest.raises(FingerprintMismatch, match="vectors of another ensemble"):
+            store.bind("one")
 
 
 def test_it_is_only_added_to(tmp_path):

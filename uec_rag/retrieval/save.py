@@ -62,11 +62,10 @@ def filling_index(
     with writing(path, KIND) as folder:
         (folder / "store").mkdir()
         with StreamedStore(folder / "store", index=index, dtype=dtype) as store:
-            filled, fingerprint = Index(uec, cast(Store, store)), uec.fingerprint
-            yield filled
-            if len(filled) and uec.fingerprint != fingerprint:
+            yield Index(uec, cast(Store, store))
+            if store.fingerprint not in (None, uec.fingerprint):
                 raise ValueError(
-                    f"uec: it was fitted while {len(filled):,} passages were added, whose vectors "
+                    f"uec: it was fitted while {len(store):,} passages were added, whose vectors "
                     "are of the fit before; fill the index anew."
                 )
             store.finish()

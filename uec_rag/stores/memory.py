@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_beta, check_k
-from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
@@ -31,9 +30,7 @@ from uec_rag.stores.search import (
     similarities,
     similarities_near,
 )
-from uec_rag.stores.state import State, check_fits, compacted, filtered, without_leftovers
-
-_MEAN = "mean.{}.npy"
+from uec_rag.stores.state import State, bound, check_fits, compacted, filtered, without_leftovers
 
 
 class MemoryStore:
@@ -125,15 +122,7 @@ class MemoryStore:
             If passages of another ensemble are stored.
         """
         with self._writing:
-            state = self._state
-            if not state.count or state.fingerprint in (None, fingerprint):
-                self._state = replace(state, fingerprint=fingerprint)
-                return
-            raise FingerprintMismatch(
-                f"store: it holds vectors of another ensemble ({str(state.fingerprint)[:12]!r}, "
-                f"this one is {fingerprint[:12]!r}): other models, revisions or posterior. Use "
-                "that ensemble or build the index again."
-            )
+            self._state = bound(self._state, fingerprint)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already.

@@ -97,7 +97,7 @@ class Scan:
                 empty = torch.empty(0, device=self.device)
                 scales.append(with_room(self.scales[k] if start else empty, start, stop))
             error, length = (self.errors[k], self.lengths[k]) if start else (0.0, 0.0)
-            for tile in row_slices(stop - start, _WIDENED // block.shape[1]):
+            for tile in row_slices(stop - start, _WIDENED // max(1, block.shape[1])):
                 rows = slice(start + tile.start, start + tile.stop)
                 values = torch.from_numpy(block[rows])
                 fresh, scale = self._compressed(values)
@@ -124,7 +124,9 @@ class Scan:
         import torch
 
         if self.dtype == "int8":
-            scale = values.abs().amax(dim=1) / 127
+            # Words alone have means without a number.
+            largest = values.abs().amax(dim=1) if values.shape[1] else values.new_zeros(len(values))
+            scale = largest / 127
             scale[scale == 0] = 1
             return _whole(values / scale[:, None]), scale
         kind = getattr(torch, self.dtype)
@@ -219,11 +221,10 @@ class Scan:
             total += length * error + longest * (off + (rounding + summing) * (length + off))
         return total
 
-    def save(self, folder: Path, rows: Rows) -> dict[str, object]:
-        """Write compressed rows into a folder; what it returns is for `load`."""
+    def save(self, folder: Path, rows: Rows) -> None:
+        """Write compressed rows into a folder."""
         for name, array in self.arrays(rows):
             np.save(folder / name, array, allow_pickle=False)
-        return self.settings()
 
     def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
         """Compressed rows, each block's and what they were divided by, by the name of its file."""

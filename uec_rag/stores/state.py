@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
@@ -117,6 +118,17 @@ def without_leftovers(state: State) -> State:
     """Forget the rows that an interrupted `add` left in what states share."""
     row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
     return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
+
+
+def bound(state: State, fingerprint: str) -> State:
+    """The state with a note whose Gaussians it holds; FingerprintMismatch for another's."""
+    if not state.count or state.fingerprint in (None, fingerprint):
+        return replace(state, fingerprint=fingerprint)
+    raise FingerprintMismatch(
+        f"store: it holds vectors of another ensemble ({str(state.fingerprint)[:12]!r}, this one "
+        f"is {fingerprint[:12]!r}): other models, revisions or posterior. Use that ensemble or "
+        "build the index again."
+    )
 
 
 def check_fits(state: State, gaussians: Gaussian) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,13 +23,14 @@ from uec_rag.stores.means import Means, longest
 from uec_rag.stores.passages import line_of
 from uec_rag.stores.saved import rows_of, write_rest
 from uec_rag.stores.scan import Dtype, make_scan
-from uec_rag.stores.state import State, check_fits
+from uec_rag.stores.state import State, bound, check_fits
 
 
 class StreamedStore:
     """What is added goes to files, which `MemoryStore.load` opens once `finish` has ended them.
 
-    In memory are ids, the postings of words and a graph, where there are any, and no means.
+    In memory are ids, the postings of words and a graph, where there are any, and no means. Several
+    threads may add.
 
     Parameters
     ----------
@@ -61,6 +63,7 @@ class StreamedStore:
         self._folder, self._ids = folder, dict[str, None]()
         self._arrays: dict[str, GrowingArray] = {}
         self._open, self._whole = ExitStack(), True
+        self._writing = threading.Lock()
         self._lines = self._open.enter_context((folder / "passages.jsonl").open("wb"))
         self._append({"offsets.npy": np.zeros(1, dtype=np.int64)})
 
@@ -83,9 +86,15 @@ class StreamedStore:
             f"{name}: this index is being filled, and only added to; load it when that has ended."
         )
 
+    @property
+    def fingerprint(self) -> str | None:
+        """Of the ensemble whose Gaussians are kept; None where there are none."""
+        return self._state.fingerprint if self._ids else None
+
     def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians are kept."""
-        self._state = replace(self._state, fingerprint=fingerprint)
+        """Note whose Gaussians are kept, or refuse another ensemble's: FingerprintMismatch."""
+        with self._writing:
+            self._state = bound(self._state, fingerprint)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Write passages behind those that are there.
@@ -96,10 +105,19 @@ class StreamedStore:
             If an id was there before, and where `MemoryStore.add` does.
         TypeError
             If metadata cannot be written as JSON.
+        RuntimeError
+            If an addition ended half-way, or `finish` was called.
         """
         passages = checked_addition(passages, gaussians)
         if not passages:
             return
+        with self._writing:
+            self._add(passages, gaussians)
+
+    def _add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+        self._check_whole()
+        if self._lines.closed:
+            raise RuntimeError("store: this index has been filled; load it, and add to that.")
         old, start = self._state, len(self._ids)
         check_fits(old, gaussians)
         for passage in passages:
@@ -109,7 +127,8 @@ class StreamedStore:
                     "nothing. Leave out what comes twice, or load the index first."
                 )
         lines = [line_of(passage) for passage in passages]
-        means, rows = Means().written(0, gaussians.mean, gaussians.widths), slice(len(passages))
+        widths, rows = old.means.widths if start else gaussians.widths, slice(len(passages))
+        means = Means().written(0, gaussians.mean, widths)
         scan = None if old.scan is None else old.scan.written(0, len(passages), means)
         postings = tuple(
             held.written(start, block)
@@ -148,12 +167,16 @@ class StreamedStore:
         RuntimeError
             If an addition ended half-way.
         """
+        with self._writing:
+            self._check_whole()
+            if not self._ids:
+                self._append(dict(rows_of(self._state.means, self._state.scales, slice(0))))
+            self._open.close()
+            write_rest(self._state, [*self._ids], np.arange(len(self._ids)), self._folder)
+
+    def _check_whole(self) -> None:
         if not self._whole:
             raise RuntimeError("store: an addition to this index ended half-way; fill it anew.")
-        if not self._ids:
-            self._append(dict(rows_of(self._state.means, self._state.scales, slice(0))))
-        self._open.close()
-        write_rest(self._state, [*self._ids], np.arange(len(self._ids)), self._folder)
 
     def _append(self, arrays: dict[str, NDArray[Any]]) -> None:
         for name, rows in arrays.items():
