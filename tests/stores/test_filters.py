@@ -144,6 +144,8 @@ def test_values_that_cannot_be_compared_are_an_error(store, filter_):
         ({"year": {"$in": 3}}, TypeError, "$in expects a list, got 3"),
         ({"year": {"$in": "abc"}}, TypeError, "$in expects a list, got 'abc'"),
         ({"year": {"$exists": 1}}, TypeError, "$exists expects True or False, got 1"),
+        ({"year": {"$gte": None}}, TypeError, "$gte expects a number or a text, got None"),
+        ({"year": {"$not": {"$lt": {}}}}, TypeError, "$lt expects a number or a text, got {}"),
         ({"$and": {"year": 3}}, TypeError, "$and expects a list"),
         ({"$or": [3]}, TypeError, "expected a mapping of metadata values"),
         ({"$where": "x"}, TypeError, "$where expects a callable"),

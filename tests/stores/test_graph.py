@@ -403,5 +403,11 @@ def test_what_is_no_number_of_candidates_is_refused(given, error, message):
         MemoryStore(index="hnsw", candidates=given)
     with pytest.raises(error, match=message):
         MemoryStore(index="hnsw").candidates = given
-    with pytest.raises(ValueError, match="candidates: this store has no graph"):
-        MemoryStore().candidates = 5
+    with pytest.raises(error, match=message):
+        MemoryStore(candidates=given)
+    for without in (
+        lambda: setattr(MemoryStore(), "candidates", 5),
+        lambda: MemoryStore(candidates=5),
+    ):
+        with pytest.raises(ValueError, match="candidates: this store has no graph"):
+            without()

@@ -75,6 +75,10 @@ def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_
 def test_a_number_of_candidates_is_expected(given, error):
     with pytest.raises(error, match="candidates: expected an integer"):
         QdrantStore(location=":memory:", candidates=given)
+    store = QdrantStore(location=":memory:")
+    with pytest.raises(error, match="candidates: expected an integer"):
+        store.candidates = given
+    assert store.candidates == 256
 
 
 def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):

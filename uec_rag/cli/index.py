@@ -195,8 +195,8 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
 
 
 def _calibrate(retriever: "Retriever") -> None:
-    """Fit what was learned elsewhere to this corpus, where it gives enough questions."""
-    say("Calibrating on questions made from the documents ...")
+    """Learn which encoders to trust here, where the corpus gives enough questions."""
+    say("Learning from questions made from the documents which encoders to trust ...")
     try:
         retriever.self_calibrate()
     except ValueError as error:

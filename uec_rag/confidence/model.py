@@ -126,7 +126,8 @@ class ConfidenceModel(Record):
         the ensemble, and `found` how many hits there are: as is learned of ensembles with words.
     first : Calibrator or None
         Relevance of the first hit, where labels taught it a line of its own; it is never told to be
-        less relevant than the second. None: as the others'.
+        less relevant than the second, of which a search for one hit knows nothing. None: as the
+        others'.
     """
 
     temperature: float

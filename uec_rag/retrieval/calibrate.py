@@ -48,7 +48,7 @@ class CorpusCalibration(Record):
     corpus : str
         Fingerprint of the corpus.
     kept : bool
-        Whether the model is the fit's, which the questions did not clearly speak against.
+        Whether the model is the fit's.
     verifier : str or None
         Fingerprint of who read the first hits; None where nobody did.
     """

@@ -105,8 +105,8 @@ class Calibrated(Index):
         if self.calibration is not None and self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
             warnings.warn(
-                "The index has changed since it was calibrated: relevance and confidence are those "
-                "of the old corpus. Call calibrate or self_calibrate again.",
+                "The index has changed since it was calibrated: what was learned is of the old "
+                "corpus. Call calibrate or self_calibrate again.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -206,7 +206,7 @@ class Retriever(Searcher):
         elif self.uec.confidence_model is not None:
             rests = (
                 "Relevance and confidence are those of the pairs the ensemble was fitted on; "
-                "calibrate or self_calibrate fits them to this corpus."
+                "calibrate fits them to this corpus."
             )
         else:
             rests = (

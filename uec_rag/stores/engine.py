@@ -43,8 +43,8 @@ class EngineStore(CachedEngine):
 
     Raises
     ------
-    ValueError
-        If it is not positive.
+    TypeError, ValueError
+        If it is no positive integer.
     """
 
     approximate = True
@@ -55,8 +55,17 @@ class EngineStore(CachedEngine):
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
         super().__init__()
-        check_k(candidates, "candidates")
-        self.candidates = int(candidates)
+        self.candidates = candidates
+
+    @property
+    def candidates(self) -> int:
+        """How many a search scores, at least."""
+        return self._candidates
+
+    @candidates.setter
+    def candidates(self, count: int) -> None:
+        check_k(count, "candidates")
+        self._candidates = int(count)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already.

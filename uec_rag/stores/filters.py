@@ -149,6 +149,10 @@ def _on(key: str, value: object) -> Condition:
         asked = tuple(map(as_kept, _listed(name, operand))) if many else as_kept(operand)
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
+        if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(
+            asked, str | int | float | list
+        ):
+            raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
         conditions.append(Compare(key, name, asked))
     return _joined(conditions)
 

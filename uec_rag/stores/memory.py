@@ -63,7 +63,8 @@ class MemoryStore:
     Raises
     ------
     ValueError
-        If torch cannot use the device here, or an argument is not one of the above.
+        If torch cannot use the device here, an argument is not one of the above, or candidates are
+        given without a graph.
 
     Examples
     --------
@@ -85,10 +86,12 @@ class MemoryStore:
     ) -> None:
         if index not in (None, "hnsw"):
             raise ValueError(f"index: expected None (exact search) or 'hnsw', got {index!r}.")
-        graph = None if index is None else Graph(candidates)
+        graph = None if index is None else Graph()
         self._state = State(scan=make_scan(dtype, device), graph=graph)
         self._writing = threading.RLock()
         self._is_snapshot = False
+        if candidates != CANDIDATES:
+            self.candidates = candidates
 
     def __len__(self) -> int:
         return self._state.count
