@@ -37,6 +37,7 @@ def test_a_record_in_a_record_comes_back_from_json(name, slopes, offset, both):
     [
         ({"name": "a"}, "first"),
         ({"name": 3, "first": {"slopes": [], "offset": 0.0}}, "name"),
+        ({"name": "a", "first": 5}, "first"),
         ({"name": "a", "first": {"slopes": ["x"], "offset": 0.0}}, "slopes"),
         ({"name": "a", "first": {"slopes": None, "offset": 0.0}}, "NoneType"),
         ({"name": "a", "first": {"slopes": [], "offset": 0.0}, "third": 1}, "third"),

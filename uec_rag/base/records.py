@@ -62,7 +62,7 @@ class Record:
             if not all(_finite(getattr(record, field.name)) for field in fields(cast(Any, cls))):
                 raise ValueError("a number is not finite")
             return record
-        except (DaciteError, OverflowError, TypeError, ValueError) as error:
+        except (AttributeError, DaciteError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{cls.__name__}: no saved one looks like {dict(metadata)} ({error})."
             ) from error
