@@ -133,6 +133,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.socket.settimeout(1.0)  # one who asked may be gone before it is accepted
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.api, self.lock = Api(), threading.Lock()
         self.before = lambda method, path: None
@@ -187,7 +188,10 @@ def running():
     with Server() as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
-        server.shutdown()
+        # It hung once on a busy machine: an end that does not come is not to be everybody's.
+        ending = threading.Thread(target=server.shutdown, daemon=True)
+        ending.start()
+        ending.join(timeout=10)
 
 
 @cache
