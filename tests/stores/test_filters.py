@@ -19,12 +19,14 @@ METADATA = [
     {"lang": "fr", "note": "taxation of law firms"},
     {},
     {"lang": "english", "year": 0, "tags": ["tax"], "at": {"city": "Bonn"}},
+    {"lang": "", "year": -0.0},
     {"lang": "", "year": -1, "tags": ["tax", "law"], "draft": 1},
 ]
 COMPARISONS = [
     *({"lang": value} for value in ("en", "xx", None, "")),
     *({"year": {name: 2020}} for name in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")),
     *({"lang": {name: ["en", "fr", None]}} for name in ("$in", "$nin")),
+    {"year": 0},
     {"year": {"$in": []}},
     {"year": {"$gt": 0, "$lte": 2021}},
     {"tags": ["tax", "law"]},

@@ -27,6 +27,8 @@ def fact(kind: Kind, key: str, value: object = None) -> str:
     --------
     >>> fact("is", "year", 2021) == fact("is", "year", 2021.0)
     True
+    >>> fact("is", "shift", 0) == fact("is", "shift", -0.0)
+    True
     """
     text = json.dumps([kind, key, _canonical(value)], sort_keys=True)
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
@@ -64,7 +66,9 @@ def field(key: str) -> str:
 def _canonical(value: object) -> object:
     """The same for values that are equal in Python."""
     if isinstance(value, bool | int | float):
-        return float(value) if not isinstance(value, int) or int(float(value)) == value else value
+        if isinstance(value, int) and int(float(value)) != value:
+            return value
+        return float(value) + 0.0  # -0.0 becomes 0.0
     if isinstance(value, list | tuple):
         return [_canonical(item) for item in value]
     if isinstance(value, Mapping):
