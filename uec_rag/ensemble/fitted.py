@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.softmax_sums import SoftmaxSums
 from uec_rag.base.terms import Terms
-from uec_rag.confidence.features import CorpusSummary
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, Role
 from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
@@ -153,7 +151,8 @@ class Fitted:
 
     def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
         """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
-        return np.float32(self.slope) * mu + self._offset(coefficients)[:, None]
+        offset: FloatArray = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
+        return np.float32(self.slope) * mu + offset[:, None]
 
     def best_logits(self, own: Sequence[FloatArray]) -> FloatArray:
         """The highest of the encoders' own logits ``a_k s_k + b_k``, of K arrays of cosines."""
@@ -169,26 +168,6 @@ class Fitted:
     def logit_variance(self, sigma2: FloatArray) -> FloatArray:
         """Variance of the logits of similarities of variance `sigma2`."""
         return np.float32(self.slope) ** 2 * sigma2
-
-    def corpus_summary(
-        self, sums: SoftmaxSums, coefficients: FloatArray, temperature: float
-    ) -> CorpusSummary:
-        """What the fused logits of queries say over a corpus, at a temperature.
-
-        Parameters
-        ----------
-        sums : SoftmaxSums
-            Of the softmax over the corpus of ``slope / temperature * mu_s``. Logits are that and
-            an offset per query, so they need not be written out.
-        coefficients : array, shape (n, K)
-        temperature : float
-        """
-        offset = self._offset(coefficients) / np.float32(temperature)
-        return CorpusSummary.of(sums).shifted(offset)
-
-    def _offset(self, coefficients: FloatArray) -> FloatArray:
-        offset: FloatArray = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
-        return offset
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
         """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
