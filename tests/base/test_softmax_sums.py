@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from uec_rag.base.softmax_sums import EXACT_UP_TO, Digest
+from uec_rag.base.softmax_sums import EXACT_UP_TO, NEAREST, Digest
 
 SLOPE = 25.0
 
@@ -23,6 +23,7 @@ def sums_of(values, slope):
         "top": logits.max(axis=1),
         "log_normaliser": logsumexp(logits, axis=1),
         "soft_normaliser": logsumexp(logits / 2, axis=1),
+        "near_normaliser": logsumexp(np.sort(logits, axis=1)[:, -NEAREST:] / 2, axis=1),
         "mean_logit": (softmax(logits, axis=1) * logits).sum(axis=1),
     }
 
@@ -110,3 +111,11 @@ def test_logits_that_rise_change_the_sums_as_if_they_had_been_so_from_the_start(
         np.testing.assert_allclose(
             getattr(sums, name), getattr(expected, name), rtol=1e-3, atol=2e-3, err_msg=name
         )
+
+
+def test_where_the_nearest_rise_so_does_what_they_add_up_to():
+    logits = similarities(4, 500) * SLOPE
+    highest = np.sort(logits, axis=1)[:, :-8:-1]
+    sums = Digest.of(logits).softmax(1.0).replacing(highest, highest + 2)
+    kept = np.concatenate([highest + 2, np.sort(logits, axis=1)[:, -NEAREST:-7]], axis=1)
+    np.testing.assert_allclose(sums.near_normaliser, logsumexp(kept / 2, axis=1), rtol=1e-5)

@@ -64,6 +64,26 @@ def test_the_first_hits_share_rises_with_every_hit():
     np.testing.assert_allclose(features[:, 0, 1], np.log(share / (1 - share)), rtol=1e-4)
 
 
+def test_of_the_nearest_a_crowd_of_far_ones_takes_no_share():
+    hits = np.float32([[4, 3, 1]])
+    far = np.full((1, 5000), -9, np.float32)
+    alone, crowded = summarise(hits), summarise(np.concatenate([hits, far], axis=1))
+    found = [s.found_features(hits, nearest=True)[0, :2, 1] for s in (alone, crowded)]
+    of_all = crowded.found_features(hits)[0, :2, 1]
+    assert (found[0] - found[1] < 0.5).all()
+    assert (found[0] - of_all > 2).all()
+    assert (np.diff(found[1]) > 0).all()
+
+
+def test_a_model_says_whose_share_it_rests_on():
+    hits = np.float32([[4, 3, 1]])
+    summary = summarise(np.concatenate([hits, np.full((1, 5000), -4, np.float32)], axis=1), 2.0)
+    nearest = replace(model(), nearest=True)
+    assert not model().nearest
+    assert ConfidenceModel.restore(nearest.metadata()) == nearest
+    assert nearest.certainty(summary, hits).confidence > model().certainty(summary, hits).confidence
+
+
 def by_member():
     with_count = Calibrator((1.0, 1.0, 1.0), (0.0,) * 3, (1.0,) * 3, bias=0.0)
     return replace(model(), found=with_count, by_member=True)

@@ -33,3 +33,9 @@ def test_members_are_asked_where_words_are_one_of_them():
     assert shipped_model("words").by_member
     assert not shipped_model("fitted").by_member
     assert not shipped_model("unfitted").by_member
+
+
+def test_where_words_are_one_of_them_only_the_nearest_passages_compete():
+    assert shipped_model("words").nearest
+    assert not shipped_model("fitted").nearest
+    assert not shipped_model("unfitted").nearest

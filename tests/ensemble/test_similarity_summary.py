@@ -35,7 +35,7 @@ def test_candidates_stand_in_for_the_corpus(count, tolerance):
     assert near.size == whole.size == 5000
     np.testing.assert_allclose(near.sums.top, whole.sums.top, rtol=1e-6)
     np.testing.assert_allclose(near.mean, whole.mean, rtol=1e-4)
-    for name in ("log_normaliser", "soft_normaliser", "mean_logit"):
+    for name in ("log_normaliser", "soft_normaliser", "near_normaliser", "mean_logit"):
         found, expected = getattr(near.sums, name), getattr(whole.sums, name)
         np.testing.assert_allclose(found, expected, atol=tolerance, err_msg=name)
 

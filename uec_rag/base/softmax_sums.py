@@ -20,6 +20,9 @@ EXACT_UP_TO = 2**15
 """Passages up to which the sums are exact."""
 
 # Coefficients and confidences are then off by 0.003 to 0.006 (rms, benchmarks/digest.py).
+NEAREST = 30
+"""How many of the highest logits `near_normaliser` is of."""
+
 _HEAD = 128  # largest values of a row, kept in full
 _LEAST = 2**13  # others that stand for all others, at least, and
 _SHARE = 8  # of how many others each of them stands for one
@@ -44,6 +47,8 @@ class SoftmaxSums:
         log sum exp(l).
     soft_normaliser : array
         log sum exp(l / 2).
+    near_normaliser : array
+        The same of the `NEAREST` highest l alone.
     mean_logit : array
         Mean of l under the softmax.
     """
@@ -51,6 +56,7 @@ class SoftmaxSums:
     top: FloatArray
     log_normaliser: FloatArray
     soft_normaliser: FloatArray
+    near_normaliser: FloatArray
     mean_logit: FloatArray
 
     def replacing(self, old: FloatArray, new: FloatArray) -> SoftmaxSums:
@@ -77,10 +83,14 @@ class SoftmaxSums:
         total = left + come.sum(axis=1)
         soft = np.exp(self.soft_normaliser - top / 2) - np.sqrt(gone).sum(axis=1)
         soft = np.maximum(soft, 0) + np.sqrt(come).sum(axis=1)
+        gone, come = (np.sqrt(-np.sort(-mass, axis=1)[:, :NEAREST]) for mass in (gone, come))
+        near = np.exp(self.near_normaliser - top / 2) - gone.sum(axis=1)
+        near = np.maximum(near, 0) + come.sum(axis=1)
         return SoftmaxSums(
             top=top.astype(np.float32),
             log_normaliser=(top + np.log(total)).astype(np.float32),
             soft_normaliser=(top / 2 + np.log(soft)).astype(np.float32),
+            near_normaliser=(top / 2 + np.log(near)).astype(np.float32),
             mean_logit=(weighted / total).astype(np.float32),
         )
 
@@ -154,11 +164,13 @@ class Digest:
         if self.sample.size:
             more = _masses(self.sample, self.weight, highest, half_slope)
             soft, mass, weighted = soft + more[0], mass + more[1], weighted + more[2]
+        near = np.exp((self.leaders(NEAREST) - highest[:, None]) * half_slope).sum(axis=1)
         top = np.float32(slope) * highest
         return SoftmaxSums(
             top=top,
             log_normaliser=top + np.log(mass).astype(np.float32),
             soft_normaliser=top / 2 + np.log(soft).astype(np.float32),
+            near_normaliser=top / 2 + np.log(near),
             mean_logit=top + (2 * weighted / mass).astype(np.float32),
         )
 

@@ -29,6 +29,8 @@ class CorpusSummary:
         log sum_c exp(l_c / T).
     soft_normaliser : array, shape (n,)
         log sum_c exp(l_c / 2T).
+    near_normaliser : array, shape (n,)
+        The same of the `NEAREST` best passages alone.
     entropy : array, shape (n,)
         Of the softmax at T, in nats.
     """
@@ -36,6 +38,7 @@ class CorpusSummary:
     top: FloatArray
     log_normaliser: FloatArray
     soft_normaliser: FloatArray
+    near_normaliser: FloatArray
     entropy: FloatArray
 
     @classmethod
@@ -45,6 +48,7 @@ class CorpusSummary:
             top=sums.top,
             log_normaliser=sums.log_normaliser,
             soft_normaliser=sums.soft_normaliser,
+            near_normaliser=sums.near_normaliser,
             entropy=sums.log_normaliser - sums.mean_logit,
         )
 
@@ -54,6 +58,7 @@ class CorpusSummary:
             top=self.top + offset,
             log_normaliser=self.log_normaliser + offset,
             soft_normaliser=self.soft_normaliser + offset / np.float32(2),
+            near_normaliser=self.near_normaliser + offset / np.float32(2),
             entropy=self.entropy,
         )
 
@@ -76,7 +81,9 @@ class CorpusSummary:
         near = self.top if best is None else best
         return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, near], axis=1)
 
-    def found_features(self, logits: FloatArray, *, counted: bool = False) -> FloatArray:
+    def found_features(
+        self, logits: FloatArray, *, counted: bool = False, nearest: bool = False
+    ) -> FloatArray:
         """What tells whether the answer, where the corpus has it, is among the first hits.
 
         Parameters
@@ -85,6 +92,9 @@ class CorpusSummary:
             l / T of the hits, best first.
         counted : bool
             Whether the number of hits says something of its own.
+        nearest : bool
+            Whether the share is of the nearest passages alone: a crowd of far ones, each with next
+            to nothing, says little of whether the answer is among the first hits.
 
         Returns
         -------
@@ -93,7 +103,8 @@ class CorpusSummary:
             softmax at twice the temperature, which rises with every hit; then, if counted, the log
             of their number: where many passages are relevant each one's share is low.
         """
-        soft = np.exp(logits / np.float32(2) - self.soft_normaliser[:, None])
+        normaliser = self.near_normaliser if nearest else self.soft_normaliser
+        soft = np.exp(logits / np.float32(2) - normaliser[:, None])
         share = np.clip(np.cumsum(soft, axis=1), _LEAST_SHARE, 1 - _LEAST_SHARE)
         top = np.broadcast_to(self.top[:, None], share.shape)
         features = [top, np.log(share) - np.log1p(-share)]

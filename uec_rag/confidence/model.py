@@ -128,6 +128,8 @@ class ConfidenceModel(Record):
         Relevance of the first hit, where labels taught it a line of its own; it is never told to be
         less relevant than the second, of which a search for one hit knows nothing. None: as the
         others'.
+    nearest : bool
+        Whether `found` rests on the hits' share of the nearest passages instead of all.
     """
 
     temperature: float
@@ -140,6 +142,7 @@ class ConfidenceModel(Record):
     level: Calibrator = IDENTITY
     by_member: bool = False
     first: Calibrator | None = None
+    nearest: bool = False
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
@@ -172,7 +175,7 @@ class ConfidenceModel(Record):
     def found_features(self, summary: CorpusSummary, logits: FloatArray) -> FloatArray:
         """What `found` rests on, shape (n, k, F), of the logits of k hits, best first."""
         scaled = logits / np.float32(self.temperature)
-        return summary.found_features(scaled, counted=self.by_member)
+        return summary.found_features(scaled, counted=self.by_member, nearest=self.nearest)
 
     def hit_relevance(
         self, logits: FloatArray, variance: FloatArray, summary: CorpusSummary
@@ -325,9 +328,9 @@ class ConfidenceModel(Record):
         return self.relevance.recalibrated(examples.relevance, examples.relevant, hits)
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving; without `first` where there is none, as it was before."""
-        state = super().metadata()
-        return state if self.first is not None else {k: v for k, v in state.items() if k != "first"}
+        """JSON-able state, for saving; without what models saved before do not know of."""
+        new = {"first": self.first is not None, "nearest": self.nearest}
+        return {k: v for k, v in super().metadata().items() if new.get(k, True)}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:

@@ -68,6 +68,7 @@ class Rest:
             top=seen.top,
             log_normaliser=normaliser,
             soft_normaliser=np.logaddexp(seen.soft_normaliser, soft),
+            near_normaliser=seen.near_normaliser,
             mean_logit=mean_logit,
         )
 
