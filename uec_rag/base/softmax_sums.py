@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.tiles import largest, tiles
 
+NEAREST = 30
+"""How many of the highest logits `near_normaliser` is of."""
+
 EXACT_UP_TO = 2**15
 """Passages up to which the sums are exact."""
 
 # Coefficients and confidences are then off by 0.003 to 0.006 (rms, benchmarks/digest.py).
-NEAREST = 30
-"""How many of the highest logits `near_normaliser` is of."""
-
 _HEAD = 128  # largest values of a row, kept in full
 _LEAST = 2**13  # others that stand for all others, at least, and
 _SHARE = 8  # of how many others each of them stands for one
