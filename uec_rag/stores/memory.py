@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.postings import Postings
 from uec_rag.base.terms import Terms
 from uec_rag.stores.additions import check_range, checked_addition
 from uec_rag.stores.base import Filter, Found, Passage, check_query
@@ -148,14 +147,7 @@ class MemoryStore:
             start, stop = old.rows, old.rows + len(passages)
             means = old.means.written(start, gaussians.mean, gaussians.widths)
             scan = None if old.scan is None else old.scan.written(start, stop, means)
-            postings = tuple(
-                held.written(start, block)
-                for held, block in zip(
-                    old.postings or (Postings.none() for _ in gaussians.terms),
-                    gaussians.terms,
-                    strict=True,
-                )
-            )
+            postings = old.postings_with(gaussians.terms)
             scales = with_room(old.scales if start else gaussians.scales[:0], start, stop)
             alive = with_room(old.alive, start, stop)
             scales[start:stop] = gaussians.scales

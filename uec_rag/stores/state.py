@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.frequencies import Frequencies
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
+from uec_rag.base.terms import Terms
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import parse
 from uec_rag.stores.graph import Graph
@@ -70,6 +72,17 @@ class State:
     def count(self) -> int:
         """Number of live rows."""
         return self.rows if self.live is None else len(self.live)
+
+    def postings_with(self, blocks: Sequence[Terms]) -> tuple[Postings, ...]:
+        """The postings of each sparse block with those of new rows behind them.
+
+        Raises
+        ------
+        ValueError
+            If they are weighed otherwise than those that are there.
+        """
+        held = self.postings or [Postings.none() for _ in blocks]
+        return tuple(one.written(self.rows, terms) for one, terms in zip(held, blocks, strict=True))
 
     def live_rows(self) -> NDArray[np.int64]:
         """Live rows, ascending."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from uec_rag.base.files import GrowingArray
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.postings import Postings
 from uec_rag.stores.additions import checked_addition
 from uec_rag.stores.base import Passage
 from uec_rag.stores.graph import Graph
@@ -130,14 +129,7 @@ class StreamedStore:
         widths, rows = old.means.widths if start else gaussians.widths, slice(len(passages))
         means = Means().written(0, gaussians.mean, widths)
         scan = None if old.scan is None else old.scan.written(0, len(passages), means)
-        postings = tuple(
-            held.written(start, block)
-            for held, block in zip(
-                old.postings or (Postings.none() for _ in gaussians.terms),
-                gaussians.terms,
-                strict=True,
-            )
-        )
+        postings = old.postings_with(gaussians.terms)
         self._whole = False  # until all files are as long
         self._append(dict(rows_of(means, gaussians.scales, rows)))
         if scan is not None:
