@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qdrant_client import models
@@ -64,14 +64,8 @@ class Kept:
         """The notes of the passages' collection; None where there are none."""
         if not self._ask(self._client.collection_exists, self._collection):
             return None
-        found = self._ask(
-            self._client.retrieve,
-            self._collection,
-            [point_id(_NOTES)],
-            with_payload=True,
-            with_vectors=False,
-        )
-        return found[0].payload["notes"] if found and found[0].payload else None
+        found = self._payloads([point_id(_NOTES)])
+        return next((payload["notes"] for payload in found.values() if payload), None)
 
     def mark(self) -> None:
         """Note that something was written, or is about to be."""
@@ -79,14 +73,8 @@ class Kept:
 
     def stamp(self) -> Stamp:
         """The state of what is stored."""
-        found = self._ask(
-            self._client.retrieve,
-            self._collection,
-            [*map(point_id, (_WRITTEN, *KEPT))],
-            with_payload=True,
-            with_vectors=False,
-        )
-        versions = {p.payload["name"]: p.payload["version"] for p in found if p.payload}
+        found = self._payloads([*map(point_id, (_WRITTEN, *KEPT))]).values()
+        versions = {payload["name"]: payload["version"] for payload in found if payload}
         return Stamp(versions.pop(_WRITTEN, ""), versions)
 
     def keep(self, name: str, data: bytes) -> str:
@@ -116,15 +104,9 @@ class Kept:
                 return None
             wanted = self._parts(name, *head)
             found = {
-                str(point.id): (point.payload or {})["data"]
+                found_id: payload["data"]
                 for id_ in wanted
-                for point in self._ask(
-                    self._client.retrieve,
-                    self._collection,
-                    [id_],
-                    with_payload=True,
-                    with_vectors=False,
-                )
+                for found_id, payload in self._payloads([id_]).items()
             }
             if len(found) == len(wanted):
                 return head[0], b"".join(base64.b64decode(found[id_]) for id_ in wanted)
@@ -133,17 +115,16 @@ class Kept:
         )
 
     def _head(self, name: str) -> tuple[str, int] | None:
-        found = self._ask(
-            self._client.retrieve,
-            self._collection,
-            [point_id(name)],
-            with_payload=True,
-            with_vectors=False,
-        )
-        for point in found:
-            payload = point.payload or {}
+        for payload in self._payloads([point_id(name)]).values():
             return payload["version"], payload["parts"]
         return None
+
+    def _payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The payloads of those of some points that are there, by their ids."""
+        found = self._ask(
+            self._client.retrieve, self._collection, [*ids], with_payload=True, with_vectors=False
+        )
+        return {str(point.id): point.payload or {} for point in found}
 
     @staticmethod
     def _parts(name: str, version: str, parts: int) -> list[str]:
