@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,21 +29,23 @@ def write_state(state: State, folder: Path) -> None:
     """Write the live rows of a state into an existing folder."""
     live = state.live_rows()
     rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
-    for name, array in rows_of(state.means, state.scales, rows):
+    for name, array in rows_of(state.means, state.scales, state.scan, rows):
         np.save(folder / name, array, allow_pickle=False)
     ids = passage_files.write(state.passages, live, folder)
     if state.longest == math.inf:
         state = replace(state, longest=longest(state.means.rows(rows)))
-    if state.scan is not None:
-        state.scan.save(folder, rows)
     write_rest(state, ids, live, folder)
 
 
-def rows_of(means: Means, scales: FloatArray, rows: Rows) -> Iterator[tuple[str, FloatArray]]:
-    """Means and scales of rows, by the names of their files."""
+def rows_of(
+    means: Means, scales: FloatArray, scan: Scan | None, rows: Rows
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Means and scales of rows, and their compressed copy, by the names of their files."""
     for number, block in enumerate(means.blocks):
         yield _MEAN.format(number), block[rows]
     yield "scales.npy", scales[rows]
+    if scan is not None:
+        yield from scan.arrays(rows)
 
 
 def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Path) -> None:

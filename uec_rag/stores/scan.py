@@ -221,11 +221,6 @@ class Scan:
             total += length * error + longest * (off + (rounding + summing) * (length + off))
         return total
 
-    def save(self, folder: Path, rows: Rows) -> None:
-        """Write compressed rows into a folder."""
-        for name, array in self.arrays(rows):
-            np.save(folder / name, array, allow_pickle=False)
-
     def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
         """Compressed rows, each block's and what they were divided by, by the name of its file."""
         import torch

@@ -131,9 +131,7 @@ class StreamedStore:
         scan = None if old.scan is None else old.scan.written(0, len(passages), means)
         postings = old.postings_with(gaussians.terms)
         self._whole = False  # until all files are as long
-        self._append(dict(rows_of(means, gaussians.scales, rows)))
-        if scan is not None:
-            self._append(dict(scan.arrays(rows)))
+        self._append(dict(rows_of(means, gaussians.scales, scan, rows)))
         if old.graph is not None:
             old.graph.add(start, gaussians.mean)
         end = self._lines.tell() + np.cumsum([len(line) for line in lines], dtype=np.int64)
@@ -162,7 +160,8 @@ class StreamedStore:
         with self._writing:
             self._check_whole()
             if not self._ids:
-                self._append(dict(rows_of(self._state.means, self._state.scales, slice(0))))
+                none = rows_of(self._state.means, self._state.scales, self._state.scan, slice(0))
+                self._append(dict(none))
             self._open.close()
             write_rest(self._state, [*self._ids], np.arange(len(self._ids)), self._folder)
 
