@@ -7,7 +7,7 @@ sample tells. Up to `EXACT_UP_TO` passages everything is looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Self
 
 import numpy as np
@@ -188,9 +188,16 @@ class Digest:
         return mean, np.sqrt(square / size).astype(np.float32)
 
     def leaders(self, count: int) -> FloatArray:
-        """Return the `count` largest values of each row, or all of fewer, in no order."""
-        count = min(count, self.head.shape[1])
-        return np.take_along_axis(self.head, _largest(self.head, count), axis=1)
+        """Return the `count` largest values of each row, `_HEAD` at most, or all of fewer."""
+        count = min(count, self._best.shape[1])
+        return np.partition(self._best, -count, axis=1)[:, -count:]
+
+    @cached_property
+    def _best(self) -> FloatArray:
+        """The `_HEAD` largest of each row, or all of fewer: found once for all who ask."""
+        if self.head.shape[1] <= _HEAD:
+            return self.head
+        return np.take_along_axis(self.head, _largest(self.head, _HEAD), axis=1)
 
 
 def _largest(values: FloatArray, count: int) -> NDArray[np.intp]:
