@@ -407,6 +407,17 @@ def test_first_sentences_that_nothing_answers_leave_confidence_as_fitted(fitted)
     assert retriever.calibration.model == fitted.confidence_model
 
 
+def test_where_questions_can_teach_nothing_none_is_encoded(fit_pairs):
+    encoder = Counting()
+    retriever = Retriever(UEC([encoder], coefficients="uniform").fit(fit_pairs))
+    retriever.add(sentences(80), ids=IDS[:80])
+    before = encoder.count
+    retriever.self_calibrate()
+    assert encoder.count == before
+    assert "nothing was changed" in retriever.report
+    assert retriever.calibration.model == retriever.uec.confidence_model
+
+
 def test_a_generator_is_followed_only_where_its_questions_speak_against_the_fit(fitted, own_texts):
     telling = {text: " ".join(text.split()[2:8]) for text in own_texts}
     others = dict(zip(own_texts, reversed(own_texts), strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -73,12 +74,27 @@ def self_calibrate(
             f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
             "question, or calibrate with labelled queries."
         )
+    judge = fitted if uec.verification is None else uec.verification.fitted
+    known = judge.confidence_model
+    # Of Python's documentation 18 of 20 natural questions were answered, and none once the level
+    # had moved to first sentences, which are harder to find the rest of (docs/confidence.md).
+    stays = None if generate is not None else known
+    calibrated = partial(
+        CorpusCalibration,
+        source="self",
+        queries=len(made.questions),
+        k=k,
+        corpus=fingerprint,
+        verifier=None if uec.verification is None else uec.verification.fingerprint,
+    )
+    if stays is not None and fitted.evidence_weights is None:  # there is nothing to learn
+        return calibrated(model=stays, evidence_weights=None, kept=True)
     texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
     corpus = _with_answers(uec, store, sample, made.answers, texts)
     parts = uec.encode(made.questions, "query")
     own = None
-    known = fitted.confidence_model
-    if fitted.evidence_weights is not None or (known is not None and known.by_member):
+    asks = fitted.confidence_model
+    if fitted.evidence_weights is not None or (asks is not None and asks.by_member):
         members = blocks(corpus.mean, [part.dimension for part in parts], fitted.weights)
         terms = iter(corpus.terms)
         own = [
@@ -90,13 +106,8 @@ def self_calibrate(
     weights = None if fitted.evidence_weights is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
     told = weights or fitted.evidence_weights
-    model, kept = _agreed(
-        fit_queries, fitted, told, sizes, k, uec.verification, generated=generate is not None
-    )
-    reader = None if uec.verification is None else uec.verification.fingerprint
-    return CorpusCalibration(
-        model, weights, "self", len(made.questions), k, fingerprint, kept, reader
-    )
+    model = stays or _agreed(fit_queries, fitted, told, sizes, k, uec.verification, known)
+    return calibrated(model=model, evidence_weights=weights, kept=model is known)
 
 
 def _agreed(
@@ -106,21 +117,11 @@ def _agreed(
     sizes: Sequence[int],
     k: int,
     verification: Verification | None,
-    *,
-    generated: bool,
-) -> tuple[ConfidenceModel, bool]:
-    """Relevance and confidence: the fit's, unless questions held out clearly speak against them.
-
-    With it, whether they are the fit's. Of Python's documentation 18 of 20 natural questions were
-    answered, and none once the level had moved to first sentences, which are harder to find the
-    rest of (docs/confidence.md): what is not `generated` moves none.
-    """
-    known = fitted.confidence_model
+    known: ConfidenceModel | None,
+) -> ConfidenceModel:
+    """Relevance and confidence: those known, unless questions held out clearly speak against it."""
     if verification is not None:
         verification = replace(verification, on_error="raise")
-        known = verification.fitted.confidence_model
-    if known is not None and not generated:
-        return known, True
     halves = [asked.some(range(start, len(asked.questions.queries), 2)) for start in (0, 1)]
     if known is not None:
         mine, views = (half.views(fitted, weights, sizes, verification) for half in halves)
@@ -130,9 +131,8 @@ def _agreed(
             for model in (known, learned)
         ]
         if surprise[0] - surprise[1] < _CLEARLY:
-            return known, True
-    views = asked.views(fitted, weights, sizes, verification)
-    return fit_confidence(views, k, at_home=True), False
+            return known
+    return fit_confidence(asked.views(fitted, weights, sizes, verification), k, at_home=True)
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
