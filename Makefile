@@ -1,4 +1,5 @@
-# `make demo` and `make test` set everything up by themselves, in .venv.
+# `make demo` sets up what it needs in .venv-demo, within a minute and without PyTorch; `make test`
+# and the others set up everything in .venv.
 
 PYTHON ?= python3
 
@@ -9,18 +10,29 @@ TORCH ?= torch==2.13.0
 
 BIN := .venv/bin
 READY := .venv/.ready
+DEMO := .venv-demo/.ready
+BROWSER := .venv/.browser
 
 # laplace-torch pulls in torchvision, which nothing here uses. Where its build does not fit torch's
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
 remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
 
-.PHONY: demo test test-engines survive coverage mutants lint build test-lowest test-latest figures
+.PHONY: demo test test-all test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest figures screenshots
 
-demo: $(READY)
-	$(BIN)/uec-rag demo
+demo: $(DEMO)
+	.venv-demo/bin/uec-rag demo
 
+# What a change is tried with: some minutes on two cores.
 test: $(READY)
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -m "not slow and not ui" -n auto --dist loadfile
+
+# Everything: after these the slow ones, one after the other, since they take the whole machine.
+test-all: test test-ui
+	$(BIN)/python -m pytest -q -m slow
+
+# The explorer's page in a browser, headless; where there is none, tests/server/explore/browser.sh installs it.
+test-ui: $(READY) $(BROWSER)
+	$(BIN)/python -m pytest -q -m ui tests/server/explore
 
 # The tests of the stores, also on the servers that QDRANT_URL and POSTGRES_DSN name:
 # examples/engines/compose.yaml starts both.
@@ -28,7 +40,7 @@ test-engines: $(READY)
 	$(BIN)/python -m pytest -q tests/stores tests/retrieval/test_published.py
 
 # The long run of tests/survival: 1,000 kills, 10,000 damaged folders, 100,000 calls and so on, for an
-# hour or so. Its figures are in docs/reliability.md.
+# hour or so. Its figures are in docs/measurements/reliability.md.
 survive: $(READY)
 	UEC_SURVIVE=1 $(BIN)/python -m pytest -q -s tests/survival
 
@@ -41,7 +53,7 @@ coverage: $(READY)
 	  --cov-fail-under=$(COVERED) $(CORE:%=tests/%) $(CORE:%=uec_rag/%)
 
 # Changes one thing after the other in the modules that pyproject.toml names, and tells which of
-# these changes no test of theirs notices: ten minutes. docs/reliability.md explains those.
+# these changes no test of theirs notices: ten minutes. docs/measurements/reliability.md explains those.
 mutants: $(READY)
 	$(BIN)/python -m pip install -q -e ".[mutation]"
 	$(BIN)/python -m mutmut run
@@ -56,6 +68,10 @@ lint: $(READY)
 build: $(READY)
 	$(BIN)/python -m build
 
+# The site of the documentation, in site/. A link that leads nowhere fails it; so does tests/test_site.py.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # The tests in an environment of the lowest versions that pyproject.toml allows, and in one of the
 # newest. Where CPU builds of torch are enough: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 test-lowest:
@@ -63,23 +79,44 @@ test-lowest:
 	$(PYTHON) tests/lowest_versions.py > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install -q -c .venv-lowest/lowest.txt -e ".[dev]"
 	$(call remove_broken_torchvision,.venv-lowest/bin/python)
-	.venv-lowest/bin/python -m pytest -q
+	.venv-lowest/bin/python -m pytest -q -m "not ui"
 
 test-latest:
 	$(PYTHON) -m venv .venv-latest
 	.venv-latest/bin/python -m pip install -q --upgrade --upgrade-strategy eager -e ".[dev]"
 	$(call remove_broken_torchvision,.venv-latest/bin/python)
-	.venv-latest/bin/python -m pytest -q
+	.venv-latest/bin/python -m pytest -q -m "not ui"
+	# beside langchain-mcp-adapters there is mcp 1; without it users have 2
+	.venv-latest/bin/python -m pip uninstall -q -y langchain-mcp-adapters
+	.venv-latest/bin/python -m pip install -q --upgrade mcp
+	.venv-latest/bin/python -m pytest -q tests/server/test_mcp.py
 
-# The pictures in docs/images.
+# The picture of costs in docs/images; `make screenshots` those of the explorer.
 figures: $(READY)
 	$(BIN)/python docs/images/draw.py
 
-# The stamp is written last: after an interruption the next run starts over, keeping what is there.
-$(READY): pyproject.toml Makefile
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+screenshots: $(READY) $(BROWSER)
+	PYTHONPATH=. $(BIN)/python docs/images/explorer.py
+
+new_enough = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "uec-rag needs Python 3.11 or newer, but $(PYTHON) is: $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name a newer one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+
+# The stamps are written last: after an interruption the next run starts over, keeping what is there.
+$(DEMO): pyproject.toml Makefile
+	$(new_enough)
+	@echo "Setting up .venv-demo: this takes a minute, once."
+	$(PYTHON) -m venv .venv-demo
+	.venv-demo/bin/python -m pip install -q -e ".[documents]"
+	@touch $@
+
+# axe-core, with the rules of accessibility, lies beside the stamp.
+$(BROWSER): $(READY) tests/server/explore/browser.sh
+	tests/server/explore/browser.sh $(@D)
+	@touch $@
+
+$(READY): pyproject.toml Makefile
+	$(new_enough)
 	@echo "Setting up .venv: this takes a few minutes, once."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(TORCH)

@@ -1,7 +1,7 @@
 """Approximate search through a graph against exact search of the same store.
 
-python benchmarks/approximate.py                       # 100,000 passages, a minute
-python benchmarks/approximate.py --passages 1000000    # some minutes, 3 GB
+python -m benchmarks.approximate                       # 100,000 passages, a minute
+python -m benchmarks.approximate --passages 1000000    # some minutes, 3 GB
 
 One thread links the graph: on a busy machine the seconds of a processor are what to read.
 """
@@ -15,10 +15,10 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from search import K, build, interleaved, machine
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.search import K, build, interleaved, machine
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from uec_rag.stores import MemoryStore
 
 _ASKED = 200

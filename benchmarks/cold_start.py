@@ -1,7 +1,7 @@
 """How long a new process takes: to import the package, and from `uec-rag ask` to its first word.
 
     uec-rag index FOLDER --out idx
-    python benchmarks/cold_start.py idx "How do I sort a list?"
+    python -m benchmarks.cold_start idx "How do I sort a list?"
 
 Each is a process of its own. The first word is the first line on stdout: of the answer, not of what
 says that the index is being opened.

@@ -1,7 +1,7 @@
 """Compressed scanning against float32: time, memory, and what evidence and confidence notice.
 
-python benchmarks/compressed.py                      # 100,000 passages, a minute or two
-python benchmarks/compressed.py --passages 1000000   # needs 12 GB
+python -m benchmarks.compressed                      # 100,000 passages, a minute or two
+python -m benchmarks.compressed --passages 1000000   # needs 12 GB
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Annotated, get_args
 import numpy as np
 import typer
 from rich.console import Console
-from search import K, build, interleaved, machine, plain
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.search import K, build, interleaved, machine, plain
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.scan import Dtype
+from uec_rag.stores.memory.scan import Dtype
 
 _ASKED = 64
 _NOISE = 8.0  # of the queries: hard enough for the rest of the corpus to matter

@@ -1,6 +1,6 @@
 """Whether an event loop goes on while many questions are asked of an engine at once.
 
-PYTHONPATH=. python benchmarks/concurrency.py --markdown
+python -m benchmarks.concurrency --markdown
 
 `asearch` asks in threads. A heartbeat of ten milliseconds beats beside it: by how much a beat is
 late says how long anything else in that process would have waited; questions asked one after
@@ -17,10 +17,10 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from search import K, build, machine
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.search import K, build, machine
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from uec_rag import Retriever

@@ -1,11 +1,11 @@
 """How far sums from a digest are from those over every passage, and what that does to a search.
 
 Over a large corpus the sums behind coefficients, relevance and confidence are taken from the
-largest similarities and a sample of the rest (`uec_rag.base.softmax_sums`). Here the same searches
+largest similarities and a sample of the rest (`uec_rag.base.sums`). Here the same searches
 are made with both, for queries that are hard enough for the rest to matter.
 
-    python benchmarks/digest.py                       # 50,000 and 200,000 passages, a minute
-    python benchmarks/digest.py --passages 1000000 --markdown
+    python -m benchmarks.digest                       # 50,000 and 200,000 passages, a minute
+    python -m benchmarks.digest --passages 1000000 --markdown
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
-from search import build
-from synthetic import Corpus
-from tables import print_table
 
-from uec_rag import Retriever, SearchResult, digest
-from uec_rag.base.softmax_sums import Digest
+from benchmarks.search import build
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
+from uec_rag import Retriever, SearchResult
+from uec_rag.base import sums
+from uec_rag.base.sums import Digest
 from uec_rag.retrieval.search import own_similarities
 from uec_rag.stores import MemoryStore
 
@@ -49,7 +50,7 @@ def main(
         retriever = build(corpus, size, MemoryStore())
         errors = sum_errors(corpus, retriever, queries)
         found = search(corpus, retriever, queries)
-        with patch.object(digest, "EXACT_UP_TO", size):
+        with patch.object(sums, "EXACT_UP_TO", size):
             expected = search(corpus, retriever, queries)
         changes = {
             name: np.abs(getattr(found, name) - getattr(expected, name))
@@ -75,7 +76,7 @@ def sum_errors(corpus: Corpus, retriever: Retriever, queries: int) -> list[float
         own = own_similarities(uec, retriever.store, parts)
         for similarities, slope in zip(own, uec.slopes, strict=True):
             found = Digest.of(similarities).softmax(slope)
-            with patch.object(digest, "EXACT_UP_TO", similarities.shape[1]):
+            with patch.object(sums, "EXACT_UP_TO", similarities.shape[1]):
                 expected = Digest.of(similarities).softmax(slope)
             errors.append(
                 [

@@ -1,11 +1,11 @@
 """What encoding costs: UEC against sentence-transformers' own `encode`, backends, the cache.
 
-    python benchmarks/encode.py DATA --model MODEL --model MODEL --markdown
+    python -m benchmarks.encode DATA --model MODEL --model MODEL --markdown
 
 Times are of texts from the first collection, systems taking turns; ratios are medians over the
 rounds, of the clock and of the processor's time, which other work on the machine disturbs less.
 Every backend of the first model also answers the collections' queries. DATA is a folder of test
-collections (see `uec_rag.paper.collections`), or set UEC_DATA.
+collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from tables import print_table
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import score_retrieval
+from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, SentenceTransformerEncoder, load_encoder
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import score_retrieval
 
 _FIT_PAIRS = 64
 _HITS = 4000  # texts looked up in the cache

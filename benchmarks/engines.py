@@ -1,8 +1,8 @@
 """Engines against exact search of the same passages: hits, confidence, time, bytes.
 
-PYTHONPATH=. python benchmarks/engines.py                               # engines pip installs
-PYTHONPATH=. python benchmarks/engines.py --qdrant URL --postgres DSN   # servers
-PYTHONPATH=. python benchmarks/engines.py --passages 1000000 --encoders 1 --folder kept
+python -m benchmarks.engines                               # engines pip installs
+python -m benchmarks.engines --qdrant URL --postgres DSN   # servers
+python -m benchmarks.engines --passages 1000000 --encoders 1 --folder kept
 
 With a folder what was filled stays there, and is measured again when it is run again: filling a
 million takes most of an hour and may be done on a busy machine, milliseconds want a quiet one.
@@ -26,10 +26,10 @@ import psycopg
 import typer
 from qdrant_client import QdrantClient
 from rich.console import Console
-from search import K, machine
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.search import K, machine
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from tests.stores.edge_client import EdgeClient
 from uec_rag import Retriever
 from uec_rag.stores import MemoryStore, Passage

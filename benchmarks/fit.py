@@ -1,13 +1,13 @@
 """Fitting a posterior in closed form against laplace-torch's own curvature of the same model.
 
-Both are given to laplace-torch as its backend, on the same pairs, and must find the same curvature.
-Of its own backends only CurvlinopsGGN can differentiate a layer that is used for both texts of a
-pair. It is run on as many pairs as `--generic` says; its time for all of them is extrapolated, in
-proportion, and marked so. On a busy machine set OMP_NUM_THREADS=1: threads that wait for each other
-cost more than they save, and what the processors worked then says more than the clock.
+Both see the same pairs, and must find the same curvature. Of laplace-torch's backends only
+CurvlinopsGGN can differentiate a layer that is used for both texts of a pair. It is run on as many
+pairs as `--generic` says; its time for all of them is extrapolated, in proportion, and marked so.
+On a busy machine set OMP_NUM_THREADS=1: threads that wait for each other cost more than they save,
+and what the processors worked then says more than the clock.
 
-    python benchmarks/fit.py               # 7,500 pairs, 384 wide
-    python benchmarks/fit.py --markdown
+    python -m benchmarks.fit               # 7,500 pairs, 384 wide
+    python -m benchmarks.fit --markdown
 """
 
 from __future__ import annotations
@@ -24,40 +24,16 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
-from tables import print_table
-from torch import Tensor, nn
 
-from uec_rag.base.environment import shield_from_broken_torchvision
-
-shield_from_broken_torchvision()
-
-from laplace import Laplace  # noqa: E402
-from laplace.curvature import CurvlinopsGGN  # noqa: E402
-
-from uec_rag.encoders import Encoded  # noqa: E402
-from uec_rag.laplace.curvature import PairGGN, PairModel  # noqa: E402
-from uec_rag.laplace.fit import fit_posterior  # noqa: E402
-from uec_rag.laplace.likelihood import bernoulli_map  # noqa: E402
-from uec_rag.laplace.pairs import check_pairs  # noqa: E402
+from benchmarks.tables import print_table
+from uec_rag.encoders import Encoded
+from uec_rag.laplace.curvature import Curvature, Layer, accumulate, by_laplace_torch
+from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.likelihood import bernoulli_map
+from uec_rag.laplace.pairs import LabelledPairs, check_pairs
 
 _SLOPE, _INTERCEPT = 20.0, -8.0
-_BATCH = 64
 _MANY = 1_000_000
-
-
-class Siamese(nn.Module):
-    """The pair likelihood as a plain network, for backends that know no closed form."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layer = nn.Linear(width, width, bias=False)
-        self.layer.weight.data = torch.eye(width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits of "no" and "yes", (n, 2), of the features of both texts, (n, 2, m)."""
-        z = self.layer(x)
-        logit = _SLOPE * (z[:, 0] * z[:, 1]).sum(-1, keepdim=True) + _INTERCEPT
-        return torch.cat([torch.zeros_like(logit), logit], dim=-1)
 
 
 def texts(count: int, width: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,27 +54,11 @@ def slope_seconds(pairs: int) -> float:
     return time.process_time() - before
 
 
-def curvature(
-    model: nn.Module, backend: type, structure: str, x: Tensor, y: Tensor
-) -> tuple[float, object]:
-    """Seconds that laplace-torch takes with a backend, and what it finds."""
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=_BATCH)
-    laplace = Laplace(
-        model,
-        "classification",
-        subset_of_weights="all",
-        hessian_structure=structure,
-        backend=backend,
-    )
+def timed(find: Callable[[Layer], Curvature], layer: Layer) -> tuple[float, Curvature]:
+    """Seconds that it takes, and what it finds."""
     start = time.perf_counter()
-    laplace.fit(data)
-    seconds = time.perf_counter() - start
-    if structure == "diag":
-        return seconds, laplace.H
-    (values_g, values_a), (basis_g, basis_a) = laplace.H.eigenvalues[0], laplace.H.eigenvectors[0]
-    # A factor of one may be moved to the other: only their product is the curvature.
-    g, a = basis_g * values_g @ basis_g.T, basis_a * values_a @ basis_a.T
-    return seconds, torch.stack([g * a.diagonal().mean(), a * g.diagonal().mean()])
+    found = find(layer)
+    return time.perf_counter() - start, found
 
 
 def median(run: Callable[[], float], rounds: int = 3) -> float:
@@ -116,30 +76,30 @@ def main(
     """Print the table."""
     warnings.simplefilter("ignore")
     queries, passages = texts(pairs, width)
-    vectors = torch.from_numpy(np.stack([queries, passages], axis=1))
-    ours_x = torch.cat([vectors, vectors], dim=-1)
-    labels = torch.ones(pairs, dtype=torch.long)
-    given = check_pairs([(f"q{i}", f"p{i}") for i in range(pairs)])
     encoded = Encoded(queries, queries), Encoded(passages, passages)
+    gain = np.ones(width, dtype=np.float32)
+    given = check_pairs([(f"q{i}", f"p{i}") for i in range(pairs)])
     rows = []
     for structure in ("kron", "diag"):
 
-        def ours(count: int, structure: str = structure) -> tuple[float, object]:
-            model = PairModel(width, width, _SLOPE, _INTERCEPT, torch.ones(width))
-            return curvature(model, PairGGN, structure, ours_x[:count], labels[:count])
+        def layer(count: int, structure: str = structure) -> Layer:
+            line = np.arange(count)
+            some = LabelledPairs(line, line, np.ones(count, dtype=np.float32))
+            return Layer(*encoded, some, gain, _SLOPE, _INTERCEPT, structure, "pairs")
 
         def whole(clock: Callable[[], float], structure: str = structure) -> float:
             start = clock()
-            fit_posterior(given, *encoded, np.ones(width, dtype=np.float32), structure=structure)
+            fit_posterior(given, *encoded, gain, structure=structure)
             return clock() - start
 
-        whole(time.perf_counter)  # what is imported on first use is not of a fit
-        theirs, expected = curvature(
-            Siamese(width), CurvlinopsGGN, structure, vectors[:generic], labels[:generic]
+        by_laplace_torch(layer(1))  # what is imported on first use is not of a fit
+        theirs, expected = timed(by_laplace_torch, layer(generic))
+        found = accumulate(layer(generic))
+        difference = max(
+            float(np.abs(one - other).max() / np.abs(other).max())
+            for one, other in zip(found.factors, expected.factors, strict=True)
         )
-        _, found = ours(generic)
-        difference = float((found - expected).abs().max() / expected.abs().max())
-        seconds = median(lambda ours=ours: ours(pairs)[0])
+        seconds = median(lambda layer=layer: timed(accumulate, layer(pairs))[0])
         rows.append(
             {
                 "structure": structure,

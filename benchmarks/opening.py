@@ -1,6 +1,6 @@
 """What opening a saved index costs, hashed or not, the first search of it, and saving it again.
 
-python benchmarks/opening.py --passages 1000000 --dimension 384
+python -m benchmarks.opening --passages 1000000 --dimension 384
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What a passage takes in each store, and how quickly it is copied there: docs/scale.md.
 
-python benchmarks/scale.py --passages 20000 --markdown
-python benchmarks/scale.py --postgres postgresql://user@host/database   # a server of your own
+python -m benchmarks.scale --passages 20000 --markdown
+python -m benchmarks.scale --postgres postgresql://user@host/database   # a server of your own
 """
 
 import argparse
@@ -11,9 +11,9 @@ import uuid
 from pathlib import Path
 
 import psycopg
-from synthetic import WIDTH, Corpus
-from tables import print_table
 
+from benchmarks.synthetic import WIDTH, Corpus
+from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.stores import MemoryStore, Passage

@@ -6,9 +6,9 @@ selection" the same with this package's quicker way to the largest of many; "UEC
 the highest s_hat; "UEC search" a whole search after encoding, with relevance and confidence, and,
 where there are several encoders, coefficients from the corpus's evidence.
 
-    python benchmarks/search.py                     # the whole table, about half an hour
-    python benchmarks/search.py --quick             # small ones only, two minutes
-    python benchmarks/search.py --markdown          # the table of README.md
+    python -m benchmarks.search                     # the whole table, about half an hour
+    python -m benchmarks.search --quick             # small ones only, two minutes
+    python -m benchmarks.search --markdown          # the table of README.md
 
 faiss-cpu (IndexFlatIP), langchain-core (InMemoryVectorStore) and llama-index-core
 (SimpleVectorStore) take part where they are installed.
@@ -29,11 +29,11 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from uec_rag import Retriever
-from uec_rag.base.tiles import largest
+from uec_rag.base.sums import largest
 from uec_rag.stores import MemoryStore, Passage
 
 K = 10
@@ -159,7 +159,7 @@ def build(corpus: Corpus, count: int, store: MemoryStore) -> Retriever:
     retriever = Retriever(corpus.uec, store)
     for start in range(0, count, 50_000):
         stop = min(count, start + 50_000)
-        passages = [Passage(str(i), "") for i in range(start, stop)]
+        passages = [Passage(str(i), str(i)) for i in range(start, stop)]
         retriever.add_encoded(passages, corpus.passages(start, stop))
     return retriever
 

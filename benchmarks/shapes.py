@@ -1,7 +1,7 @@
 """One concatenated vector a passage in Qdrant against one for each member: recall and time.
 
-PYTHONPATH=. python benchmarks/shapes.py --passages 3000 --markdown
-PYTHONPATH=. python benchmarks/shapes.py --qdrant URL                   # a server
+python -m benchmarks.shapes --passages 3000 --markdown
+python -m benchmarks.shapes --qdrant URL                   # a server
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from qdrant_client import QdrantClient, models
-from search import K, build, machine
-from synthetic import WIDTH, Corpus
-from tables import print_table
 
+from benchmarks.search import K, build, machine
+from benchmarks.synthetic import WIDTH, Corpus
+from benchmarks.tables import print_table
 from tests.stores.edge_client import EdgeClient
 from uec_rag import Gaussian
-from uec_rag.base.similarity import PROBIT
+from uec_rag.base.gaussian import PROBIT
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.qdrant_search import SPREAD
+from uec_rag.stores.qdrant.query import SPREAD
 
 _ASKED = 40
 _CANDIDATES = 256

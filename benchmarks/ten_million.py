@@ -1,8 +1,8 @@
 """Ten million passages on one machine: filled in a stream, scanned in int8, searched exactly.
 
-python benchmarks/ten_million.py --folder kept              # 22 GB of disk, some ten minutes
-python benchmarks/ten_million.py --passages 100000          # a look
-python benchmarks/ten_million.py fill 10000000 kept         # one of the steps: fill, search, check
+python -m benchmarks.ten_million --folder kept              # 22 GB of disk, some ten minutes
+python -m benchmarks.ten_million --passages 100000          # a look
+python -m benchmarks.ten_million fill 10000000 kept         # one of the steps: fill, search, check
 
 Steps are processes of their own, so that each has its own peak of memory. What is
 mapped of files counts in the system's figure, and may be taken away at any time; what may not is
@@ -23,10 +23,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from search import K, machine
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.search import K, machine
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.base.similarity import score
 from uec_rag.stores import Passage
@@ -58,7 +58,14 @@ def main(
         for step in _STEPS:
             noted = folder / f"{step}.json"
             if not noted.exists():
-                asked = [sys.executable, __file__, step, str(passages), str(folder)]
+                asked = [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.ten_million",
+                    step,
+                    str(passages),
+                    str(folder),
+                ]
                 subprocess.run(asked, check=True)
             taken |= {(step, what): value for what, value in json.loads(noted.read_text()).items()}
     title = f"{passages:,} passages, 384 wide. {described}"

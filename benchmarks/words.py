@@ -5,8 +5,8 @@ Passages are made of words whose frequencies follow Zipf's law, queries of six w
 passage, so that most have words that many passages hold. Searches of both take turns; a ratio is
 the median over the rounds. A query is timed after it is encoded.
 
-    python benchmarks/words.py                       # a million passages: a quarter of an hour
-    python benchmarks/words.py --passages 20000      # a look
+    python -m benchmarks.words                       # a million passages: a quarter of an hour
+    python -m benchmarks.words --passages 20000      # a look
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
-from search import interleaved, machine
-from synthetic import Corpus
-from tables import print_table
 
+from benchmarks.search import interleaved, machine
+from benchmarks.synthetic import Corpus
+from benchmarks.tables import print_table
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.postings import Postings
 from uec_rag.retrieval.result import SearchResult
@@ -99,7 +99,7 @@ def build(uec: UEC, corpus: Corpus, texts: Texts, count: int, folder: Path) -> R
         retriever = Retriever(uec, MemoryStore())
         for start in range(0, count, _AT_ONCE):
             numbers = range(start, min(count, start + _AT_ONCE))
-            passages = [Passage(str(i), "") for i in numbers]
+            passages = [Passage(str(i), str(i)) for i in numbers]
             retriever.add_encoded(passages, encoded(uec, corpus, texts, numbers, "passage"))
         folder.mkdir(parents=True)
         retriever.store.save(folder)

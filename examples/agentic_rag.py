@@ -18,9 +18,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 
 from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs, passages_of
+from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
-from uec_rag.encoders import EMBEDDED
 from uec_rag.langchain import UECGateMiddleware, UECRetriever
 
 QUESTIONS = [
@@ -56,13 +55,12 @@ class Careless(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=said)])
 
 
-def build_retriever(encoders=EMBEDDED, passages: int = 600, pairs: int = 200) -> UECRetriever:
-    """Index the documentation, under an ensemble fitted on pairs taken from it."""
-    documents = gather_corpus(passages)
-    corpus = passages_of(documents)
+def build_retriever(uec: UEC | None = None, passages: int = 600) -> UECRetriever:
+    """Index the documentation, under `UEC()` as it comes unless another is given."""
+    corpus = passages_of(gather_corpus(passages))
     return UECRetriever.from_texts(
         [passage.text for passage in corpus],
-        UEC(encoders).fit(fitting_pairs(documents, limit=pairs)),
+        uec,
         metadatas=[passage.metadata for passage in corpus],
         ids=[passage.id for passage in corpus],
         k=3,

@@ -66,6 +66,7 @@ def main(local="pypi:wordllama", passages: int = 1000) -> None:
         uec,
         metadatas=[passage.metadata for passage in corpus],
         k=3,
+        details=True,
     )
     found = retriever.invoke(QUESTION)
     print(f"\n{QUESTION}")

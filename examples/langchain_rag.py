@@ -22,9 +22,8 @@ from langchain_core.runnables import (
 )
 
 from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs, passages_of
+from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
-from uec_rag.encoders import EMBEDDED
 from uec_rag.langchain import UECRetriever
 
 QUESTIONS = [
@@ -91,11 +90,9 @@ def list_candidates(found):
     return "(no chat model, so the candidates) Which one do you mean: " + ", ".join(sources) + "?"
 
 
-def build_retriever(encoders=EMBEDDED, passages: int = 600, pairs: int = 200) -> UECRetriever:
-    """Index the documentation, under an ensemble fitted on pairs taken from it."""
-    documents = gather_corpus(passages)
-    corpus = passages_of(documents)
-    uec = UEC(encoders).fit(fitting_pairs(documents, limit=pairs))
+def build_retriever(uec: UEC | None = None, passages: int = 600) -> UECRetriever:
+    """Index the documentation, under `UEC()` as it comes unless another is given."""
+    corpus = passages_of(gather_corpus(passages))
     return UECRetriever.from_texts(
         [passage.text for passage in corpus],
         uec,

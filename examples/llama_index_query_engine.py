@@ -16,11 +16,10 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 
 from uec_rag import UEC
-from uec_rag.corpora import fitting_pairs, passages_of
+from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
-from uec_rag.encoders import EMBEDDED
 from uec_rag.llama_index import UECEmbedding, UECQueryEngine, UECRetriever, UECVectorStore
-from uec_rag.llama_index.gate import Gate
+from uec_rag.llama_index.gate import GateLike
 
 QUESTIONS = [
     "How do I remove the common indentation from all lines of a text?",
@@ -29,10 +28,9 @@ QUESTIONS = [
 ]
 
 
-def build_index(encoders=EMBEDDED, passages: int = 1000, pairs: int = 200) -> VectorStoreIndex:
-    """Index the documentation, under an ensemble fitted on pairs taken from it."""
-    documents = gather_corpus(passages)
-    uec = UEC(encoders).fit(fitting_pairs(documents, limit=pairs))
+def build_index(uec: UEC | None = None, passages: int = 600) -> VectorStoreIndex:
+    """Index the documentation, under `UEC()` as it comes unless another is given."""
+    uec = uec or UEC()
     return VectorStoreIndex.from_documents(
         [
             Document(
@@ -41,7 +39,7 @@ def build_index(encoders=EMBEDDED, passages: int = 1000, pairs: int = 200) -> Ve
                 metadata=passage.metadata,
                 excluded_embed_metadata_keys=list(passage.metadata),
             )
-            for passage in passages_of(documents)
+            for passage in passages_of(gather_corpus(passages))
         ],
         storage_context=StorageContext.from_defaults(vector_store=UECVectorStore(uec)),
         embed_model=UECEmbedding(uec=uec),
@@ -49,7 +47,7 @@ def build_index(encoders=EMBEDDED, passages: int = 1000, pairs: int = 200) -> Ve
 
 
 def build_engine(
-    index: VectorStoreIndex, llm: LLM | None = None, gate: Gate | None = None
+    index: VectorStoreIndex, llm: LLM | None = None, gate: GateLike | None = None
 ) -> UECQueryEngine:
     """Gate the index's answers by the retrieval's confidence, or by a gate of your own."""
     retriever = UECRetriever.from_index(index, similarity_top_k=3)

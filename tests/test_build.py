@@ -1,6 +1,8 @@
-"""The wheel and the sdist: complete, and enough beside what they ask for and nothing else."""
+"""The wheel and the sdist: complete, and enough beside what they ask for."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -10,16 +12,17 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
+from build.env import DefaultIsolatedEnv
 
 from tests.markdown import ROOT, assert_prints, examples
+from uec_rag.base.version import __version__
 
 pytestmark = pytest.mark.slow
 
 FIRST_EXAMPLE = examples((ROOT / "README.md").read_text(encoding="utf-8"))[0]
 
 
-def run(*command, cwd):
+def run(*command, cwd=ROOT):
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=own)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -34,53 +37,15 @@ def built(tmp_path_factory):
     return folder
 
 
-class Environment:
-    """A virtual environment with the wheel, and this one's libraries as far as it asks for them.
-
-    So nothing is downloaded twice, and a library that the package uses without asking is missing.
-    """
-
-    def __init__(self, folder: Path, wheel: Path) -> None:
-        venv.create(folder, with_pip=True)
-        self.folder = folder
-        self.bin = folder / ("Scripts" if os.name == "nt" else "bin")
-        self.python("-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel)
-        self.packages = Path(
-            self.python("-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-        )
-
-    def python(self, *arguments: str | Path) -> str:
-        return run(self.bin / "python", *arguments, cwd=self.folder)
-
-    def provide(self, requirement: Requirement) -> None:
-        """Link what this environment has of a distribution, and of all that it requires."""
-        waiting, seen = [(requirement.name, extra) for extra in {"", *requirement.extras}], set()
-        while waiting:
-            name, extra = waiting.pop()
-            # Nothing here needs torchvision: the Makefile takes out one that does not load.
-            if (name, extra) in seen or name == "torchvision":
-                continue
-            seen.add((name, extra))
-            for needed in map(Requirement, self._link(name).requires or []):
-                if needed.marker is None or needed.marker.evaluate({"extra": extra}):
-                    waiting += [(needed.name, more) for more in {"", *needed.extras}]
-
-    def _link(self, name: str) -> metadata.Distribution:
-        found = next(iter(metadata.distributions(name=name, path=[str(self.packages)])), None)
-        if found is None:
-            found = metadata.distribution(name)
-            for top in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
-                if not (self.packages / top).exists():
-                    (self.packages / top).symlink_to(Path(str(found.locate_file(top))))
-        return found
-
-
 @pytest.fixture(scope="module")
 def environment(built, tmp_path_factory):
+    """A new virtual environment with the wheel and the extra "langchain", as pip resolves them."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
     (wheel,) = built.glob("*.whl")
-    environment = Environment(tmp_path_factory.mktemp("environment"), wheel)
-    environment.provide(Requirement("uec-rag"))
-    return environment
+    asked = f"uec-rag[langchain] @ {wheel.as_uri()}"
+    run(folder / "bin" / "python", "-m", "pip", "install", "-q", "--no-compile", asked, cwd=folder)
+    return folder
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built):
@@ -109,21 +74,52 @@ def test_the_sdist_holds_what_the_project_is_carried_on_with(built):
     assert not {".venv", ".git", "shared", "dist"} & top
 
 
-def test_the_package_is_the_one_of_the_wheel(environment):
-    place = environment.python("-c", "import uec_rag; print(uec_rag.__file__)").strip()
-    assert Path(place) == environment.packages / "uec_rag" / "__init__.py"
-
-
-def test_doctor_finds_all_well_without_any_extra(environment):
-    shown = run(environment.bin / "uec-rag", "doctor", cwd=environment.folder)
-    assert "All is well" in shown
-    assert any(
-        line.split() == ["langchain-core", "not", "installed"] for line in shown.splitlines()
+def test_an_index_takes_the_description_and_every_link_of_it_leads_somewhere(built, tmp_path):
+    [wheel] = built.glob("*.whl")
+    [info] = (p for p in zipfile.Path(wheel).iterdir() if p.name.endswith(".dist-info"))
+    text = tmp_path / "description"
+    text.write_text(metadata.PathDistribution(info).metadata.get_payload(), encoding="utf-8")
+    code = (
+        "import sys; from pathlib import Path; from readme_renderer.markdown import render\n"
+        "print(render(Path(sys.argv[1]).read_text(encoding='utf-8')))"
     )
+    with DefaultIsolatedEnv() as index:  # apart: its libraries are newer than our lowest
+        index.install(["readme-renderer[md]", "twine>=6.1"])
+        checked = run(
+            index.python_executable, "-m", "twine", "check", "--strict", *built.glob("uec_rag*")
+        )
+        shown = run(index.python_executable, "-c", code, text)
+    assert checked.count("PASSED") == 2
+    assert "<table>" in shown
+    places = re.findall(r'(?:href|src)="([^"#][^"]*)', shown)
+    assert all(place.startswith("https://") for place in places)
+    ours = re.compile(r"https://\S+/uec-rag/uec-rag/(?:blob/)?v([^/]+)/([^#]+)")
+    found = {match[2]: match[1] for match in map(ours.match, places) if match}
+    assert {*found.values()} == {__version__}
+    assert {"docs/images/thresholds.png", "CHANGELOG.md"} <= found.keys()
+    assert all((ROOT / path).is_file() for path in found)
+
+
+def test_it_takes_400_megabytes_with_langchain_and_no_torch(environment):
+    (packages,) = environment.glob("lib/python3*/site-packages")
+    installed = {distribution.name for distribution in metadata.distributions(path=[packages])}
+    assert {"uec-rag", "langchain-core"} <= installed
+    assert not {"torch", "torchvision", "transformers", "sentence-transformers"} & installed
+    files = (path for path in packages.rglob("*") if path.is_file() and not path.is_symlink())
+    assert sum(path.stat().st_size for path in files) < 400e6
+
+
+def test_doctor_finds_all_well_there_and_says_what_each_extra_lacks(environment):
+    shown = run(environment / "bin" / "uec-rag", "doctor", "--json", cwd=environment)
+    found = json.loads(shown)
+    assert found["problems"] == []
+    assert found["rows"]["[langchain]"] == "installed"
+    assert "sentence-transformers, torch: pip install" in found["rows"]["[models]"]
 
 
 def test_the_first_lines_of_the_readme_print_what_they_print(environment, tmp_path):
-    environment.provide(Requirement("uec-rag[langchain]"))
     script = tmp_path / "ten_lines.py"
     script.write_text(FIRST_EXAMPLE.code, encoding="utf-8")
-    assert_prints(environment.python(script), FIRST_EXAMPLE.prints)
+    assert_prints(
+        run(environment / "bin" / "python", script, cwd=environment), FIRST_EXAMPLE.prints
+    )

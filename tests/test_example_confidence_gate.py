@@ -4,12 +4,16 @@ import pytest
 
 from examples import confidence_gate
 from tests.helpers import bag_of_words
+from uec_rag import UEC
+from uec_rag.corpora import fitting_pairs
+from uec_rag.corpora.python_docs import gather_corpus
 
 
 @pytest.fixture(scope="module")
 def built():
     encoders = [bag_of_words(64, "a"), bag_of_words(48, "b", seed=1)]
-    return confidence_gate.build_gate(encoders=encoders, passages=600, risk=0.5)
+    uec = UEC(encoders).fit(fitting_pairs(gather_corpus(300), limit=60))
+    return confidence_gate.build_gate(uec, passages=600, risk=0.5)
 
 
 @pytest.mark.slow
@@ -42,4 +46,4 @@ def test_no_question_is_used_twice():
     pairs = [(f"q{i}", f"p{i}") for i in range(200)]
     parts = confidence_gate.split(pairs)
     assert sorted(pair for part in parts for pair in part) == sorted(pairs)
-    assert [len(part) for part in parts] == [50, 40, 60, 50]
+    assert [len(part) for part in parts] == [60, 80, 60]

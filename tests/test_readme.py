@@ -29,6 +29,14 @@ def test_every_place_that_a_page_names_is_there(name):
             assert heading in map(anchor, headings), f"{path}#{heading}"
 
 
+def test_the_changelog_begins_with_this_version_and_its_day_and_the_image_installs_it():
+    [line] = (ROOT / "uec_rag/base/version.py").read_text().strip().splitlines()[-1:]
+    version, day = re.fullmatch(r'__version__ = "(\S+)"  # (\d{4}-\d\d-\d\d)', line).groups()
+    heads = re.findall(r"^## (.+)$", TEXTS["CHANGELOG.md"], re.MULTILINE)
+    assert f"{version}, {day}" in heads[:2]  # before it what is not released yet
+    assert f"]=={version}" in (ROOT / "examples/Dockerfile").read_text()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if examples(text)])
 def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):

@@ -3,20 +3,19 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from uec_rag.base import old_paths
 from uec_rag.base.version import __version__
 
 if TYPE_CHECKING:
     from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
     from uec_rag.base.gaussian import Gaussian
-    from uec_rag.ensemble import UEC
-    from uec_rag.retrieval import Retriever, SearchResult
-
-old_paths.serve()
+    from uec_rag.ensemble import UEC, FitOptions
+    from uec_rag.retrieval import Gate, Retriever, SearchResult
 
 __all__ = [
     "UEC",
     "FingerprintMismatch",
+    "FitOptions",
+    "Gate",
     "Gaussian",
     "IndexCorrupted",
     "Retriever",
@@ -28,6 +27,8 @@ __all__ = [
 _HOME = {
     "UEC": "uec_rag.ensemble",
     "FingerprintMismatch": "uec_rag.base.errors",
+    "FitOptions": "uec_rag.ensemble",
+    "Gate": "uec_rag.retrieval",
     "Gaussian": "uec_rag.base.gaussian",
     "IndexCorrupted": "uec_rag.base.errors",
     "Retriever": "uec_rag.retrieval",

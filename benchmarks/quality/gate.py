@@ -1,14 +1,16 @@
 """How many questions a gate answers, by what bounds the risk: simulated, and on real confidences.
 
-    python benchmarks/quality/gate.py [DATA --model MODEL --model MODEL]
+    python -m benchmarks.quality.gate [DATA --model MODEL --model MODEL]
+    python -m benchmarks.quality.gate --grouped
 
 Prints Markdown tables: for each way to bound the risk the share answered over an oracle's, which
 knows the risk of every threshold, and how often the target is exceeded. Simulated, it is exceeded
 where the true risk is; on collections, where other questions show more wrong answers. Last come
 what is possible: the best single threshold, which only who knows the risks could choose, tested by
 all of delta; and what would be answered if every threshold could be shown by the best of those
-below it, each tested by all of delta. DATA is a folder of collections; the ensemble is fitted on
-the train split of tydiqa_goldp_en.
+below it, each tested by all of delta. With --grouped, simulated: questions that come in groups
+which fail together, and how soon a gate warns that other questions come. DATA is a folder of
+collections; the ensemble is fitted on the train split of tydiqa_goldp_en.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ import typer
 from numpy.typing import NDArray
 from scipy.special import bdtr, expit
 
+from benchmarks.paper.data import load_collection
 from uec_rag import UEC, Retriever
 from uec_rag.confidence import risk as ours
-from uec_rag.paper.collections import load_collection
 
 Counts = NDArray[np.integer]
 Floats = NDArray[np.float64]
@@ -186,6 +188,48 @@ def real(data: Path, models: Sequence[str]) -> Iterable[Sequence[object]]:
             yield name, risk, *relative(figures(draws, risk))
 
 
+def grouped() -> Iterable[Sequence[object]]:
+    """Groups that are all right or all wrong with a probability of one half; share the same risk.
+
+    At every threshold the risk is a hundredth above the target, so that any answer is one too many.
+    """
+    yield "questions", "risk", "group of", "all taken: over", "one of each group: over"
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5):
+        for risk in (0.1, 0.2):
+            over = np.zeros(2)
+            for _ in range(1000):
+                alike = rng.random(200 // size) < 0.5
+                wrong = rng.random((200 // size, size)) < 1.01 * risk
+                wrong = np.where(alike[:, None], wrong[:, :1], wrong)
+                sure = rng.random(wrong.shape)
+                for place, many in enumerate((size, 1)):
+                    some = sure[:, :many].ravel(), ~wrong[:, :many].ravel()
+                    over[place] += ours.risk_threshold(*some, risk, DELTA).is_controlled
+            yield 200, risk, size, *(over / 1000).tolist()
+
+
+def drifting() -> Iterable[Sequence[object]]:
+    """Logistic confidence, and questions without an answer among those asked later."""
+    yield "calibration questions", "risk", "unanswerable since", "warned in 2,000", "after (median)"
+    rng = np.random.default_rng(0)
+    for count in (100, 200, 400):
+        for share in (0.0, 0.3, 0.5):
+            after = []
+            for _ in range(SPLITS):
+                drift = ours.Drift(_logistic(rng, count, 0.0))
+                asked = _logistic(rng, 2000, share)
+                seen = (n for n in range(8, 2001, 8) if drift.seen(asked[n - 8 : n]))
+                after.append(next(seen, None))
+            warned = [n for n in after if n is not None]
+            yield count, "", share, len(warned) / SPLITS, float(np.median(warned or [np.nan]))
+
+
+def _logistic(rng: np.random.Generator, count: int, unanswerable: float) -> Floats:
+    mean = np.where(rng.random(count) < unanswerable, -1.0, 1.5)
+    return np.asarray(expit(rng.normal(mean, 1.5)))
+
+
 def relative(row: Sequence[float]) -> list[float]:
     """Shares answered over the oracle's; how often the target is exceeded stays as it is."""
     best, *others = row
@@ -198,14 +242,19 @@ def relative(row: Sequence[float]) -> list[float]:
 def main(
     data: Annotated[Path | None, typer.Argument(help="Folder of collections.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="A member; several times.")] = None,
+    in_groups: Annotated[bool, typer.Option("--grouped", help="Groups and drift alone.")] = False,
 ) -> None:
     """Print the tables."""
+    if in_groups:
+        _print(grouped(), means=False)
+        _print(drifting(), means=False)
+        return
     _print(simulated())
     if data is not None and model:
         _print(real(data, model))
 
 
-def _print(rows: Iterable[Sequence[object]]) -> None:
+def _print(rows: Iterable[Sequence[object]], *, means: bool = True) -> None:
     seen = []
     for number, row in enumerate(rows):
         cells = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in row]
@@ -213,7 +262,7 @@ def _print(rows: Iterable[Sequence[object]]) -> None:
         if not number:
             print("|" + "---|" * len(cells))
         else:
-            seen.append(row)
+            seen += [row] * means
     for risk in sorted({row[1] for row in seen}):
         mean = np.mean([row[2:] for row in seen if row[1] == risk], axis=0)
         print(f"| mean | {risk} | " + " | ".join(f"{v:.3f}" for v in mean) + " |")

@@ -1,6 +1,6 @@
 """nDCG@10 of words beside vectors: as a member of the ensemble, and as others join the two.
 
-    python benchmarks/quality/hybrid.py DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
+    python -m benchmarks.quality.hybrid DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
 
 Each model and `bm25` alone; "RRF" is reciprocal rank fusion (c = 60) of the collection's best model
 and `bm25`, what LangChain's `EnsembleRetriever` does with the two; "relative" sums the scores of
@@ -10,7 +10,7 @@ is installed. Each finds 100. "UEC" and the ensemble without words are fitted on
 training pairs of one collection, and reported on others; with --shipped there is `UEC()`, fitted as
 it comes, too. Of each collection at most so many queries are asked, a fixed sample. Under the
 scores stands what each system has over the best single member, words among them, of the same
-collection. DATA is a folder of test collections (see `uec_rag.paper.collections`), or set UEC_DATA.
+collection. DATA is a folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -22,17 +22,26 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from members import sampled
-from options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Markdown, Models, Queries, Sets
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.members import sampled
+from benchmarks.quality.options import (
+    CACHE,
+    FITTED_ON,
+    SETS,
+    Cache,
+    Data,
+    Fit,
+    Markdown,
+    Models,
+    Queries,
+    Sets,
+)
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import mean_ndcg
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 _DEPTH = 100
 _C = 60

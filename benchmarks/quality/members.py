@@ -1,11 +1,11 @@
 """What each single member is worth and costs: nDCG@10 by language, milliseconds a passage.
 
-    python benchmarks/quality/members.py DATA --model pypi:wordllama --model bm25 --markdown
+    python -m benchmarks.quality.members DATA --model pypi:wordllama --model bm25 --markdown
 
 Each model searches alone, by its own similarity, so nothing is fitted. Of each collection a fixed
 sample of queries is asked of all its passages. Milliseconds are of the processor, for a passage of
 320 characters, the median of batches, with one thread. DATA is a folder of test collections (see
-`uec_rag.paper.collections`), or set UEC_DATA.
+`benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from options import CACHE, Cache, Data, Markdown, Queries
-from retrieval import evaluate
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.quality.options import CACHE, Cache, Data, Markdown, Queries
+from benchmarks.quality.retrieval import evaluate
+from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.paper.collections import Collection, load_collection
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 SETS = "belebele_en,xquad_en,xquad_ru,xquad_zh"
 _CHARACTERS = 320

@@ -1,36 +1,32 @@
 """What words are worth over a vector store of someone else's, which names candidates by one model.
 
-    python benchmarks/quality/over.py DATA --model pypi:bot-brain --markdown
+    python -m benchmarks.quality.over DATA --model arctic-embed-s --markdown
 
 Ensembles are fitted on the training pairs of one collection. Of each of the others a fixed sample
 of queries is asked, of a store that finds its passages by the model's cosine: in the store's own
 order, in the order of the model with its uncertainty, with words beside it, and over a store of
 this package, which finds candidates by words, too. DATA is a folder of test collections (see
-`uec_rag.paper.collections`), or set UEC_DATA.
+`benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from members import sampled
-from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
-from retrieval import evaluate
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import score_retrieval
+from benchmarks.quality.members import sampled
+from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
+from benchmarks.quality.retrieval import evaluate
+from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import score_retrieval
-from uec_rag.retrieval.elsewhere import DIRECTIONS, NEAR_EACH, elsewhere, random_directions
+from uec_rag.retrieval.over import DIRECTIONS, NEAR_EACH, elsewhere, random_directions
 from uec_rag.stores import Passage
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 _K = 10
 
@@ -73,7 +69,7 @@ class Theirs:
 
 def main(
     data: Data,
-    model: Annotated[str, typer.Option(help="Whose vectors the store keeps.")] = "pypi:bot-brain",
+    model: Annotated[str, typer.Option(help="Whose vectors the store keeps.")] = "arctic-embed-s",
     fit: Fit = FITTED_ON,
     sets: Annotated[str, typer.Option(help="Collections.")] = "fiqa_small,belebele_en",
     queries: Queries = 200,

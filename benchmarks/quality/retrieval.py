@@ -3,9 +3,9 @@
 Every posterior and gate is fitted on the training pairs of one collection and everything is
 reported on others. Embeddings are kept in a cache folder, so a second run takes a minute.
 
-    python benchmarks/quality/retrieval.py DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
+    python -m benchmarks.quality.retrieval DATA --model MODEL --model MODEL [--fit tydiqa_goldp_en]
 
-DATA is a folder of test collections (see `uec_rag.paper.collections`), or set UEC_DATA.
+DATA is a folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Models, Sets
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import RetrievalScores, score_retrieval
+from benchmarks.quality.options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Models, Sets
 from uec_rag import UEC, Retriever
-from uec_rag.encoders import CachedEncoder, Encoder, load_encoder, load_encoders
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import RetrievalScores, score_retrieval
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.loading import load_encoders
 
 _DEPTH = 100
 

@@ -1,30 +1,37 @@
 """nDCG@10 before and after `self_calibrate`, which must not cost any.
 
-    python benchmarks/quality/self_calibration.py DATA --model MODEL --model MODEL
+    python -m benchmarks.quality.self_calibration DATA --model MODEL --model MODEL
 
 The models and `bm25` are fitted on the training pairs of one collection. Of each other collection a
 fixed sample of queries is asked, at most so many, before and after `Retriever.self_calibrate` has
 made questions of its passages. DATA is a folder of test collections (see
-`uec_rag.paper.collections`), or set UEC_DATA.
+`benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import typer
-from members import sampled
-from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Models, Queries, Sets
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.members import sampled
+from benchmarks.quality.options import (
+    CACHE,
+    FITTED_ON,
+    Cache,
+    Data,
+    Fit,
+    Markdown,
+    Models,
+    Queries,
+    Sets,
+)
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, load_encoder
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import mean_ndcg
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 SETS = (
     "cranfield,cisi,medline,fiqa_small,chroma_chunking,claude_docs_rag,belebele_en,"

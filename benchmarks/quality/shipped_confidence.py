@@ -1,11 +1,12 @@
 """Learn the confidence that comes with the package, and show how it holds where it was not learned.
 
-    python benchmarks/quality/shipped_confidence.py DATA --ensemble A,B --ensemble C [--write]
-    python benchmarks/quality/shipped_confidence.py DATA --ensemble A,bm25 --ensemble B,C,bm25
+    python -m benchmarks.quality.shipped_confidence DATA --ensemble A,B --ensemble C [--write]
+    python -m benchmarks.quality.shipped_confidence DATA --ensemble A,bm25 --ensemble B,C,bm25
 
 Ensembles are fitted on TyDi QA's training pairs, but for the embedded one, which is as it comes;
 those without words are searched unfitted, too. Each collection's questions are asked of the whole
-corpus and of small ones cut out of it, of the same without their answers, and of other collections.
+corpus and of small ones cut out of it, of the same without their answers, and of other collections;
+those that are learned from also in other words (`WORDINGS`), longer and shorter than they are.
 Only collections whose licence allows what is derived from them are learned from (`LEARNED`); the
 others (`HELD_OUT`) are asked alone. Every figure of a collection is of a model that learned from no
 collection of its domain. With --write the models learned from all of `LEARNED`, of ensembles with
@@ -25,14 +26,14 @@ import numpy as np
 import typer
 
 import uec_rag.confidence
+from benchmarks.paper.data import Collection, load_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.fit import FitView, fit_temperature, joined_examples
-from uec_rag.confidence.model import ConfidenceModel, HitExamples
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.confidence.model import ConfidenceModel, HitExamples, shipped_model
 from uec_rag.encoders import EMBEDDED, CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.bundled import cache_folder
-from uec_rag.paper.collections import Collection, load_collection
+from uec_rag.encoders.bundled.packages import cache_folder
+from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.calibrate import examples_of, places
 from uec_rag.retrieval.search import Scale, ask
 
@@ -57,33 +58,92 @@ K = 10
 SMALL = {5: 24, 20: 10, 100: 4, 600: 1}
 # What a question counts: an answerable one, one whose answer was removed, another collection's.
 MIX = {"answerable": 1.0, "removed": 0.1, "other": 0.1}
-UNANSWERABLE = (MIX["removed"] + MIX["other"]) / sum(MIX.values())
+# The same where words are a member, to which more of another collection's looks answered.
+MIX_WITH_WORDS = MIX | {"other": 0.2}
+# What all questions of a collection count in other words, beside them as they are.
+WORDINGS = {"framed": 0.25, "keywords": 0.25, "joined": 0.25}
+FRAMES = (
+    "Hello everybody, I hope this is the right place. I have been reading about this for a while "
+    "and could not find anything that helps me, so maybe one of you knows more about it than I do: "
+    "{} Thank you very much in advance for any help, I would really appreciate it.",
+    "I am preparing something for tomorrow and one point is still open. {} Please explain it in a "
+    "few sentences, and say where it is written if you can.",
+    "Hi! Quick question, sorry if this has been asked before. {} Thanks!",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """Questions of one kind asked of corpora of one size of one collection."""
+    """Questions of one kind, in one wording, asked of corpora of one size of one collection."""
 
     collection: str
     kind: str
     size: int
     examples: HitExamples
+    wording: str = ""
 
 
 def gather(
-    uec: UEC, model: ConfidenceModel, collection: Collection, foreign: list[Gaussian], most: int
+    uec: UEC, model: ConfidenceModel, collection: Collection, foreign: Sequence[str], most: int
 ) -> Iterator[Cell]:
     """Ask a collection's questions, and foreign ones, of its corpus and of parts of it."""
+    names = chosen_questions(collection, most)
+    texts = [collection.queries[name] for name in names]
+    yield from _gathered(uec, model, collection, names, texts, foreign, {0: 1, **SMALL})
+    for wording in WORDINGS if collection.name in LEARNED else ():
+        texts = reworded(collection, names, wording)
+        others = [_in_words(text, place, wording) for place, text in enumerate(foreign)]
+        for cell in _gathered(uec, model, collection, names, texts, others, {0: 1, 100: 2}):
+            yield replace(cell, wording=wording)
+
+
+def reworded(collection: Collection, names: Sequence[str], wording: str) -> list[str]:
+    """Questions in a frame, by their keywords, or joined with others that the same passages answer.
+
+    `wording`: one of `WORDINGS`.
+    """
+    if wording != "joined":
+        return [_in_words(collection.queries[n], i, wording) for i, n in enumerate(names)]
+    by_answer: dict[str, list[str]] = {}
+    for name, wanted in collection.relevant.items():
+        for id_ in wanted:
+            by_answer.setdefault(id_, []).append(name)
+    out = []
+    for name in names:
+        wanted = set(collection.relevant[name])
+        others = [other for id_ in sorted(wanted) for other in by_answer[id_] if other != name]
+        same = [other for other in dict.fromkeys(others) if {*collection.relevant[other]} <= wanted]
+        out.append(" ".join(collection.queries[one] for one in (name, *same[:3])))
+    return out
+
+
+def _in_words(text: str, place: int, wording: str) -> str:
+    if wording == "framed":
+        return FRAMES[place % len(FRAMES)].format(text)
+    if wording == "keywords":
+        words = [word.strip("?.,!\"'()") for word in text.split()]
+        return " ".join(word for word in words if word and word.lower() not in ENGLISH) or text
+    return text
+
+
+def _gathered(
+    uec: UEC,
+    model: ConfidenceModel,
+    collection: Collection,
+    names: Sequence[str],
+    texts: Sequence[str],
+    others: Sequence[str],
+    sizes: dict[int, int],
+) -> Iterator[Cell]:
     rng = np.random.default_rng(0)
-    queries = chosen_questions(collection, most)
-    parts = uec.encode([collection.queries[query] for query in queries], "query")
-    wanted = [frozenset(collection.relevant[query]) for query in queries]
+    parts, foreign = (uec.encode(list(some), "query") for some in (texts, others))
+    wanted = [frozenset(collection.relevant[name]) for name in names]
     ids = list(collection.passages)
-    for size, corpora in {0: 1, **SMALL}.items():
+    for size, corpora in sizes.items():
         if size > 0.8 * len(ids):
             continue
         for _ in range(corpora):
-            rows, chosen = list(range(len(queries))), ids
+            rows, chosen = list(range(len(names))), ids
             if size:
                 rows, chosen = _small(rng, wanted, ids, size)
             retriever = Retriever(uec)
@@ -92,7 +152,7 @@ def gather(
             yield from _asked(
                 uec, model, retriever, collection.name, size, [p[rows] for p in parts], inside
             )
-            some = rng.permutation(len(foreign[0]))[: max(4, size // 4) if size else None]
+            some = rng.permutation(len(others))[: max(4, size // 4) if size else None]
             yield from _asked(
                 uec, model, retriever, collection.name, size, [p[some] for p in foreign], None
             )
@@ -171,32 +231,34 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
 
 def learn(cells: Sequence[Cell], start: ConfidenceModel) -> ConfidenceModel:
     """Learn from cells; of each collection, kind and size all questions together count alike."""
-    counts: dict[tuple[str, str, int], int] = {}
+    mix = MIX_WITH_WORDS if start.by_member else MIX
+    counts: dict[tuple[str, str, int, str], int] = {}
     for cell in cells:
-        key = (cell.collection, cell.kind, cell.size)
+        key = (cell.collection, cell.kind, cell.size, cell.wording)
         counts[key] = counts.get(key, 0) + len(cell.examples.query)
     weighted = [
         replace(
             cell.examples,
             weight=np.full(
                 len(cell.examples.query),
-                MIX[cell.kind]
+                mix[cell.kind]
                 * (0.5 if cell.size else 1.0)
-                / counts[cell.collection, cell.kind, cell.size],
+                * WORDINGS.get(cell.wording, 1.0)
+                / counts[cell.collection, cell.kind, cell.size, cell.wording],
                 dtype=np.float32,
             ),
         )
         for cell in cells
     ]
-    return replace(start.relearned(joined_examples(weighted)), unanswerable=UNANSWERABLE)
+    gone = (mix["removed"] + mix["other"]) / sum(mix.values())
+    return replace(start.relearned(joined_examples(weighted)), unanswerable=gone)
 
 
 def certainty(model: ConfidenceModel, examples: HitExamples, k: int):
-    """Confidence at k, and whether one of the first k hits is relevant."""
-    held = model.in_corpus.predict(examples.query)
+    """Confidence at k, whether one of the first k hits is relevant, and that the corpus answers."""
+    sure = model.judged(examples.query, examples.found, examples.relevance)
     last = min(k, examples.found.shape[1])
-    sure = held * model.found.predict(examples.found[:, last - 1])
-    return sure, examples.relevant[:, :last].any(axis=1), held
+    return sure.by_cutoff[:, last - 1], examples.relevant[:, :last].any(axis=1), sure.in_corpus
 
 
 def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:
@@ -243,6 +305,11 @@ def learned_elsewhere(
     return learn(others, start)
 
 
+def as_asked(cells: Sequence[Cell], name: str) -> list[Cell]:
+    """Those of a collection whose questions are as they are."""
+    return [cell for cell in cells if cell.collection == name and not cell.wording]
+
+
 def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -> ConfidenceModel:
     """Print what holds leaving domains out, and learn from everything that may be learned from."""
     print(f"## {kind}\n")
@@ -251,7 +318,7 @@ def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -
     for number, cells in enumerate(groups):
         for name in dict.fromkeys(cell.collection for cell in cells):
             model = learned_elsewhere(groups, name, start)
-            rows.append(figures(model, [cell for cell in cells if cell.collection == name]))
+            rows.append(figures(model, as_asked(cells, name)))
             names.append(f"{name} ({number + 1})")
     keys = list(rows[0])
     print("| collection (ensemble) | " + " | ".join(keys) + " |")
@@ -309,12 +376,12 @@ def cells_of(
     uec: UEC, model: ConfidenceModel, collections: Sequence[Collection], most: int
 ) -> Iterator[Cell]:
     for place, collection in enumerate(collections):
-        foreign = uec.encode(strange_questions(collections, place, most), "query")
-        by_kind: dict[tuple[str, int], list[HitExamples]] = {}
+        foreign = strange_questions(collections, place, most)
+        by_kind: dict[tuple[str, int, str], list[HitExamples]] = {}
         for cell in gather(uec, model, collection, foreign, most):
-            by_kind.setdefault((cell.kind, cell.size), []).append(cell.examples)
-        for (kind, size), examples in by_kind.items():
-            yield Cell(collection.name, kind, size, joined_examples(examples))
+            by_kind.setdefault((cell.kind, cell.size, cell.wording), []).append(cell.examples)
+        for (kind, size, wording), examples in by_kind.items():
+            yield Cell(collection.name, kind, size, joined_examples(examples), wording)
 
 
 def main(

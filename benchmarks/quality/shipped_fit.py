@@ -1,17 +1,16 @@
 """Fit the embedded ensemble, and put that fit into the package.
 
-    python benchmarks/quality/shipped_fit.py DATA [--rank 64] [--write]
+    python -m benchmarks.quality.shipped_fit DATA [--rank 64] [--write]
 
 Fitted on the training pairs of TyDi QA GoldP in English (Apache-2.0), judged on collections that
 nothing was fitted on: whole posteriors beside those of a few kilobytes (`CompactPosterior`), and
 beside an ensemble fitted on half of the collection's own questions, both asked the other half.
 With --write the compact ones of `--rank` go to `uec_rag/ensemble/shipped.*`. DATA is a folder of
-test collections (see `uec_rag.paper.collections`), or set UEC_DATA.
+test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,23 +19,21 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from members import sampled
-from options import CACHE, Cache, Data, Markdown, Queries
 from scipy.stats import spearmanr
 
 import uec_rag.ensemble
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.members import sampled
+from benchmarks.quality.options import CACHE, Cache, Data, Markdown, Queries
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import EMBEDDED, CachedEncoder
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.save import fingerprint
 from uec_rag.ensemble.shipped import ShippedFit
-from uec_rag.laplace.compact import CompactPosterior, compact
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import mean_ndcg
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
+from uec_rag.laplace.posterior import CompactPosterior, compact
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 SETS = (
@@ -56,14 +53,14 @@ class Found:
     Attributes
     ----------
     ndcg : float
-    sigma2, relevance : array, shape (n, k)
+    within, relevance : array, shape (n, k)
     relevant : array of bool, shape (n, k)
     confidence : array, shape (n,)
         Of the first four hits.
     """
 
     ndcg: float
-    sigma2: np.ndarray
+    within: np.ndarray
     relevance: np.ndarray
     relevant: np.ndarray
     confidence: np.ndarray
@@ -91,7 +88,7 @@ def search(uec: UEC, collection: Collection) -> Found:
     assert result.by_cutoff is not None
     return Found(
         mean_ndcg(collection, result.ids),
-        result.sigma2,
+        result.within,
         result.relevance,
         np.array(relevant),
         result.by_cutoff[:, 3],
@@ -138,7 +135,7 @@ def compare(
 def _row(name: str, size: int, first: Sequence[Found], found: Sequence[Found]) -> list[str]:
     gains = [new.ndcg - old.ndcg for old, new in zip(first, found, strict=True)]
     order = [
-        spearmanr(old.sigma2.ravel(), new.sigma2.ravel())[0]
+        spearmanr(old.within.ravel(), new.sigma2.ravel())[0]
         for old, new in zip(first, found, strict=True)
     ]
     moved = [abs(o.confidence - n.confidence).mean() for o, n in zip(first, found, strict=True)]
@@ -232,11 +229,11 @@ def save(uec: UEC, fitted: Fitted, small: Sequence[CompactPosterior], pairs: int
         source=f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})",
         options={
             "space": fitted.space,
-            "structure": uec.structure,
-            "likelihood": uec.likelihood,
-            "negatives": uec.negatives,
-            "scaled": uec.scaled,
-            "last_layer": uec.last_layer,
+            "structure": uec.options.structure,
+            "likelihood": uec.options.likelihood,
+            "negatives": uec.options.negatives,
+            "scaled": uec.options.scaled,
+            "last_layer": uec.options.last_layer,
         },
         encoders=[
             {"name": name, "revision": encoder.revision}
@@ -246,7 +243,7 @@ def save(uec: UEC, fitted: Fitted, small: Sequence[CompactPosterior], pairs: int
         weights=fitted.evidence_weights,
         temperature=fitted.confidence_model.temperature,
         familiar=fitted.familiar,
-        fingerprint=fingerprint(uec.encoders, fitted, uec.last_layer),
+        fingerprint=fingerprint(uec.encoders, fitted, uec.options.last_layer),
     ).write(Path(uec_rag.ensemble.__file__).parent)
 
 

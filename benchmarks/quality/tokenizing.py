@@ -1,10 +1,10 @@
 """How words are split and weighed, judged on collections that did not choose it.
 
-    python benchmarks/quality/tokenizing.py DATA
+    python -m benchmarks.quality.tokenizing DATA
 
 nDCG@10 of words alone, which nothing is fitted for, with the tokenizer as it is and with one thing
 about it changed at a time. "left out" is what one gets who, for each collection, takes what is best
-on average over all others. DATA is a folder of test collections (see `uec_rag.paper.collections`),
+on average over all others. DATA is a folder of test collections (see `benchmarks.paper.data`),
 or set UEC_DATA.
 """
 
@@ -14,22 +14,19 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 from unittest.mock import patch
 
 import numpy as np
 import typer
-from members import sampled
-from options import Data, Markdown, Queries
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.members import sampled
+from benchmarks.quality.options import Data, Markdown, Queries
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.encoders import words
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import mean_ndcg
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
+from uec_rag.encoders import lexical as words
 
 SETS = (
     "cranfield,cisi,medline,fiqa_small,chroma_chunking,claude_docs_rag,belebele_en,squad_sample,"

@@ -1,10 +1,10 @@
 """Whether the trace of the variance belongs into the evidence: nDCG@10 with it and without.
 
-    python benchmarks/quality/trace.py DATA --ensemble pypi:bot-brain,bm25 --ensemble A,B,bm25
+    python -m benchmarks.quality.trace DATA --ensemble arctic-embed-s,bm25 --ensemble A,B,bm25
 
 Every ensemble is fitted on the training pairs of one collection, and asked others, by coefficients
 that are all alike, by the evidence as `UEC` learns it, and by evidence that learns a weight for the
-trace as well. DATA is a folder of test collections (see `uec_rag.paper.collections`), or set
+trace as well. DATA is a folder of test collections (see `benchmarks.paper.data`), or set
 UEC_DATA.
 """
 
@@ -13,16 +13,17 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from embedded import ENGLISH, OTHERS
-from members import sampled
-from options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
-from retrieval import evaluate
 
+from benchmarks.paper.data import load_collection
+from benchmarks.quality.embedded import ENGLISH, OTHERS
+from benchmarks.quality.members import sampled
+from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown, Queries
+from benchmarks.quality.retrieval import evaluate
+from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
@@ -30,10 +31,6 @@ from uec_rag.ensemble import fit_queries
 from uec_rag.ensemble.coefficients import CoefficientRule, Uniform
 from uec_rag.ensemble.evidence import FEATURES
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
-from uec_rag.paper.collections import load_collection
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 
 def main(

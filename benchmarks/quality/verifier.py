@@ -1,6 +1,6 @@
 """What a verifier adds: nDCG@10 and the level of confidence, without one and with one.
 
-    python benchmarks/quality/verifier.py DATA --model pypi:wordllama --verifier MODEL
+    python -m benchmarks.quality.verifier DATA --model pypi:wordllama --verifier MODEL
 
 An ensemble of the models and `bm25`, fitted on the training pairs of one collection, is asked the
 questions of others; then again with a verifier that reads its first hits. MODEL is a CrossEncoder,
@@ -8,28 +8,36 @@ or with --embedder an embedding model as a stand-in for one, whose cosine is the
 how far mean confidence is from the share of questions with an answer among ten hits, and "Brier"
 the mean square of what confidence is off by; both where the answers of a random half of the
 questions are taken out of the corpus. DATA is a folder of test collections (see
-`uec_rag.paper.collections`), or set UEC_DATA.
+`benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from options import CACHE, FITTED_ON, SETS, Cache, Data, Fit, Markdown, Models, Sets
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.options import (
+    CACHE,
+    FITTED_ON,
+    SETS,
+    Cache,
+    Data,
+    Fit,
+    Markdown,
+    Models,
+    Sets,
+)
+from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever, SearchResult
-from uec_rag.encoders import CachedEncoder, Encoder, VerifierLike, load_encoder
+from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
+from uec_rag.encoders.verifier import VerifierLike
 from uec_rag.ensemble.verifier import VERIFY_K
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.scoring import mean_ndcg
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 _K = 10
 

@@ -1,6 +1,6 @@
 """Whether a variance per term earns anything: words as a Gaussian member, beside variance 0.
 
-    python benchmarks/quality/word_variance.py DATA [--fit tydiqa_goldp_en]
+    python -m benchmarks.quality.word_variance DATA [--fit tydiqa_goldp_en]
 
 The last layer of words is a diagonal over terms, W = diag(w_t) with w = 1, through which query and
 passage both go: a term adds ``w_t^2 x_t`` to a similarity. The pair-GGN is then closed, ``H_t =
@@ -17,15 +17,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from options import Data, Markdown, Sets
 
+from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.metrics import nauc, score_retrieval
+from benchmarks.quality.options import Data, Markdown, Sets
+from benchmarks.tables import print_table
+from uec_rag.base.gaussian import PROBIT
 from uec_rag.base.postings import Corpus, Postings
-from uec_rag.base.similarity import PROBIT
 from uec_rag.encoders import Lexical
 from uec_rag.laplace.likelihood import (
     bernoulli_map,
@@ -33,12 +35,6 @@ from uec_rag.laplace.likelihood import (
     predictive_nll,
     variance_scale,
 )
-from uec_rag.paper.collections import Collection, load_collection
-from uec_rag.paper.metrics import nauc
-from uec_rag.paper.scoring import score_retrieval
-
-sys.path.append(str(Path(__file__).parents[1]))
-from tables import print_table
 
 SETS = "cranfield,cisi,medline,fiqa_small,claude_docs_rag,chroma_chunking,belebele_en,xquad_en"
 _BUCKETS = 2**14

@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 import tomllib
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from uec_rag.base.environment import (
     FEATURES,
     missing_extra,
     report,
-    warn_of_usearch_before_torch,
+    require,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -114,11 +113,11 @@ def test_the_report_names_every_library_uec_rag_asks_for():
         "python",
         "numpy",
         "torch",
-        "transformers",
+        "sentence-transformers",
         "laplace-torch",
         "langchain-core",
         "llama-index-core",
-        "torchvision",
+        "[models]",
     ):
         assert rows[name]
     assert rows["devices"].startswith("cpu")
@@ -133,17 +132,22 @@ def test_the_report_has_the_fix_for_a_broken_torchvision(broken_torchvision):
 
 
 def test_the_report_tells_absent_and_outdated_libraries_apart(monkeypatch):
-    found = {"numpy": None, "langchain-core": "0.3.1", "llama-index-core": None}
+    found = {"numpy": None, "regex": None, "langchain-core": "0.3.1"}
+    found |= {"onnx": None, "sentence-transformers": None}
     version = environment._version
     monkeypatch.setattr(environment, "_version", lambda name: found.get(name, version(name)))
-    problems = {problem.what: problem.fix for problem in report().problems}
-    assert problems["numpy is not installed"] == 'pip install "numpy>=2"'
+    shown = report()
+    problems = {problem.what: problem.fix for problem in shown.problems}
+    fix = problems["not installed: numpy, regex"]
+    assert fix == 'pip install "numpy>=2" "regex>=2024.5.15"'
     assert problems["langchain-core 0.3.1 is not langchain-core<2,>=1.4"].startswith("pip install")
-    assert not [what for what in problems if "llama-index-core" in what]
+    assert not [what for what in problems if "onnx" in what]
+    told = 'without onnx, sentence-transformers: pip install "uec-rag[models]"'
+    assert shown.rows["[models]"] == told
 
 
 def test_a_version_that_only_an_extra_asks_for_is_no_problem(monkeypatch):
-    stated = ["torch>=2", 'torch>=99; extra == "onnx"', 'usearch>=99; extra == "hnsw"']
+    stated = ["torch>=2", 'torch>=99; extra == "models"', 'usearch>=99; extra == "stores"']
     monkeypatch.setattr(environment.metadata, "requires", lambda name: stated)
     monkeypatch.setattr(environment, "_version", lambda name: "2.6")
     problems = [problem.what for problem in report().problems]
@@ -162,9 +166,7 @@ def test_a_missing_extra_is_told_with_the_command_that_brings_it(extra):
     assert text.endswith(f'needs some-package; install it with: pip install "uec-rag[{extra}]"')
 
 
-def test_usearch_before_torch_is_warned_of_where_a_fit_may_hang():
-    with pytest.warns(UserWarning, match="import torch first"):
-        warn_of_usearch_before_torch(["json", "usearch", "numpy", "torch"])
-    with warnings.catch_warnings(action="error"):
-        for fine in (["torch", "usearch"], ["torch"], ["usearch"], ["usearch", "torch", "asdl"]):
-            warn_of_usearch_before_torch(fine)
+def test_what_is_missing_is_named_at_once():
+    require("models", "numpy")
+    with pytest.raises(ImportError, match=r"needs no-such and nor-such; .*uec-rag\[models\]"):
+        require("models", "no-such", "numpy", "nor-such")

@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from uec_rag.base import postings as module
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import Gaussian, Saturation, Terms, together
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import moments
-from uec_rag.base.terms import Saturation, Terms, together
 
 K1, B = 1.5, 0.75
 TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=15), min_size=1, max_size=20)
@@ -123,7 +122,7 @@ def test_saved_postings_come_back(tmp_path):
     for start in (0, 3):
         postings = postings.written(start, terms([[1, 1, 2], [300 * [5][0]], [2]]))
     state = postings.save(tmp_path, "words", np.array([0, 2, 4, 5]))
-    loaded, corpus = Postings.load(tmp_path, state), Corpus(4)
+    loaded, corpus = Postings.load(tmp_path, state, 4), Corpus(4)
     kept = postings.chosen(np.array([0, 2, 4, 5]))
     asked = terms([[1, 2, 9]])
     np.testing.assert_array_equal(
@@ -165,3 +164,31 @@ def test_rows_of_terms_can_be_chosen_and_joined():
 def test_a_saturation_out_of_range_is_refused(k1, b):
     with pytest.raises(ValueError, match=r"expected a number"):
         Saturation(k1, b)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("rows", lambda rows: np.array([2**31 - 1, *rows[1:]], np.int32)),
+        ("rows", lambda rows: np.array([-1, *rows[1:]], np.int32)),
+        ("rows", lambda rows: rows[::-1].copy()),
+        ("rows", lambda rows: rows.astype(np.int64)),
+        ("starts", lambda starts: starts + 1),
+        ("starts", lambda starts: np.array([0, 2**40, *starts[2:]])),
+        ("starts", lambda starts: starts[:-1]),
+        ("keys", lambda keys: keys[::-1].copy()),
+        ("weights", lambda weights: np.full(len(weights), np.nan, np.float32)),
+        ("weights", lambda weights: weights * 0),
+        ("weights", lambda weights: weights[:-1]),
+        ("lengths", lambda lengths: lengths - 10),
+        ("lengths", lambda lengths: np.array([np.nan, *lengths[1:]], np.float32)),
+        ("lengths", lambda lengths: lengths[:-1]),
+    ],
+)
+def test_postings_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, part, change):
+    state = Postings.of(terms([[1, 2, 2], [2, 3], [3, 1]])).save(tmp_path, "words", np.arange(3))
+    Postings.load(tmp_path, state, 3)
+    file = tmp_path / f"words.{part}.npy"
+    np.save(file, change(np.load(file)))
+    with pytest.raises(ValueError, match=r"terms: expected|words\..*\.npy' holds"):
+        Postings.load(tmp_path, state, 3)

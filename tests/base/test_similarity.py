@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
+from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.similarity import moments, probit, score
-from uec_rag.base.terms import Saturation, Terms
 
 SHAPES = pytest.mark.parametrize(
     ("query_factors", "candidate_factors"), [(None, None), (2, 2), (None, 2), (2, None)]

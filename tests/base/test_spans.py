@@ -1,3 +1,4 @@
+import json
 import logging
 
 import pytest
@@ -42,6 +43,65 @@ def test_encoding_searching_and_deciding_have_spans_without_texts(exported, full
     found = exported.get_finished_spans()
     assert {span.name for span in found} == {"uec_rag.encode", "uec_rag.search", "uec_rag.gate"}
     assert not any("badero" in str(value) for span in found for value in span.attributes.values())
+
+
+def test_searching_and_deciding_say_what_came_of_it(exported, full):
+    from uec_rag.confidence.risk import RiskThreshold
+    from uec_rag.retrieval.gate import Gate
+
+    gate = Gate(RiskThreshold(0.0, 0.1, 0.05, 100, 50, 2, 29), 3)
+    one, two = full.search(["badero fimafi"], k=3), full.search(["badero", "fimafi"], k=3)
+    gate.decide(one)
+    gate.redecide(one.decision(0))
+    spans = [span for span in exported.get_finished_spans() if span.name != "uec_rag.encode"]
+    names = ("decision", "confidence", "in_corpus")
+    said = [[span.attributes[f"uec_rag.{name}"] for name in names] for span in spans]
+    [decision], sure, held = one.decisions, float(one.confidence[0]), float(one.in_corpus[0])
+    assert said[0] == [decision.action, sure, held]
+    assert said[1] == [
+        tuple(decision.action for decision in two.decisions),
+        tuple(two.confidence.tolist()),
+        tuple(two.in_corpus.tolist()),
+    ]
+    assert [span.name for span in spans] == ["uec_rag.search"] * 2 + ["uec_rag.gate"] * 2
+    assert said[2:] == [["answer", sure, held]] * 2
+
+
+class TestAsObservabilityToolsShowIt:
+    def search(self, exported, full, queries):
+        result = full.search(queries, k=3)
+        [found] = [one for one in exported.get_finished_spans() if one.name == "uec_rag.search"]
+        return result, dict(found.attributes)
+
+    def test_a_search_shows_ids_scores_and_what_it_found_out(self, exported, full, monkeypatch):
+        monkeypatch.delenv(spans.CONTENT, raising=False)
+        result, shown = self.search(exported, full, ["badero fimafi"])
+        assert shown["openinference.span.kind"] == "RETRIEVER"
+        assert shown["gen_ai.operation.name"] == "retrieval"
+        assert shown["gen_ai.retrieval.top_k"] == 3
+        scores = result.scores[0].tolist()
+        both = [{"id": id_, "score": s} for id_, s in zip(result.ids[0], scores, strict=True)]
+        assert json.loads(shown["gen_ai.retrieval.documents"]) == both
+        for place, id_ in enumerate(result.ids[0]):
+            document = f"retrieval.documents.{place}.document"
+            assert shown[f"{document}.id"] == id_
+            assert shown[f"{document}.score"] == scores[place]
+            assert json.loads(shown[f"{document}.metadata"]) == result.metadata(0, place)
+        assert not any(name.endswith(("content", "input.value")) for name in shown)
+
+    def test_texts_where_they_are_asked_for(self, exported, full, monkeypatch):
+        monkeypatch.setenv(spans.CONTENT, "true")
+        result, shown = self.search(exported, full, ["badero fimafi"])
+        assert shown["input.value"] == shown["gen_ai.retrieval.query.text"] == "badero fimafi"
+        for place, passage in enumerate(result.passages[0]):
+            document = f"retrieval.documents.{place}.document"
+            assert shown[f"{document}.content"] == passage.text
+            own = json.loads(shown[f"{document}.metadata"])
+            assert own == {**passage.metadata, **result.metadata(0, place)}
+
+    def test_a_search_for_several_queries_shows_no_documents(self, exported, full):
+        _, shown = self.search(exported, full, ["badero", "fimafi"])
+        assert all(name.startswith("uec_rag.") for name in shown)
 
 
 def test_without_opentelemetry_only_the_log_is_told(monkeypatch, caplog):

@@ -13,26 +13,28 @@ def index(run, documents, words, tmp_path):
     return tmp_path / "idx"
 
 
-def hits(run, index):
-    found = run("ask", index, "honey in the hive", "-k", "3", "--json", json_output=True)
-    return {passage["id"]: passage["s_hat"] for passage in found["passages"]}
+def hits(run, index, *opening):
+    asked = ("ask", index, "honey in the hive", "-k", "3", "--json", *opening)
+    found = run(*asked, json_output=True)
+    return {passage["id"]: passage["score"] for passage in found["passages"]}
 
 
 def test_there_and_back_again_it_answers_alike(run, index, tmp_path):
     expected = hits(run, index)
-    previous, checksums = index, set()
+    previous, checksums, opening = index, set(), ()
     places = [new_place(), new_place()]
     for number, place in enumerate(places):
         to = tmp_path / str(number)
-        told = run("copy", previous, place, "--out", to, "--json", json_output=True)
+        told = run("copy", previous, place, "--out", to, "--json", *opening, json_output=True)
         assert told["passages"] == told["written"] == len(Retriever.load(index))
         checksums.add(told["checksum"])
-        assert hits(run, to) == pytest.approx(expected, abs=1e-4)
+        for opening in (("--trust",), ("--store", place)):
+            assert hits(run, to, *opening) == pytest.approx(expected, abs=1e-4)
         previous = to
-    assert isinstance(Retriever.load(previous).store, PgVectorStore)
+    assert isinstance(Retriever.load(previous, trust=True).store, PgVectorStore)
     again = run("copy", index, places[1], "--out", previous, "--json", json_output=True)
     assert again["written"] == 0
-    shown = run("copy", f"memory://{previous}", f"memory://{tmp_path / 'back'}")
+    shown = run("copy", f"memory://{previous}", f"memory://{tmp_path / 'back'}", *opening)
     assert "passages in" in shown.stdout
     assert hits(run, tmp_path / "back") == pytest.approx(expected, abs=1e-4)
     assert len(checksums) == 1
@@ -41,5 +43,35 @@ def test_there_and_back_again_it_answers_alike(run, index, tmp_path):
 def test_a_wrong_place_is_named_before_anything_is_read(run, index, tmp_path):
     assert "expected a folder for the index" in run("copy", index, "qdrant://a/b", code=2).stderr
     wrong = run("copy", index, tmp_path / "a", "--out", tmp_path / "b", code=2)
-    assert "expected none where TO is a folder" in wrong.stderr
+    assert "expected none if TO is a folder" in wrong.stderr
     assert "postgresql://" in run("copy", index, "s3://a/b", "--out", tmp_path / "c", code=2).stderr
+
+
+def test_a_place_that_an_index_names_is_opened_for_those_who_list_it(
+    run, index, tmp_path, documents, monkeypatch
+):
+    place = new_place()
+    run("copy", index, place, "--out", tmp_path / "there")
+    (tmp_path / "asked.csv").write_text("query\nhoney in the hive\n")
+    gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--abstain", "0.5", "--out")
+    for command in (
+        ("ask", tmp_path / "there", "honey in the hive"),
+        ("copy", tmp_path / "there", tmp_path / "back"),
+        ("index", documents, "--update", "--out", tmp_path / "there"),
+        (*gate, tmp_path / "gate.json"),
+    ):
+        told = run(*command, code=2).stderr
+        assert "not opened just because a saved folder names it" in told
+        monkeypatch.setenv("UEC_TRUSTED", told.partition("UEC_TRUSTED='")[2].partition("'")[0])
+        run(*command)
+        monkeypatch.delenv("UEC_TRUSTED")
+        run(*command[:1], *command[1:], "--store", place)
+
+
+@pytest.mark.parametrize(
+    "place", ["postgresql://me:s3cret@host/db", "qdrant://me:s3cret@host/x", "s3://me:s3cret@a/b"]
+)
+def test_a_place_is_not_repeated_with_its_password(run, index, tmp_path, place):
+    for wrong in ((place, tmp_path / "to"), (index, place, "--out", tmp_path / "to")):
+        if wrong[0] == place or not place.startswith("postgres"):
+            assert "s3cret" not in run("copy", *wrong, code=2).output

@@ -1,10 +1,15 @@
 """`uec-rag gate` and `ask --gate`: a threshold from labelled questions, kept in a file."""
 
+import itertools
 import json
+import math
+import re
 
 import pytest
 
 from tests.cli.conftest import TOPICS
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.corpora.tables import read_questions
 from uec_rag.retrieval.gate import Gate
 
 
@@ -27,7 +32,7 @@ def questions(tmp_path):
         for start in ("what of", "where is")
         if word != other
     ]
-    path.write_text("\n".join(["query,passage", *rows, "who wrote hamlet?,", "why?,"]))
+    path.write_text("\n".join(["query,relevant_ids", *rows, "who wrote hamlet?,", "why?,"]))
     return path
 
 
@@ -41,6 +46,18 @@ def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     asked = run("ask", index, "honey in the hive", "--gate", to, "--json", json_output=True)
     assert f"{gate.threshold.threshold:.2f}" in asked["reason"]
     assert "the gate was made" not in run("ask", index, "honey", "--gate", to).stderr
+
+
+def test_questions_about_one_file_are_noted_and_counted_once_where_asked(
+    run, index, questions, tmp_path
+):
+    to = tmp_path / "gate.json"
+    noted = run("gate", index, questions, "--out", to, "--risk", "0.2", "-k", "3").stderr
+    assert "queries share what answers them" in " ".join(noted.split())
+    options = ("--out", tmp_path / "other.json", "--risk", "0.2", "--one-per-answer")
+    refused = " ".join(run("gate", index, questions, *options, code=2).stderr.split())
+    assert "queries share" not in refused
+    assert f"these are {len(TOPICS) + 2}, of which" in refused
 
 
 def test_without_labels_it_is_a_budget(run, index, tmp_path):
@@ -77,20 +94,74 @@ def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, 
     ("rows", "message"),
     [
         (
-            "query,passage\nwhat?,nothing.md\n",
+            "query,relevant_ids\nwhat?,nothing.md\n",
             "1 passages are not in the index, first 'nothing.md'",
         ),
-        ("query,passage\n ,bees.md\n", "line 2: expected some text as query, got ' '"),
-        ("query\nwhat?\n", "expected a first line with the columns query and passage"),
-        ("query,passage\nwhat?,\n", "no query has a relevant passage"),
+        ("query,relevant_ids\n ,bees.md\n", "line 2: expected some text as query, got ' '"),
+        ("query\nwhat?\n", "expected the columns query and relevant_ids (the id or file of what"),
+        ("query,passage\nwhat?,bees.md\n", "answers, not its text), got query, passage"),
+        ("query,relevant_ids\nwhat?,\n", "no query has a relevant passage"),
+        ("query,relevant_ids\nWie heißt es?,\n", "questions.csv: this is no table in UTF-8"),
     ],
 )
 def test_bad_questions_are_named(run, index, tmp_path, rows, message):
     path = tmp_path / "questions.csv"
-    path.write_text(rows)
+    path.write_bytes(rows.encode("latin-1"))
     result = run("gate", index, path, "--out", tmp_path / "gate.json", code=2)
     assert message in result.stderr
     assert not (tmp_path / "gate.json").exists()
+
+
+def test_in_jsonl_a_question_may_have_a_list_of_ids(tmp_path):
+    rows = ({"query": "a", "relevant_ids": ["x", "y "]}, {"query": "a", "relevant_ids": "z"})
+    rows = (*rows, {"query": "b", "relevant_ids": None}, {"query": "c", "relevant_ids": []})
+    (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    asked = read_questions(tmp_path / "q.jsonl", labelled=True)
+    assert asked == {"a": {"x", "y", "z"}, "b": set(), "c": set()}
+    (tmp_path / "q.jsonl").write_text('{"query": "a", "relevant_ids": [3]}')
+    with pytest.raises(ValueError, match="line 1: expected ids or files as relevant_ids, got "):
+        read_questions(tmp_path / "q.jsonl", labelled=True)
+
+
+def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
+    run, index, questions, tmp_path
+):
+    few, to = tmp_path / "few.csv", tmp_path / "gate.json"
+    few.write_text("\n".join(questions.read_text().splitlines()[:21]))
+    said = " ".join(run("gate", index, few, "--out", to, code=2).stderr.split())
+    assert "takes at least 59 labelled questions" in said
+    assert "these are 20, of which 20 find what answers them" in said
+    assert not to.exists()
+    allowed = re.search(r"They allow --risk (\S+), which answers (\d+) of them", said)
+    run("gate", index, few, "--out", to, "--risk", allowed[1])
+    assert Gate.load(to).threshold.answered == int(allowed[2]) > 0
+    less = f"{float(allowed[1]) - 0.01:.2f}"
+    assert run("gate", index, few, "--out", tmp_path / "no", "--risk", less, code=2)
+
+
+def test_labels_that_are_mostly_wrong_allow_no_risk(run, index, tmp_path):
+    wrong = tmp_path / "wrong.csv"
+    rows = (f"honey in the hive {n}?,{'bees' if n == 5 else 'glass'}.md" for n in range(6))
+    wrong.write_text("\n".join(["query,relevant_ids", *rows]))
+    refused = run("gate", index, wrong, "--out", tmp_path / "gate.json", code=2)
+    assert "They allow no risk below 99%" in " ".join(refused.stderr.split())
+
+
+def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):
+    Gate(RiskThreshold(math.inf, 0.05, 0.05, 20, 0, 0, 59), 3).save(tmp_path / "gate.json")
+    refused = run("ask", index, "honey", "--gate", tmp_path / "gate.json", code=2)
+    assert "abstains on every question" in refused.stderr
+    assert "inf" not in refused.output
+
+
+def test_many_questions_are_searched_under_a_progress_bar(
+    run, index, questions, tmp_path, monkeypatch
+):
+    clock = itertools.count(1000, 100)
+    monkeypatch.setattr("uec_rag.cli.console.time.monotonic", lambda: next(clock))
+    said = run("gate", index, questions, "--out", tmp_path / "gate.json").stderr
+    told = re.findall(r"Searching: (\d+) of 162, about \S+ left", said)
+    assert told == ["64", "96", "128", "160", "162"]
 
 
 def test_where_the_gate_goes_is_checked_before_any_work(run, questions, tmp_path):

@@ -1,15 +1,23 @@
 """`uec-rag index` and `uec-rag ask`: from a folder of files to an answer."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.stores.postgres_server import new_place
+from uec_rag import UEC, Retriever
 from uec_rag.cli import app
+from uec_rag.cli.ask import _beginning
+from uec_rag.corpora import passages_of, read_folder
+from uec_rag.corpora.reading_process import ReadingProcess
+from uec_rag.stores.base import Passage
 
 
 @pytest.fixture
@@ -22,7 +30,7 @@ def index(run, documents, words, other_words, tmp_path):
 def test_a_folder_is_indexed_and_asked(run, index):
     answer = run("ask", index, "honey in the hive", "-k", "3", "--json", json_output=True)
     assert [passage["metadata"]["source"] for passage in answer["passages"]] == ["bees.md"] * 3
-    scores = [passage["s_hat"] for passage in answer["passages"]]
+    scores = [passage["score"] for passage in answer["passages"]]
     assert scores == sorted(scores, reverse=True)
     assert all(passage["sigma2"] >= 0 for passage in answer["passages"])
     assert answer["decision"] in ("answer", "clarify", "abstain")
@@ -30,11 +38,46 @@ def test_a_folder_is_indexed_and_asked(run, index):
     assert sum(answer["coefficients"].values()) == pytest.approx(1, abs=1e-5)
 
 
+def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
+    run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
+    answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
+    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5).each()
+    first, known = answer["passages"][0], found.metadata(0, 0, details=True)
+    for name in ("decision", "reason", "candidates"):
+        assert answer[name] == known[f"uec_{name}"]
+    for name in ("confidence", "in_corpus", "coefficients"):
+        assert answer[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
+    for name in ("score", "mu", "sigma2", "relevance"):
+        assert first[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
+    assert first["matched_terms"] == known["uec_matched_terms"]
+    assert first["matched_terms"][0] in ("hive", "honey")
+    assert first["members"].keys() == {words.name, "bm25"}
+    assert first["members"]["bm25"].keys() == {"similarity", "rank", "share"}
+    assert (first["id"], first["metadata"]["source"]) == (found.ids[0][0], "bees.md")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "shown"),
+    [
+        ({"source": "a.pdf", "title": "page 3"}, "a.pdf - page 3"),
+        ({"source": "a.pdf", "title": "Locks", "page": 3}, "a.pdf, page 3 - Locks"),
+        ({"source": "a.pdf", "title": "page 3", "page": 3}, "a.pdf, page 3"),
+        ({"source": "a.pptx", "title": "Locks", "slide": 2}, "a.pptx, slide 2 - Locks"),
+        ({"source": "a.xlsx", "title": "Prices", "sheet": "Prices"}, "a.xlsx, sheet Prices"),
+        ({"source": "a.txt", "title": "a.txt"}, "a.txt"),
+        ({}, "the id"),
+    ],
+)
+def test_a_hit_says_where_it_is_from(metadata, shown):
+    text = str(_beginning(Passage("the id", "Some text.", metadata), 80))
+    assert text == f"{shown}\nSome text."
+
+
 def test_the_answer_is_printed_within_80_columns(run, index):
     shown = run("ask", index, "honey in the hive")
     assert "bees.md" in shown.stdout
     assert "=> " in shown.stdout
-    for column in ("s_hat", "sigma_s^2", "relevant", "weights"):
+    for column in ("score", "variance", "relevant", "weights"):
         assert column in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
@@ -60,7 +103,7 @@ def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_w
 ):
     given = ("index", few_documents, "--model", words, "--store", new_place(), "--out")
     run(*given, tmp_path / "idx")
-    assert run("ask", tmp_path / "idx", "anchor", "--json", json_output=True)["passages"]
+    assert run("ask", tmp_path / "idx", "anchor", "--trust", "--json", json_output=True)["passages"]
     again = run(*given, tmp_path / "other", code=2)
     assert "--store holds 2 passages already" in " ".join(again.stderr.split())
     assert "Reading" not in again.stderr
@@ -77,19 +120,20 @@ def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few_document
 
 
 @pytest.mark.slow
-def test_a_few_documents_get_the_fit_that_comes_with_the_package(
-    run, few_documents, tmp_path, monkeypatch
+def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
+    run, documents, tmp_path, monkeypatch
 ):
     monkeypatch.delenv("UEC_CACHE")  # the models' download
-    made = run("index", few_documents, "--out", tmp_path / "idx")
-    assert made.stderr.count("note:") == 1
-    assert "the fit that comes with uec-rag" in made.stderr
-    there = run("ask", tmp_path / "idx", "Where is the anchor?", "--json", json_output=True)
-    assert all(passage["sigma2"] > 0 for passage in there["passages"])
-    assert there["passages"][0]["id"] == "boats.txt#0"
-    elsewhere = run("ask", tmp_path / "idx", "Who wrote Hamlet?", "--json", json_output=True)
-    assert elsewhere["decision"] == "abstain"
-    assert elsewhere["confidence"] < there["confidence"]
+    made = run("index", documents, "--out", tmp_path / "idx")
+    assert "note:" not in made.stderr
+    assert "Fitting" not in made.stderr
+    retriever = Retriever(UEC())
+    retriever.add([p.text for p in passages_of(read_folder(documents))])
+    for question in ("What belongs together with the anchor?", "Who wrote Hamlet?"):
+        asked = run("ask", tmp_path / "idx", question, "--json", json_output=True)
+        own = retriever.search([question], k=5)
+        assert asked["decision"] == own.decisions[0].action
+        assert asked["confidence"] == pytest.approx(own.confidence[0], abs=1e-4)
 
 
 def test_words_are_a_model_like_any_other(run, few_documents, words, tmp_path):
@@ -144,6 +188,7 @@ def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents
     [
         (["index", "nowhere", "--out", "idx"], "no such folder"),
         (["index", "docs", "--out", "idx", "--uec", "a", "--model", "b"], "got both"),
+        (["index", "docs", "--out", "idx", "--uec", "a", "--fit", "b"], "--uec and --fit"),
         (["index", "docs", "--out", "docs"], "was not made by uec-rag"),
         (["index", "empty", "--out", "idx"], "no readable files"),
         (["index", "docs", "--out", "idx", "--model", "pypi:nothing"], "unknown encoder"),
@@ -202,7 +247,7 @@ class TestUpdating:
             assert sources.count("boats.md") == 1
         after = run("ask", index, "sand in the furnace", "--json", json_output=True)
         assert [p["id"] for p in after["passages"]] == [p["id"] for p in before["passages"]]
-        assert after["passages"][0]["s_hat"] == pytest.approx(before["passages"][0]["s_hat"], 1e-2)
+        assert after["passages"][0]["score"] == pytest.approx(before["passages"][0]["score"], 1e-2)
 
     def test_where_nothing_has_changed_nothing_is_read(self, run, folder, index):
         (folder / "bees.md").touch()
@@ -210,16 +255,147 @@ class TestUpdating:
         assert "0 new, 0 changed, 0 removed" in told.stdout
         assert "Reading" not in told.stderr
 
-    def test_a_file_that_cannot_be_read_any_more_goes_too(self, run, folder, index):
+    def test_a_file_that_holds_no_text_any_more_goes_and_is_counted_once(self, run, folder, index):
         (folder / "bees.md").write_text("...")
         told = run("index", folder, "--out", index, "--update")
         assert "left out bees.md, which holds no text" in " ".join(told.stderr.split())
-        assert "1 changed, 0 removed; 90 passages" in told.stdout
+        assert "0 new, 0 changed, 0 removed; 90 passages" in told.stdout
+        assert "3 unchanged, 1 empty (bees.md)" in told.stdout
 
     def test_a_file_that_only_went_leaves_the_rest(self, run, folder, index):
         (folder / "bees.md").unlink()
         told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
         assert (told["removed"], told["passages"], told["encoded"]) == (1, 90, 0)
+
+
+KILLED_IN_THE_THIRD_BATCH = """
+import os, signal, sys
+from uec_rag.cli import app
+from uec_rag.cli.ask import _beginning
+from uec_rag.retrieval import Retriever
+add, calls = Retriever.add, []
+def add_or_die(self, *given, **options):
+    calls.append(given)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return add(self, *given, **options)
+Retriever.add = add_or_die
+app(sys.argv[1:], standalone_mode=False)
+"""
+
+
+@pytest.mark.slow
+class TestAnUpdateInAnEngineThatIsKilled:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        folder = tmp_path / "folder"
+        folder.mkdir()
+        (folder / "old.md").write_text(paragraphs("honey", 3))
+        (folder / "grows.md").write_text(paragraphs("anchor", 2))
+        return folder
+
+    @pytest.fixture
+    def index(self, run, folder, words, tmp_path):
+        run("index", folder, "--out", tmp_path / "idx", "--model", words, "--store", new_place())
+        return tmp_path / "idx"
+
+    def stored(self, index):
+        return sorted(
+            (p.metadata["source"], p.text) for p in Retriever.load(index, trust=True).passages()
+        )
+
+    def test_the_next_one_brings_all_of_each_file_and_nothing_twice(self, run, folder, index):
+        (folder / "grows.md").write_text(paragraphs("keel", 100))
+        (folder / "new.md").write_text(paragraphs("flour", 200))
+        update = ["index", str(folder), "--out", str(index), "--update", "--trust"]
+        killed = subprocess.run([sys.executable, "-c", KILLED_IN_THE_THIRD_BATCH, *update])
+        assert killed.returncode == -signal.SIGKILL
+        assert len(self.stored(index)) == 3 + 2 * 64
+        told = run(*update, "--json", json_output=True)
+        assert (told["new"], told["changed"], told["unchanged"]) == (0, 1, 2)
+        assert told["encoded"] == 200
+        files = {"old.md": ("honey", 3), "grows.md": ("keel", 100), "new.md": ("flour", 200)}
+        assert self.stored(index) == sorted(
+            (source, f"About {word} {i}\n\nThe {word} of matter {i} is here.")
+            for source, (word, count) in files.items()
+            for i in range(count)
+        )
+        told = run(*update, "--json", json_output=True)
+        assert (told["new"], told["changed"], told["unchanged"], told["encoded"]) == (0, 0, 3, 0)
+
+    def test_what_an_older_version_wrote_there_is_read_once_more(self, run, folder, index):
+        retriever = Retriever.load(index, trust=True)
+        for passage in list(retriever.passages()):
+            known = {k: v for k, v in passage.metadata.items() if k != "file_passages"}
+            retriever.add([passage.text], [passage.id], [known])
+        update = ["index", folder, "--out", index, "--update", "--trust", "--json"]
+        assert run(*update, json_output=True)["changed"] == 2
+        assert run(*update, json_output=True)["changed"] == 0
+
+
+def paragraphs(word, count):
+    return "\n".join(
+        f"## About {word} {i}\n\nThe {word} of matter {i} is here.\n" for i in range(count)
+    )
+
+
+class TestFilesThatCannotBeIndexed:
+    @pytest.fixture
+    def folder(self, tmp_path, few_documents):
+        folder = shutil.copytree(few_documents, tmp_path / "folder")
+        (folder / "bad.pdf").write_bytes(b"no pdf")
+        (folder / "blank.txt").write_text(" ")
+        Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("The dough.")
+        return folder
+
+    def test_they_are_named_at_once_and_in_the_summary(self, run, folder, words, tmp_path):
+        made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
+        said = " ".join(made.stderr.split())
+        for named in (
+            "left out bad.pdf, which cannot be read",
+            "left out blank.txt, which holds no text",
+            "left out \\udcff.txt, which has a name that is not Unicode; rename it",
+        ):
+            assert said.index(named) < said.index("Indexing")
+        assert "of 2 files" in made.stdout
+        assert "1 empty (blank.txt), 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
+
+    def test_an_update_does_not_call_them_new(self, run, folder, words, tmp_path):
+        run("index", folder, "--out", tmp_path / "idx", "--model", words)
+        told = run("index", folder, "--out", tmp_path / "idx", "--update")
+        assert "0 new, 0 changed, 0 removed; 2 passages, 0 of them encoded now" in told.stdout
+        assert "2 unchanged, 1 empty (blank.txt), 2 unreadable" in " ".join(told.stdout.split())
+        update = ["index", folder, "--out", tmp_path / "idx", "--update", "--json"]
+        told = run(*update, json_output=True)
+        assert [told[kind] for kind in ("new", "changed", "removed")] == [0, 0, 0]
+        assert [told[kind] for kind in ("unchanged", "empty", "unreadable")] == [2, 1, 2]
+
+    def test_what_is_known_of_a_file_stays_while_it_is_damaged(self, run, folder, words, tmp_path):
+        (folder / "table.csv").write_text("word,meaning\nhive,the house of bees\n")
+        run("index", folder, "--out", tmp_path / "idx", "--model", words)
+        (folder / "table.csv").write_bytes(b"\0\0")
+        update = ["index", folder, "--out", tmp_path / "idx", "--update", "--json"]
+        told = run(*update, json_output=True)
+        assert (told["changed"], told["unreadable"], told["passages"]) == (0, 3, 3)
+        (folder / "table.csv").write_text("word,meaning\nkeel,what a ship stands on\n")
+        told = run(*update, json_output=True)
+        assert (told["changed"], told["unreadable"], told["passages"]) == (1, 2, 3)
+
+    def test_files_that_vanish_while_they_are_read_are_left_out(
+        self, run, folder, words, tmp_path, monkeypatch
+    ):
+        read = ReadingProcess.read
+
+        def read_and_remove(self, path):
+            (folder / "bread.txt").unlink(missing_ok=True)
+            return read(self, path)
+
+        monkeypatch.setattr(ReadingProcess, "read", read_and_remove)
+        made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
+        assert "left out bread.txt, which cannot be read: No such file" in (
+            " ".join(made.stderr.split())
+        )
+        assert "Indexed 1 passages of 1 files" in made.stdout
 
 
 def test_files_of_other_kinds_are_counted_and_named(run, few_documents, words, tmp_path):

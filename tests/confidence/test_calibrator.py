@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.functional.classification import binary_calibration_error
 
-from uec_rag.confidence.calibrator import Calibrator, fit_calibrator, sigmoid
+from uec_rag.confidence.model import Calibrator, fit_calibrator, sigmoid
 
 
 def sample(count, seed=0, shift=0.0, scale=1.0):
@@ -85,10 +85,19 @@ def test_labels_of_one_kind_are_refused(value):
         fit_calibrator(np.zeros((5, 2), np.float32), [value] * 5)
 
 
-def test_recalibration_without_a_positive_is_refused():
-    calibrator = fit_calibrator(*sample(200))
-    with pytest.raises(ValueError, match="none of the hits is relevant"):
-        calibrator.recalibrated(np.zeros((5, 2), np.float32), [False] * 5)
+def test_recalibration_to_labels_of_one_kind_goes_a_part_of_the_way():
+    calibrator, features = fit_calibrator(*sample(200)), sample(20)[0]
+    before = calibrator.predict(features)
+    for label in (False, True):
+        after = calibrator.recalibrated(features, [label] * 20).predict(features)
+        assert (after.mean() > before.mean()) == label
+        assert 0.05 < after.mean() < 0.95
+
+
+def test_lines_of_log_odds_are_put_on_one_another():
+    calibrator, features = fit_calibrator(*sample(200)), sample(20)[0]
+    lined = calibrator.on_line(2.0, 1.0).on_line(0.5, -3.0)
+    np.testing.assert_allclose(lined.logits(features), calibrator.logits(features) - 2.5, rtol=1e-4)
 
 
 def test_recalibration_without_labels_is_refused():

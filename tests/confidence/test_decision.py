@@ -1,8 +1,10 @@
 """What is done about a query, from its confidence and the posterior at its hits."""
 
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 
+from uec_rag.base.errors import InternalError
 from uec_rag.confidence.decision import ambiguities, decide
 
 IDS = [["a", "b", "c"]]
@@ -20,6 +22,12 @@ def hits(logits, members=None, rest=-50.0, in_corpus=None):
 
 def act(found, sure, threshold=0.5, in_corpus=1.0):
     return decide(np.float32([sure]), found, threshold, np.float32([in_corpus]))[0]
+
+
+@pytest.mark.parametrize("numbers", [(np.nan, 1.0), (0.5, np.nan)])
+def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
+    with pytest.raises(InternalError, match="a confidence is not a number"):
+        act([None], *numbers[:1], in_corpus=numbers[1])
 
 
 def test_answer_above_the_threshold_only():

@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from uec_rag.confidence.features import summarise
 from uec_rag.confidence.fit import (
     FitView,
     fit_confidence,
@@ -11,7 +10,7 @@ from uec_rag.confidence.fit import (
     joined_examples,
     view_examples,
 )
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.confidence.model import shipped_model, summarise
 from uec_rag.ensemble.evidence_fit import corpus_views
 
 
@@ -116,8 +115,7 @@ def test_relevance_is_about_as_often_right_as_it_says():
     for view in views(seed=1):
         best = np.argsort(-view.logits, axis=1)[:, :5]
         hits = np.take_along_axis(view.logits, best, axis=1)
-        summary = summarise(view.logits, model.temperature)
-        found = model.hit_relevance(hits, np.zeros_like(hits), summary)
+        found = model.certainty(summarise(view.logits, model.temperature), hits).relevance
         right = np.take_along_axis(view.relevant, best, axis=1)
         assert abs(found.mean() - right.mean()) < 0.05
         assert found[right].mean() > found[~right].mean() + 0.3

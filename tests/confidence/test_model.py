@@ -3,11 +3,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from uec_rag.confidence.calibrator import Calibrator
-from uec_rag.confidence.features import relevance_features, summarise
-from uec_rag.confidence.model import ConfidenceModel, HitExamples, shifted
+from uec_rag.confidence.model import (
+    Calibrator,
+    ConfidenceModel,
+    HitExamples,
+    relevance_features,
+    shifted,
+    summarise,
+)
 
 
 def model(slope=1.0):
@@ -46,12 +53,6 @@ def test_a_clear_winner_is_more_confident_than_a_crowd():
         found.append(model().certainty(summarise(logits), hits))
     assert found[0].in_corpus[0] > found[1].in_corpus[0]
     assert found[0].confidence[0] > found[1].confidence[0]
-
-
-def test_confidence_is_at_most_that_the_corpus_answers():
-    logits = np.random.default_rng(0).normal(0, 3, (20, 9)).astype(np.float32)
-    sure = model().certainty(summarise(logits, 2.0), logits[:, :4])
-    assert (sure.confidence <= sure.in_corpus).all()
 
 
 def test_the_first_hits_share_rises_with_every_hit():
@@ -108,12 +109,6 @@ def test_the_member_that_thinks_most_of_the_first_hit_raises_confidence():
         by_member().certainty(summary, logits)
 
 
-def test_a_model_saved_before_members_were_asked_says_what_it_said():
-    saved = model().metadata()
-    assert not saved.pop("by_member")
-    assert ConfidenceModel.restore(saved) == model()
-
-
 def test_a_shift_by_the_same_share_changes_nothing():
     p = np.float32([0.0, 0.1, 0.5, 1.0])
     np.testing.assert_allclose(shifted(p, 0.2, 0.2), p)
@@ -135,87 +130,170 @@ def test_relevance_falls_with_the_variance_of_a_promising_hit():
 
 def test_better_hits_are_more_relevant():
     logits = np.array([[4.0, 2.0, -3.0]], np.float32)
-    found = model().hit_relevance(logits, np.zeros_like(logits), summarise(logits, 2.0))
+    found = model().certainty(summarise(logits, 2.0), logits).relevance
     assert (np.diff(found[0]) < 0).all()
     assert (found >= 0).all()
     assert (found <= 1).all()
 
 
-def test_the_model_recalibrates_all_its_parts():
-    rng = np.random.default_rng(0)
-    hits, queries = rng.normal(0, 1, (40, 5, 2)), rng.normal(0, 1, (40, 3))
-    fresh = model().recalibrated(
-        HitExamples(
-            relevance=hits.astype("f4"),
-            query=queries.astype("f4"),
-            found=hits.astype("f4"),
-            relevant=hits[..., 0] > 0,
-            answerable=queries[:, 0] > 0.5,
-            weight=np.ones(40, "f4"),
-        )
+def coherent(sure):
+    """max r <= C(k) <= min(H, sum r) over the first k, for every k; C rises, r does not."""
+    most = np.maximum.accumulate(sure.relevance, axis=1)
+    assert (most <= sure.by_cutoff).all()
+    assert (sure.by_cutoff <= sure.in_corpus[:, None]).all()
+    assert (sure.by_cutoff <= np.cumsum(sure.relevance, axis=1) * (1 + 1e-5) + 1e-7).all()
+    assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
+    assert (np.diff(sure.relevance, axis=1) <= 0).all()
+    assert (sure.relevance >= 0).all()
+    assert (sure.in_corpus <= 1).all()
+
+
+weights = st.floats(0, 10)
+numbers = st.floats(-20, 20)
+
+
+@st.composite
+def calibrators(draw, count):
+    return Calibrator(
+        tuple(draw(weights) for _ in range(count)),
+        tuple(draw(numbers) for _ in range(count)),
+        tuple(draw(st.floats(0.01, 10)) for _ in range(count)),
+        draw(numbers),
+        slope=draw(weights),
+        offset=draw(numbers),
     )
+
+
+@st.composite
+def models(draw):
+    words = draw(st.booleans())
+    return ConfidenceModel(
+        draw(st.floats(0.1, 5)),
+        relevance=draw(calibrators(2)),
+        in_corpus=draw(calibrators(3)),
+        found=draw(calibrators(3 if words else 2)),
+        unanswerable=draw(st.floats(0, 1)),
+        by_member=words,
+        nearest=draw(st.booleans()),
+        per_count=draw(weights),
+    )
+
+
+@given(
+    models(),
+    st.integers(0, 2**32 - 1),
+    st.floats(0, 30),
+    st.integers(1, 20),
+    st.none() | st.floats(0, 0.999),
+    st.booleans(),
+)
+def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
+    model, seed, spread, k, unanswerable, foreign
+):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, spread, (4, 30)).astype(np.float32)
+    hits = -np.sort(-logits, axis=1)[:, :k]
+    told = (
+        unanswerable,
+        rng.random(4).astype(np.float32) if foreign else None,
+        rng.normal(0, spread, 4).astype(np.float32),
+        rng.exponential(spread + 1e-3, hits.shape).astype(np.float32),
+    )
+    summary = summarise(logits, model.temperature)
+    sure = model.certainty(summary, hits, *told)
+    coherent(sure)
+    told = (*told[:3], told[3][:, :1])
+    first = model.certainty(summary, hits[:, :1], *told)
+    np.testing.assert_array_equal(first.in_corpus, sure.in_corpus)
+    np.testing.assert_allclose(first.confidence, sure.by_cutoff[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(sure.relevance[:, 0], sure.by_cutoff[:, 0], rtol=1e-5)
+
+
+def examples(k, seed=0):
+    rng = np.random.default_rng(seed)
+    hits, queries = rng.normal(0, 1, (40, k, 2)), rng.normal(0, 1, (40, 3))
+    relevant = hits[..., 0] > 0.5
+    relevant[queries[:, 0] < -1] = False
+    return HitExamples(
+        relevance=hits.astype("f4"),
+        query=queries.astype("f4"),
+        found=np.cumsum(np.abs(hits), axis=1).astype("f4"),
+        relevant=relevant,
+        answerable=queries[:, 0] >= -1,
+        weight=np.ones(40, "f4"),
+    )
+
+
+@given(models().filter(lambda model: not model.by_member), st.integers(1, 12), st.integers(0, 99))
+def test_they_agree_after_labels_of_a_corpus_too(model, k, seed):
+    labelled = examples(k, seed)
+    fresh = model.recalibrated(labelled)
+    for one in (fresh, model.moved(labelled), model.relearned(labelled)):
+        coherent(one.judged(labelled.query, labelled.found, labelled.relevance, 0.3))
+    assert fresh.unanswerable == pytest.approx(1 - labelled.answerable.mean())
+
+
+def test_the_model_recalibrates_all_its_parts():
+    labelled = examples(5)
+    fresh = model().recalibrated(labelled)
     assert fresh.temperature == 2.0
-    for part in ("relevance", "presence", "level", "first"):
+    for part in ("relevance", "in_corpus", "found"):
         assert getattr(fresh, part) != getattr(model(), part)
-    for part in ("in_corpus", "found"):
-        assert getattr(fresh, part) == getattr(model(), part)
-    assert fresh.unanswerable == pytest.approx((queries[:, 0] <= 0.5).mean())
+        assert getattr(fresh, part).weights == getattr(model(), part).weights
+    with pytest.raises(ValueError, match="none of the hits is relevant"):
+        model().recalibrated(replace(labelled, relevant=np.zeros((40, 5), bool)))
 
 
-def test_a_model_of_0_1_is_read_and_says_what_it_said():
-    old = {
-        "temperature": 2.0,
-        "relevance": model().relevance.metadata(),
-        "confidence": model().in_corpus.metadata(),
+def old(slope, offset, *per_count):
+    """A line as earlier versions saved it, on top of log odds and the log of a number of hits."""
+    beside = [0.0] * len(per_count)
+    return Calibrator(
+        (3.0, *per_count), (0.0, *beside), (3.0, *(1.0 for _ in beside)), 0.5, slope, offset
+    )
+
+
+def test_a_calibration_of_an_earlier_version_is_read_and_says_nearly_the_same():
+    state = model().metadata()
+    del state["per_count"]
+    state |= {
+        "presence": old(0.5, 9.0).metadata(),
+        "level": old(0.7, -1.0, 0.4).metadata(),
+        "first": old(1.0, 0.0).metadata(),
     }
-    logits = np.float32([[2.0, 1.0, 0.0]])
-    summary = summarise(logits, 2.0)
-    sure = ConfidenceModel.restore(json.loads(json.dumps(old))).certainty(summary, logits[:, :1])
-    np.testing.assert_allclose(sure.confidence, model().in_corpus.predict(summary.features()))
+    read = ConfidenceModel.restore(json.loads(json.dumps(state)))
+    logits = -np.sort(-np.random.default_rng(0).normal(0, 3, (9, 6)), axis=1).astype(np.float32)
+    sure, before = (m.certainty(summarise(logits, 2.0), logits) for m in (read, model()))
+    odds = np.log(before.in_corpus / (1 - before.in_corpus))
+    held = 1 / (1 + np.exp(-(0.5 * (odds + 0.5) + 9)))
+    np.testing.assert_allclose(sure.in_corpus, held, rtol=1e-3)
+    among = before.by_cutoff / before.in_corpus[:, None]
+    odds = 0.7 * (np.log(among / (1 - among)) + 0.5) - 1 + 0.7 * 0.4 * np.log(np.arange(1, 7))
+    assert np.median(np.abs(sure.by_cutoff - 1 / (1 + np.exp(-odds)))) < 0.01
+    coherent(sure)
+    without = {key: value for key, value in state.items() if key != "first"}
+    assert ConfidenceModel.restore(without) == read
+    with pytest.raises(ValueError, match="no saved one looks like"):
+        ConfidenceModel.restore(state | {"level": 3})
 
 
-def test_a_calibration_of_one_line_is_read_and_says_what_it_said():
-    """As saved before: no line for the first hit, no weight of the number of hits."""
-    lined = Calibrator((3.0,), (0.0,), (3.0,), bias=0.0, slope=0.5, offset=-1.0)
-    state = replace(model(slope=0.7), level=lined).metadata()
-    assert "first" not in state  # a gate knows by the hash of it what it was made with
-    old = ConfidenceModel.restore(json.loads(json.dumps(state)))
-    logits = np.float32([[2.0, 1.0, 0.0]])
-    summary = summarise(logits, 2.0)
-    product = model(slope=0.7).certainty(summary, logits).by_cutoff.astype(np.float64)
-    odds = 0.5 * np.log(product / (1 - product)) - 1
-    told = old.certainty(summary, logits)
-    np.testing.assert_allclose(told.by_cutoff, 1 / (1 + np.exp(-odds)), rtol=1e-4)
-    told = old.hit_relevance(logits, np.zeros_like(logits), summary)
-    same = model(slope=0.7).hit_relevance(logits, np.zeros_like(logits), summary)
-    np.testing.assert_array_equal(told, same)
-
-
-def test_one_hit_and_labels_that_it_alone_meets_recalibrate_too():
-    rng = np.random.default_rng(0)
-    for k in (1, 3):
-        hits, queries = rng.normal(0, 1, (40, k, 2)), rng.normal(0, 1, (40, 3))
-        relevant = np.zeros((40, k), bool)
-        relevant[::2, 0] = True
-        fresh = model().recalibrated(
-            HitExamples(
-                relevance=hits.astype("f4"),
-                query=queries.astype("f4"),
-                found=hits.astype("f4"),
-                relevant=relevant,
-                answerable=relevant.any(axis=1),
-                weight=np.ones(40, "f4"),
-            )
-        )
-        told = fresh.told_relevance(hits.astype("f4"))
-        assert 0.3 < told[:, 0].mean() < 0.7
-        assert (told[:, 1:] < 0.3).all()
+@pytest.mark.parametrize("k", [1, 3])
+def test_one_hit_and_labels_that_it_alone_meets_recalibrate_too(k):
+    labelled = examples(k)
+    labelled.relevant[:] = False
+    labelled.relevant[::2, 0] = True
+    labelled = replace(labelled, answerable=labelled.relevant.any(axis=1))
+    told = model().recalibrated(labelled)
+    relevance = told.judged(labelled.query, labelled.found, labelled.relevance).relevance
+    assert 0.3 < relevance[:, 0].mean() < 0.7
+    assert (relevance[:, 1:] < 0.3).all()
 
 
 def test_saved_and_restored():
-    counted = Calibrator((3.0, 0.5), (0.0, 0.0), (3.0, 1.0), bias=0.1)
-    told = replace(model(), first=model(slope=0.4).relevance, level=counted)
-    for original in (model(slope=0.7), by_member(), told):
+    for original in (
+        model(slope=0.7),
+        by_member(),
+        replace(model(), per_count=0.5),
+    ):
         assert ConfidenceModel.restore(json.loads(json.dumps(original.metadata()))) == original
 
 

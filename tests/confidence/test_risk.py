@@ -12,6 +12,7 @@ from uec_rag.confidence.risk import (
     _of_next_batch,
     _share,
     queries_needed,
+    reliability,
     risk_threshold,
 )
 
@@ -267,3 +268,17 @@ def test_the_next_batch_of_as_many_keeps_the_risk_too():
         if found.is_controlled:
             failures += (~right[400:]).mean() > 0.05
     assert failures / 400 <= 0.1
+
+
+def test_reliability_has_ten_bins_of_as_many_each_with_wilsons_intervals():
+    rng = np.random.default_rng(0)
+    sure = rng.random(1003)
+    right = rng.random(1003) < sure
+    bins = reliability(sure, right)
+    assert sorted(one.count for one in bins) == [100] * 7 + [101] * 3
+    assert sum(one.count * one.right for one in bins) == pytest.approx(right.sum())
+    assert sum(one.count * one.confidence for one in bins) == pytest.approx(sure.sum())
+    for one in bins:
+        known = binomtest(round(one.count * one.right), one.count).proportion_ci(method="wilson")
+        assert (one.low, one.high) == pytest.approx((known.low, known.high), abs=1e-4)
+    assert reliability([], []) == []

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.confidence.features import summarise
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.confidence.model import shipped_model, summarise
 
 
 @pytest.mark.parametrize("kind", ["fitted", "words", "unfitted"])

@@ -7,16 +7,28 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
 from llama_index.core import StorageContext, VectorStoreIndex
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import Document as LlamaIndexDocument
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
-from tests.helpers import LinearHead, bag_of_words, noise, pairs, passages
+from tests.helpers import (
+    DETAILS,
+    METADATA_KEYS,
+    LinearHead,
+    bag_of_words,
+    noise,
+    pairs,
+    passages,
+)
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.llama_index.gate import judge
 from uec_rag.retrieval import Boost, Preferences
 from uec_rag.retrieval.gate import Gate
+from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]
 IDS = [f"p{i}" for i in range(len(TEXTS))]
@@ -53,7 +65,7 @@ class Plain:
     @staticmethod
     def _hits(result):
         return [
-            Hit(p.id, p.text, float(score), p.metadata | result.metadata(0, rank))
+            Hit(p.id, p.text, float(score), p.metadata | result.metadata(0, rank, details=True))
             for rank, (p, score) in enumerate(
                 zip(result.passages[0], result.scores[0], strict=True)
             )
@@ -68,7 +80,7 @@ class Plain:
 
 class LangChain:
     def __init__(self, uec, texts, ids, metadatas):
-        self.retriever = langchain.UECRetriever.from_texts(texts, uec, metadatas, ids)
+        self.retriever = langchain.UECRetriever.from_texts(texts, uec, metadatas, ids, details=True)
 
     def search(self, question, k=4, lang=None):
         where = lang and {"lang": lang}
@@ -103,7 +115,9 @@ class LangChainStore(LangChain):
 
 class LlamaIndex:
     def __init__(self, uec, texts, ids, metadatas):
-        self.retriever = llama_index.UECRetriever.from_texts(texts, uec, metadatas, ids)
+        self.retriever = llama_index.UECRetriever.from_texts(
+            texts, uec, metadatas, ids, details=True
+        )
 
     def search(self, question, k=4, lang=None):
         self.retriever.similarity_top_k = k
@@ -194,7 +208,11 @@ def agree(found, expected):
     assert [hit.text for hit in found] == [hit.text for hit in expected]
     assert [hit.score for hit in found] == pytest.approx([h.score for h in expected], abs=1e-6)
     for ours, theirs in zip(found, expected, strict=True):
-        for key, value in flat(theirs.metadata).items():
+        # The stores' own searches write no details; the retrievers here are asked for them.
+        left_out = set() if "uec_mu" in ours.metadata else DETAILS - METADATA_KEYS
+        assert ours.metadata.keys() & DETAILS == theirs.metadata.keys() & DETAILS - left_out
+        told = {key: value for key, value in theirs.metadata.items() if key not in left_out}
+        for key, value in flat(told).items():
             if key == "uec_basis":  # LlamaIndex's own filters are functions, which look all alike
                 continue
             if isinstance(value, float):
@@ -323,6 +341,16 @@ def test_a_gate_from_a_file_decides_the_same_in_both_frameworks(fitted, tmp_path
     assert any(asked_back)
 
 
+def test_a_hit_that_stands_for_copies_names_them_in_both_frameworks(fitted):
+    index, prefer = Retriever(fitted), Preferences(distinct=True)
+    index.add([*TEXTS, TEXTS[0], TEXTS[0]], [*map(str, range(len(TEXTS))), "a", "b"])
+    store = langchain.UECVectorStore(index)
+    of_langchain = langchain.UECRetriever(vectorstore=store, prefer=prefer, k=2)
+    of_llama_index = llama_index.UECRetriever(index, 2, prefer=prefer)
+    for hit in (of_langchain.invoke(TEXTS[0])[0], of_llama_index.retrieve(TEXTS[0])[0]):
+        assert hit.metadata["uec_copies"] == ["a", "b"]
+
+
 def test_what_is_preferred_is_so_in_both_frameworks(fitted):
     boost = Boost(lambda passage: float(passage.metadata["lang"] == "en"), 2.0)
     prefer = Preferences(max_per_source=2, source_key="lang", boosts=[boost])
@@ -338,3 +366,110 @@ def test_what_is_preferred_is_so_in_both_frameworks(fitted):
         assert [node.node_id for node in of_llama_index.retrieve(question)] == expected
     with pytest.raises(ValueError, match="prefer"):
         store.as_retriever(search_type="mmr", prefer=prefer)
+
+
+def _documents():
+    rows = zip(TEXTS, IDS, METADATAS, strict=True)
+    return [Document(text, id=id_, metadata=metadata) for text, id_, metadata in rows]
+
+
+def _nodes():
+    return [LlamaIndexIndex._node(*given) for given in zip(TEXTS, IDS, METADATAS, strict=True)]
+
+
+def _split():
+    return [LlamaIndexDocument(**dict(node)) for node in _nodes()]
+
+
+def _filled(store):
+    store.add_documents(_documents()) if hasattr(store, "add_documents") else store.add(_nodes())
+    return store
+
+
+IN_A_STORE = {
+    "LangChain, texts": lambda uec, store: langchain.UECRetriever.from_texts(
+        TEXTS, uec, METADATAS, IDS, store=store
+    ),
+    "LangChain, documents": lambda uec, store: langchain.UECRetriever.from_documents(
+        _documents(), uec, store=store
+    ),
+    "LangChain's store": lambda uec, store: _filled(
+        langchain.UECVectorStore(uec, store=store)
+    ).as_retriever(),
+    "LangChain's store, texts": lambda uec, store: langchain.UECVectorStore.from_texts(
+        TEXTS, uec, METADATAS, ids=IDS, store=store
+    ).as_retriever(),
+    "LangChain's store, documents": lambda uec, store: langchain.UECVectorStore.from_documents(
+        _documents(), uec, store=store
+    ).as_retriever(),
+    "LlamaIndex, texts": lambda uec, store: llama_index.UECRetriever.from_texts(
+        TEXTS, uec, METADATAS, IDS, store=store
+    ),
+    "LlamaIndex, nodes": lambda uec, store: llama_index.UECRetriever.from_nodes(
+        _nodes(), uec, store=store
+    ),
+    "LlamaIndex, documents": lambda uec, store: llama_index.UECRetriever.from_documents(
+        _split(), uec, store=store
+    ),
+    "LlamaIndex's store": lambda uec, store: llama_index.UECRetriever(
+        _filled(llama_index.UECVectorStore(uec, store=store)).retriever
+    ),
+}
+
+
+@pytest.mark.parametrize("make", IN_A_STORE.values(), ids=IN_A_STORE)
+def test_in_an_engine_the_same_is_found_by_all(fitted, make):
+    store = QdrantStore(location=":memory:")
+    index = make(fitted, store)
+    assert len(store) == len(TEXTS)
+    plain = Plain(fitted, TEXTS, IDS, METADATAS)
+    for question in QUESTIONS[:3]:
+        expected = plain.search(question)
+        if isinstance(index, llama_index.UECRetriever):
+            found = [(hit.text, hit.score) for hit in index.retrieve(question)]
+        else:
+            found = [(d.page_content, d.metadata["uec_score"]) for d in index.invoke(question)]
+        assert [text for text, _ in found] == [hit.text for hit in expected]
+        assert [score for _, score in found] == pytest.approx(
+            [hit.score for hit in expected], abs=1e-4
+        )
+
+
+@pytest.mark.parametrize("kind", [langchain.UECVectorStore, llama_index.UECVectorStore])
+def test_an_index_has_its_store_already(fitted, kind):
+    with pytest.raises(ValueError, match="store: a Retriever has a store already"):
+        kind(Retriever(fitted), store=QdrantStore(location=":memory:"))
+
+
+def _handed_on(question, hits):
+    node = langchain.retrieval_node(RunnableLambda(lambda _: hits))
+    return node.invoke({"question": question})
+
+
+def test_hits_that_were_written_down_are_decided_on_by_what_is_left(fitted):
+    index = Retriever(fitted)
+    index.add(TEXTS, IDS)
+    of_langchain = langchain.UECVectorStore(index).as_retriever()
+    of_llama_index = llama_index.UECRetriever(index, 4)
+    halves = [f"{a.split()[0]} {b.split()[0]}" for a, b in pairwise(TEXTS)]
+    # As the search decides, and by a gate that never answers: what is ambiguous is asked back.
+    never = Gate(RiskThreshold(2.0, 0.05, 0.05, queries=9, answered=0, wrong=0, needed=60), k=4)
+    seen = set()
+    for question in [*QUESTIONS, *halves]:
+        documents, nodes = of_langchain.invoke(question), of_llama_index.retrieve(question)
+        again = [Document.model_validate_json(d.model_dump_json()) for d in documents]
+        read = [NodeWithScore(node=TextNode.from_json(hit.node.to_json())) for hit in nodes]
+        for hit in (*again, *(node.node for node in read)):
+            assert {key for key in hit.metadata if key.startswith("uec_")} == METADATA_KEYS
+        known, left = (_handed_on(question, hits) for hits in (documents, again))
+        for found in (left, judge(read)):
+            found = found if isinstance(found, dict) else vars(found) | {"decision": found.action}
+            for key in ("decision", "reason", "confidence"):
+                assert found[key] == known[key]
+        seen.add(known["decision"])
+        if known["decision"] == "clarify":
+            assert {*judge(nodes).candidates} == {d.id for d in known["candidates"]}
+            assert left["candidates"] == again  # which of them compete is forgotten
+            assert judge(read, gate=never).action == judge(nodes, gate=never).action == "clarify"
+            assert len(llama_index.UECGatePostprocessor().postprocess_nodes(read)) == len(read)
+    assert seen == {"answer", "clarify", "abstain"}

@@ -11,6 +11,7 @@ from langchain_tests.unit_tests import EmbeddingsUnitTests
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC
 from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
+from uec_rag.stores.qdrant import QdrantStore
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["not fitted", "fitted"])
@@ -48,6 +49,13 @@ class TestVectorStoreOfAnEnsemble(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, uec):
         return UECVectorStore(uec)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+class TestVectorStoreInQdrant(VectorStoreIntegrationTests):
+    @pytest.fixture
+    def vectorstore(self, uec):
+        return UECVectorStore(uec, store=QdrantStore(location=":memory:"))
 
 
 class TestVectorStoreOfAnyEmbeddings(VectorStoreIntegrationTests):

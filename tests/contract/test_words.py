@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
@@ -33,7 +34,9 @@ def expected(uec):
 
 
 def told(result, row):
-    return [(id_, result.metadata(row, rank)) for rank, id_ in enumerate(result.ids[row])]
+    return [
+        (id_, result.metadata(row, rank, details=True)) for rank, id_ in enumerate(result.ids[row])
+    ]
 
 
 def agree(found, expected):
@@ -46,11 +49,11 @@ def agree(found, expected):
 
 
 def test_langchain(uec, expected, tmp_path):
-    retriever = UECRetriever.from_texts(TEXTS, uec, ids=IDS, k=5)
+    retriever = UECRetriever.from_texts(TEXTS, uec, ids=IDS, k=5, details=True)
     store = retriever.vectorstore
     store.dump(str(tmp_path / "index"))
     loaded = UECVectorStore.load(str(tmp_path / "index"), uec)
-    for index in (retriever, loaded.as_retriever(search_kwargs={"k": 5})):
+    for index in (retriever, loaded.as_retriever(search_kwargs={"k": 5}, details=True)):
         for row, query in enumerate(QUERIES):
             hits = index.invoke(query)
             agree([(hit.id, hit.metadata) for hit in hits], told(expected, row))
@@ -63,7 +66,7 @@ def nodes():
 
 
 def test_llama_index(uec, expected, tmp_path):
-    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5)
+    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5, details=True)
     store = LlamaIndexVectorStore(uec=uec)
     store.add(nodes())
     store.persist(str(tmp_path / "index"))
@@ -71,7 +74,9 @@ def test_llama_index(uec, expected, tmp_path):
         hits = alone.retrieve(query)
         agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
         found = store.query(VectorStoreQuery(query_str=query, similarity_top_k=5))
-        agree([(node.node_id, node.metadata) for node in found.nodes], told(expected, row))
+        scores = [expected.metadata(row, rank)["uec_score"] for rank in range(5)]
+        assert found.ids == expected.ids[row]
+        assert found.similarities == pytest.approx(scores, abs=1e-6)
         assert "uec_members" not in hits[0].node.get_content(MetadataMode.LLM)
 
 
@@ -83,12 +88,12 @@ def test_llama_index_hands_words_over_with_the_vectors(uec, expected):
         storage_context=StorageContext.from_defaults(vector_store=store),
     )
     for row, query in enumerate(QUERIES):
-        hits = index.as_retriever(similarity_top_k=5).retrieve(query)
+        hits = LlamaIndexRetriever.from_index(index, 5, details=True).retrieve(query)
         agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
 
 
 def test_several_texts_make_one_query(uec):
-    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5)
+    alone = LlamaIndexRetriever.from_texts(TEXTS, uec, ids=IDS, similarity_top_k=5, details=True)
     bundle = QueryBundle("", custom_embedding_strs=QUERIES[:2])
     found = alone.retrieve(bundle)
     words = {word for hit in found for word in hit.metadata["uec_matched_terms"]}
@@ -144,3 +149,70 @@ def test_modes_that_look_for_words_need_a_member_that_does():
     for mode in ("hybrid", "sparse", "text_search"):
         with pytest.raises(ValueError, match="add 'bm25' to its members"):
             ids_of(store, "badefi", mode=mode)
+
+
+class TestWeightsPerCall:
+    QUERY, MORE = QUERIES[1], {"bm25": 2.0}
+
+    @pytest.fixture
+    def shares(self, uec):
+        """What an index makes of the query with some weights: coefficients and ids."""
+        index = Retriever(uec)
+        index.add(TEXTS, ids=IDS)
+
+        def ask(weights):
+            found = index.weighting(weights).search([self.QUERY], k=5)
+            return found.coefficients[0], found.ids[0], found.metadata(0, 0, details=True)
+
+        return ask
+
+    def test_multiply_the_coefficients_of_the_query(self, shares):
+        own, _, _ = shares({})
+        more = own * [1, 2]
+        assert shares(self.MORE)[0] == pytest.approx(more / more.sum(), abs=1e-6)
+        assert shares({"bm25": 0})[0] == pytest.approx([1, 0])
+        assert 0.02 < own[1] < 0.98  # else nothing was shown
+
+    async def test_langchain(self, uec, shares):
+        retriever = UECRetriever.from_texts(TEXTS, uec, ids=IDS, k=5, details=True)
+        _, ids, first = shares(self.MORE)
+        before = retriever.invoke(self.QUERY)[0].metadata["uec_coefficients"]
+        config = {"configurable": {"weights": self.MORE}}
+        by_config = retriever.configurable_fields(weights=ConfigurableField(id="weights"))
+        for hits in (
+            retriever.invoke(self.QUERY, weights=self.MORE),
+            await retriever.ainvoke(self.QUERY, weights=self.MORE),
+            retriever.batch([self.QUERY], weights=self.MORE)[0],
+            by_config.invoke(self.QUERY, config),
+            retriever.vectorstore.as_retriever(
+                search_kwargs={"k": 5, "weights": self.MORE}, details=True
+            ).invoke(self.QUERY),
+        ):
+            assert [hit.id for hit in hits] == ids
+            assert hits[0].metadata["uec_coefficients"] == pytest.approx(first["uec_coefficients"])
+        assert retriever.invoke(self.QUERY)[0].metadata["uec_coefficients"] == before
+
+    def test_llama_index(self, uec, shares):
+        _, ids, first = shares(self.MORE)
+        nodes = [TextNode(text=text, id_=id_) for text, id_ in zip(TEXTS, IDS, strict=True)]
+        store = LlamaIndexVectorStore(uec)
+        index = VectorStoreIndex(
+            nodes,
+            storage_context=StorageContext.from_defaults(vector_store=store),
+            embed_model=UECEmbedding(uec=uec),
+        )
+        asked = {"similarity_top_k": 5, "vector_store_kwargs": {"weights": self.MORE}}
+        assert [hit.node_id for hit in index.as_retriever(**asked).retrieve(self.QUERY)] == ids
+        own = LlamaIndexRetriever(store.retriever, 5, weights=self.MORE, details=True)
+        hits = own.retrieve(self.QUERY)
+        assert [hit.node_id for hit in hits] == ids
+        assert hits[0].metadata["uec_coefficients"] == pytest.approx(first["uec_coefficients"])
+
+    @pytest.mark.parametrize(
+        ("weights", "message"),
+        [({"bm52": 2}, r"weights: expected some of \['bag', 'bm25'\], got \['bm52'\]"),
+         ({"bm25": -1}, "expected weights >= 0"), ([1, 2], "weights: expected a mapping")],
+    )  # fmt: skip
+    def test_bad_ones_are_refused(self, shares, weights, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            shares(weights)

@@ -10,13 +10,14 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from uec_rag.corpora import Section, read_folder
-from uec_rag.corpora.html import html_sections
+from uec_rag.corpora import read_folder
+from uec_rag.corpora.document import Section
+from uec_rag.corpora.readers import html_sections
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
 
 
-def write_pdf(path, pages, password=None):
+def write_pdf(path, pages, password=None, outline=()):
     writer = PdfWriter()
     for text in pages:
         page = writer.add_blank_page(width=612, height=792)
@@ -31,7 +32,9 @@ def write_pdf(path, pages, password=None):
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
         content = DecodedStreamObject()
         content.set_data(f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode("latin-1"))
-        page[NameObject("/Contents")] = content
+        page[NameObject("/Contents")] = writer._add_object(content)  # as PDF wants it
+    for title, number in outline:
+        writer.add_outline_item(title=title, page_number=number)
     if password:
         writer.encrypt(password, algorithm="RC4-128")
     writer.write(path)
@@ -129,6 +132,27 @@ def test_pdf_is_cut_at_its_pages(tmp_path):
         Section("", "First page.", page=1),
         Section("", "Second page.", page=2),
     )
+
+
+def test_a_pdf_with_an_outline_is_cut_at_its_headings_which_go_on_over_the_pages(tmp_path):
+    lines = ") Tj 0 -20 Td ("
+    pages = ["Foreword.", f"The end of it.{lines}1.2 The dough{lines}It rests.", "And rests."]
+    write_pdf(tmp_path / "a.pdf", pages, outline=[("The dough", 1), ("Not there", 2)])
+    assert sections_of(tmp_path, "a.pdf") == (
+        Section("", "Foreword.", page=1),
+        Section("", "The end of it.", page=2),
+        Section("The dough", "It rests.", page=2),
+        Section("The dough", "And rests.", page=3),
+    )
+
+
+def test_the_values_of_a_table_keep_the_names_of_their_columns():
+    row = "<tr><td>rye</td><td>20 <b>h</b></td></tr>"
+    [section] = html_sections(f"<table><tr><th>flour</th><th>rest</th></tr>{row}{row}</table>")
+    assert section.text == "flour: rye, rest: 20 h\nflour: rye, rest: 20 h"
+    first = "<tr><td>flour</td><td>rest</td></tr>"
+    [section] = html_sections(f"<table>{first}{row}</table>", first_row_names=True)  # as of Word
+    assert section.text == "flour: rye, rest: 20 h"
 
 
 @pytest.mark.parametrize(
@@ -244,18 +268,13 @@ def test_a_folder_of_blank_files_is_refused(tmp_path):
         read_folder(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "package"),
-    [
-        ("pypdf", "a.pdf", "pypdf"),
-        ("bs4", "a.html", "beautifulsoup4"),
-        ("docutils.core", "a.rst", "docutils"),
-    ],
-)
-def test_a_missing_library_is_named_with_the_command_that_brings_it(
-    tmp_path, monkeypatch, module, name, package
+def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
+    tmp_path, monkeypatch
 ):
-    (tmp_path / name).write_text(PROSE)
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf'{package}.*pip install "uec-rag\[demo\]"'):
+    for name in ("a.pdf", "a.html", "b.html", "a.rst", "a.md"):
+        (tmp_path / name).write_text(PROSE)
+    for module in ("pypdfium2", "bs4", "docutils.core"):
+        monkeypatch.setitem(sys.modules, module, None)
+    missing = "beautifulsoup4, docutils, pypdfium2"
+    with pytest.raises(ImportError, match=rf'{missing}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)

@@ -7,7 +7,8 @@ from openpyxl import Workbook
 from pptx import Presentation
 from pptx.util import Inches
 
-from uec_rag.corpora import Section, read_folder
+from uec_rag.corpora import read_folder
+from uec_rag.corpora.document import Section
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.corpora import Document, Section, fitting_pairs, passages_of
+from uec_rag.corpora import fitting_pairs, passages_of
+from uec_rag.corpora.document import Document, Section
 
 BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 3
 
@@ -65,7 +66,7 @@ def test_a_size_too_small_for_a_sentence_is_refused(make):
 @pytest.mark.parametrize("make", [passages_of, fitting_pairs])
 def test_a_missing_splitter_is_named_with_the_command_that_brings_it(monkeypatch, make):
     monkeypatch.setitem(sys.modules, "langchain_text_splitters", None)
-    with pytest.raises(ImportError, match=r'pip install "uec-rag\[demo\]"'):
+    with pytest.raises(ImportError, match=r'pip install "uec-rag\[documents\]"'):
         make([document(("", BODY))])
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.corpora.sentences import split_first_sentence
+from uec_rag.corpora.questions import split_first_sentence
 
 
 @pytest.mark.parametrize(

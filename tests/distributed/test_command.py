@@ -29,7 +29,7 @@ def test_rows_are_encoded_on_the_cluster_and_kept_where_told(cluster, tmp_path, 
         assert result.exit_code == 0, result.output
         told.append(json.loads(result.stdout))
     assert [one["written"] for one in told] == [len(texts), 0]
-    index = Retriever.load(tmp_path / "idx")
+    index = Retriever.load(tmp_path / "idx", trust=True)
     assert len(index) == len(texts)
     index.store.close()
     refused = CliRunner().invoke(app, [*map(str, arguments[:6])])

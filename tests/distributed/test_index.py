@@ -9,8 +9,8 @@ import pytest
 from tests.distributed.encoders import Words
 from tests.helpers import pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.distributed import Indexed, Resources, index
-from uec_rag.distributed.index import is_as
+from uec_rag.distributed import Resources, index
+from uec_rag.distributed.index import Indexed, is_as
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -73,6 +73,7 @@ def test_it_writes_what_one_machine_writes_and_goes_on_where_it_was(cluster, fit
 def test_a_passage_without_a_word_is_not_encoded_again_one_that_failed_is():
     given = Passage("p", "...", {"n": 1})
     held = Passage("p", "...", {"n": 1, "uec_missing": ["bm25"]})
+    assert is_as(given, Passage("p", "...", {"n": 1, "uec_score": 1.0}), set())
     assert is_as(given, given, set())
     assert is_as(held, given, {"bm25"})
     assert not is_as(held, given, set())

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from uec_rag.encoders import BlackBoxEncoder, check_texts, check_vectors
-from uec_rag.encoders.base import check_role, is_encoder
+from uec_rag.base.checks import check_texts
+from uec_rag.encoders import BlackBoxEncoder
+from uec_rag.encoders.base import check_role, check_vectors, is_encoder
 
 
 def test_a_single_string_is_refused_with_a_hint():

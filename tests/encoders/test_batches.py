@@ -3,7 +3,6 @@ import pytest
 
 from uec_rag.encoders import SentenceTransformerEncoder
 from uec_rag.encoders.batches import can_batch, cut, encode_in_batches, one_ahead, rows_of
-from uec_rag.encoders.shared_tokens import tokenisation_of
 
 
 def words(count, seed=0):
@@ -19,7 +18,6 @@ def encode(model, texts, prompt, batch_size):
         model,
         texts,
         prompt,
-        tokenisation=tokenisation_of(model),
         batch_size=batch_size,
         width=None,
         show_progress=False,

@@ -10,8 +10,8 @@ from uec_rag.encoders import (
     CachedEncoder,
     SentenceTransformerEncoder,
     load_encoder,
-    load_encoders,
 )
+from uec_rag.encoders.loading import load_encoders
 
 
 def test_importing_the_encoders_imports_no_model_library():
@@ -53,12 +53,12 @@ def test_an_encoder_is_returned_as_it_is(remote, tmp_path):
 
 
 def test_a_black_box_has_no_inner_layer(remote):
-    with pytest.raises(ValueError, match="last_layer='ffn' looks inside the model"):
+    with pytest.raises(ValueError, match="last_layer='ffn' needs the model's inner layers"):
         load_encoder(remote, last_layer="ffn")
 
 
 def test_where_possible_the_last_layer_is_one_inside_and_where_not_that_is_said(tiny, remote):
-    with pytest.warns(UserWarning, match="has no feed-forward layer to look into"):
+    with pytest.warns(UserWarning, match="has no accessible feed-forward layer"):
         inside, outside = load_encoders([tiny(), remote], last_layer="auto")
     assert inside.feature_dimension > inside.dimension
     assert outside.feature_dimension == outside.dimension

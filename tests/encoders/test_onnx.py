@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 
 from uec_rag import UEC
-from uec_rag.encoders import (
-    CachedEncoder,
-    ExportedEncoder,
-    SentenceTransformerEncoder,
-    load_encoder,
-)
+from uec_rag.encoders import CachedEncoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.onnx import ExportedEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
@@ -58,6 +54,7 @@ def test_a_graph_gives_torchs_vectors_and_features(plain, graph, texts, role):
     assert graph.encode([], role).features.shape == (0, 16)
 
 
+@pytest.mark.slow
 def test_so_it_does_for_the_ffn_layer(saved, texts):
     folder = saved("ffn", truncate_dim=8)
     plain = load_encoder(folder, last_layer="ffn")
@@ -110,7 +107,7 @@ def test_an_ensemble_saved_with_int8_is_not_loaded_with_floats(folder, tmp_path)
 
 def test_a_graph_is_exported_once_and_then_needs_no_exporter(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.setattr("uec_rag.encoders.onnx.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
     assert load_encoder(f"onnx:{folder}").dimension == 6
 
 
@@ -122,6 +119,7 @@ def damaged(folder, rewrite):
     return cached
 
 
+@pytest.mark.slow
 def test_a_graph_that_was_changed_is_not_loaded_but_made_anew(saved, caplog):
     folder = saved("changed")
     weights = damaged(folder, lambda graph: (graph / "model.onnx").write_bytes(b"no graph"))
@@ -157,8 +155,8 @@ def test_a_graph_of_another_model_is_refused_whatever_its_hashes_say(saved, tiny
 
 def test_without_an_exporter_the_error_says_what_to_install(saved, monkeypatch):
     folder = saved("new", pooling="max")
-    monkeypatch.setattr("uec_rag.encoders.onnx.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "uec-rag\[onnx\]"'):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(ImportError, match=r'needs onnxscript; .* "uec-rag\[models\]"'):
         load_encoder(folder, backend="onnx")
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from uec_rag import UEC
-from uec_rag.encoders import ParallelEncoder, load_encoder
+from uec_rag.encoders import load_encoder
+from uec_rag.encoders.parallel import ParallelEncoder
 
 pytestmark = pytest.mark.slow
 

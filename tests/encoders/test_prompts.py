@@ -1,6 +1,6 @@
 import pytest
 
-from uec_rag.encoders.prompts import family_prompts, prompts_of
+from uec_rag.encoders.hub import family_prompts, prompts_of
 
 BGE = "Represent this sentence for searching relevant passages: "
 NONE = {"query": "", "passage": ""}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.sparse_models import make_splade
-from uec_rag.encoders import CachedEncoder, LearnedSparse, load_encoder
+from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.encoders.sparse import LearnedSparse
 
 WORDS = ["the", "cat", "dog", "sat", "on", "mat", "a", "query", "about", "heat", "flows", "to"]
 TEXTS = ["the cat", "the dog sat on the mat", "a query about heat", "?"]

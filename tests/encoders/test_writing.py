@@ -2,7 +2,7 @@
 
 import pytest
 
-from uec_rag.encoders.writing import (
+from uec_rag.encoders.lexical import (
     LATIN,
     NOT_ENGLISH,
     letters_in,

@@ -18,6 +18,7 @@ from uec_rag.ensemble.coefficients import (
     restore_rule,
     softmax,
 )
+from uec_rag.ensemble.fitted import Fitted
 
 NAMES = ["a", "b", "c"]
 
@@ -116,7 +117,9 @@ def test_a_temperature_is_kept_as_the_number_that_json_gives_back(rule):
 
 @pytest.mark.parametrize("rule", [Evidence(), StandardisedTrace()])
 def test_rules_that_ask_for_more_than_the_gaussians_count_all_alike(rule, parts):
-    np.testing.assert_array_equal(rule(parts), Uniform()(parts))
+    assert not callable(rule)
+    fitted = Fitted(("a", "b", "c"), "direct", rule)
+    np.testing.assert_array_equal(fitted.coefficients(parts, "query"), Uniform()(parts))
 
 
 @pytest.mark.parametrize("rule", [Uniform(), Fixed((1.0, 2.0, 0.7)), Trace(0.3), Trace(2)])

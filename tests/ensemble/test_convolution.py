@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
+from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import moments
-from uec_rag.base.terms import Saturation, Terms
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import (
     block_diagonal,

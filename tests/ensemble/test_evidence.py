@@ -118,13 +118,6 @@ def test_saved_and_restored():
     assert EvidenceWeights.restore(json.loads(json.dumps(original.metadata()))) == original
 
 
-def test_weights_from_before_a_feature_was_known_give_the_same():
-    older = weights([0.0, -1.0, 0.5, 0.2, -0.3, 0.0], prior=(0.1, 0.0))
-    state = older.metadata()
-    state |= {name: state[name][:5] for name in ("features", "weights", "location", "spread")}
-    assert EvidenceWeights.restore(json.loads(json.dumps(state))) == older
-
-
 def test_weights_of_other_features_are_refused():
     state = weights([0.0] * len(FEATURES)).metadata() | {"features": ["trace"]}
     with pytest.raises(ValueError, match="evidence weights: expected some over"):

@@ -69,10 +69,10 @@ def test_a_member_that_raises_does_not_count_in_that_query(ensemble, passages, q
     moody.away = RuntimeError("no key")
     found = retriever.search(queries, 5)
     np.testing.assert_array_equal(found.coefficients, [[1, 0]] * len(queries))
-    assert found.metadata(0, 0)["uec_coefficients"] == {"steady": 1.0, "moody": 0.0}
+    assert found.metadata(0, 0, details=True)["uec_coefficients"] == {"steady": 1.0, "moody": 0.0}
     assert np.isfinite(found.scores).all()
     assert np.isfinite(found.confidence).all()
-    assert f"'moody' does not count in {len(queries)} of {len(queries)} texts" in caplog.text
+    assert f"'moody' is left out for {len(queries)} of {len(queries)} texts" in caplog.text
     assert "RuntimeError: no key" in caplog.text
     moody.away = None
     np.testing.assert_array_equal(retriever.search(queries, 5).scores, whole.scores)
@@ -97,7 +97,7 @@ def test_a_row_of_nan_costs_that_text_alone(ensemble, queries, caplog):
     np.testing.assert_allclose(part.mean[others], whole.mean[others], atol=1e-6)
     np.testing.assert_allclose(part.coefficients[others], whole.coefficients[others], atol=1e-6)
     np.testing.assert_array_equal(part.coefficients[3], [1, 0])
-    assert f"'moody' does not count in 1 of {len(queries)} texts" in caplog.text
+    assert f"'moody' is left out for 1 of {len(queries)} texts" in caplog.text
 
 
 async def test_awaited_a_row_of_nan_costs_that_text_alone_too(ensemble, queries):

@@ -5,9 +5,8 @@ import pytest
 
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC
-from uec_rag.encoders.words import split_words
-from uec_rag.ensemble.made_up_language import LANGUAGES, Language, made_up
-from uec_rag.ensemble.questions import Questions
+from uec_rag.encoders.lexical import split_words
+from uec_rag.ensemble.questions import LANGUAGES, Language, Questions, made_up
 
 TEXTS = Questions(
     ["Who came late to the party?", "Какие ошибки 42?"],

@@ -12,17 +12,10 @@ from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.encoders import EMBEDDED, Lexical
 from uec_rag.ensemble import shipped
 from uec_rag.ensemble.coefficients import Evidence, Uniform
-from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.fitted import FitOptions, Fitted
 from uec_rag.ensemble.shipped import shipped_fit, with_shipped_fit
 
-OPTIONS = {
-    "structure": "kron",
-    "likelihood": "pairs",
-    "negatives": "hard",
-    "scaled": True,
-    "last_layer": "projection",
-    "seed": 0,
-}
+OPTIONS = FitOptions()
 TEXTS = [
     "Refunds are paid within 14 days of the return reaching our warehouse.",
     "A lost password is reset from the sign-in page; the link is valid for one hour.",
@@ -80,7 +73,7 @@ def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, un
 def test_who_wants_another_fit_waits_for_it(known, unfitted, other):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert with_shipped_fit(known, unfitted, OPTIONS | other) is unfitted
+        assert with_shipped_fit(known, unfitted, replace(OPTIONS, **other)) is unfitted
 
 
 def test_a_rule_that_was_chosen_stays(known, unfitted):
@@ -129,7 +122,8 @@ def uec():
 @pytest.mark.slow
 def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
     assert uec.is_fitted
-    assert [encoder.spec for encoder in uec.encoders] == list(EMBEDDED)
+    assert uec.names == ["snowflake-arctic-embed-s", "bm25"]
+    assert [encoder.spec for encoder in uec.encoders] == ["pypi:bot-brain", "bm25"]
     assert uec.fingerprint == shipped_fit().fingerprint
     assert uec.embed(TEXTS).trace.min() > 0
     assert not UEC(EMBEDDED).is_fitted

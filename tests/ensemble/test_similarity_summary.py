@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.ensemble.similarity_summary import Rest, SimilaritySummary, normal_mass
+from uec_rag.ensemble.evidence import Rest, SimilaritySummary, normal_mass
 
 
 def similarities():

@@ -4,11 +4,11 @@ import pytest
 
 from tests.helpers import bag_of_words, files_of
 from uec_rag import UEC, IndexCorrupted
-from uec_rag.base.files import read_json, write_json
-from uec_rag.base.generations import writing
+from uec_rag.base.environment import TRUSTED
+from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.saved.generations import writing
 from uec_rag.encoders import hub
 from uec_rag.ensemble.save import KIND
-from uec_rag.ensemble.trusted import TRUSTED
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 

@@ -1,14 +1,18 @@
 import re
-import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from tests.helpers import LinearHead, bag_of_words, noise, pairs
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import BlackBoxEncoder
 from uec_rag.ensemble.coefficients import Fixed, Uniform
+from uec_rag.ensemble.fitted import PAPER, FitOptions
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
 
@@ -115,16 +119,29 @@ def paper(fit_pairs):
     return UEC.paper(encoders).fit(fit_pairs)
 
 
+def test_options_are_given_by_name_or_as_one_object():
+    by_name = UEC(["bm25"], structure="diag", seed=3, beta=2)
+    assert by_name.options == FitOptions(structure="diag", seed=3, beta=2.0)
+    both = UEC(["bm25"], options=by_name.options, seed=4)
+    assert both.options == replace(by_name.options, seed=4)
+    assert UEC.paper(["bm25"], space="direct").options == replace(PAPER, space="direct")
+    with pytest.raises(TypeError, match=r"no parameter 'structur'; .* space, structure,"):
+        UEC(["bm25"], structur="diag")
+    with pytest.raises(TypeError, match="options: expected FitOptions, got dict"):
+        UEC(["bm25"], options={"structure": "diag"})
+
+
 def test_the_preset_makes_the_papers_choices(paper):
-    assert (paper.space, paper.structure, paper.likelihood) == ("shared", "diag", "pairs")
-    assert (paper.negatives, paper.scaled, paper.last_layer) == ("random", False, "auto")
+    chosen = paper.options
+    assert (paper.space, chosen.structure, chosen.likelihood) == ("shared", "diag", "pairs")
+    assert (chosen.negatives, chosen.scaled, chosen.last_layer) == ("random", False, "auto")
     assert [posterior.summary.scale for posterior in paper.posteriors] == [1.0] * 3
     assert paper.rule.metadata() == {"name": "trace", "temperature": 1.5}
     assert paper.beta == 0.01
     assert all(posterior.structure == "diag" for posterior in paper.posteriors)
     other = UEC.paper([noise], beta=2.0, coefficients="uniform")
     assert (other.beta, other.rule, other.space) == (2.0, Uniform(), "shared")
-    assert UEC.paper([noise], likelihood="in_batch").likelihood == "in_batch"
+    assert UEC.paper([noise], likelihood="in_batch").options.likelihood == "in_batch"
 
 
 @pytest.mark.parametrize("role", ["query", "passage"])
@@ -235,6 +252,28 @@ def test_the_order_of_the_pairs_does_not_matter(encoders, fitted, fit_pairs):
     assert turned.confidence_model == fitted.confidence_model
 
 
+@given(st.data())
+def test_an_offset_of_a_member_is_no_disagreement(fitted, data):
+    """A question may be easy to one member and hard to another: only differences count."""
+
+    def draw(low, high, *shape):
+        numbers = st.floats(low, high, width=32)
+        return data.draw(arrays(np.float32, shape, elements=numbers))
+
+    own, offset, pi = draw(-1, 1, 2, 3, 4), draw(-1, 1, 2, 3), draw(0.125, 1, 2, 3)
+    pi /= pi.sum(axis=1, keepdims=True)
+    slopes = np.float32(fitted.fitted.slopes)
+    plain, moved = (
+        fitted.fitted.disagreement(of, slopes * of.max(axis=2), pi)
+        for of in (own, own + offset[:, :, None])
+    )
+    np.testing.assert_allclose(moved, plain, rtol=1e-3, atol=1e-3)
+    assert (plain >= 0).all()
+    alike = np.broadcast_to(own[:, :1] * slopes[0] / slopes[:, None], own.shape)
+    of_all = fitted.fitted.disagreement(alike, slopes * alike.max(axis=2), pi)
+    np.testing.assert_allclose(of_all, 0, atol=1e-5)
+
+
 def test_an_encoder_that_knows_nothing_hardly_counts(encoders, fit_pairs, fitted):
     uec = UEC([encoders[0], noise], coefficients="uniform").fit(fit_pairs)
     assert uec.weights[1] < 0.02 * uec.weights[0]
@@ -269,15 +308,6 @@ def test_pairs_are_checked_before_anything_is_encoded(recording, given, error, m
         uec.fit(given)
     assert recording.texts == []
     assert not uec.is_fitted
-
-
-def test_a_missing_laplace_torch_is_said_before_anything_is_encoded(
-    recording, fit_pairs, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "laplace", None)
-    with pytest.raises(ImportError, match=r"uec-rag\[fit\]"):
-        UEC([recording]).fit(fit_pairs)
-    assert recording.texts == []
 
 
 def test_a_space_that_cannot_be_shared_is_said_before_pairs_are_encoded(recording, fit_pairs):
@@ -360,7 +390,7 @@ def test_what_is_no_list_of_encoders_is_refused(encoders, error, message):
         ({"structure": "full"}, "structure: expected one of ('kron', 'diag'), got 'full'"),
         ({"likelihood": "x"}, "likelihood: expected one of ('pairs', 'in_batch'), got 'x'"),
         ({"last_layer": "x"}, "last_layer: expected one of ('projection', 'ffn', 'auto'), got 'x'"),
-        ({"last_layer": "ffn"}, "last_layer='ffn' looks inside the model"),
+        ({"last_layer": "ffn"}, "last_layer='ffn' needs the model's inner layers"),
         ({"beta": -1.0}, "beta: expected a number >= 0, got -1.0"),
         ({"beta": float("nan")}, "beta: expected a number >= 0, got nan"),
         ({"coefficients": "best"}, "coefficients: expected 'evidence', 'trace', 'uniform'"),

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.cross_encoders import folder_of
 from tests.helpers import bag_of_words, files_of
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.base.files import read_json
-from uec_rag.encoders.verifier import FunctionVerifier, Scored
+from uec_rag.base.saved.files import read_json
+from uec_rag.encoders.verifier import FunctionVerifier, bounded
+from uec_rag.ensemble.fit_queries import fit_pair_scores
 from uec_rag.ensemble.verifier import Verified
-from uec_rag.laplace.pair_scores import fit_pair_scores
 
 
 def shared_words(query, passages):
@@ -39,33 +39,76 @@ def verified(members, fit_pairs):
 
 
 @pytest.fixture(scope="module")
-def posterior():
+def summary():
     rng = np.random.default_rng(0)
-    features = rng.standard_normal((500, 3)).astype(np.float32)
-    labels = (features[:, 0] > rng.standard_normal(500)).astype(np.float32)
-    return fit_pair_scores(features[:, 0], features, labels, np.arange(500) // 5, seed=0)
+    scores = rng.standard_normal(500).astype(np.float32)
+    labels = (scores > rng.standard_normal(500)).astype(np.float32)
+    return fit_pair_scores(scores, labels, np.arange(500) // 5, seed=0)
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_what_was_read_gains_and_what_was_not_has_what_the_worst_has(posterior, seed):
+def test_what_was_read_gains_and_what_was_not_has_what_the_worst_has(summary, seed):
     rng = np.random.default_rng(seed)
-    features = rng.standard_normal((12, 3)).astype(np.float32)
-    scored = Scored(features[:, 0], features)
+    scores = rng.standard_normal(12).astype(np.float32)
     hidden = rng.random((3, 4)) < 0.3
-    read = Verified.of(posterior, 0.5, scored, (3, 4), hidden)
-    logits = 0.5 * (posterior.summary.slope * read.scores + posterior.summary.intercept)
+    read = Verified.of(summary, 0.5, scores, (3, 4), hidden)
+    logits = 0.5 * (summary.slope * read.scores + summary.intercept)
     assert (read.gain >= 0).all()
     assert (read.gain[hidden] == 0).all()
-    assert (read.variance[hidden] == 0).all()
-    assert (read.variance[~hidden] > 0).all()
     np.testing.assert_allclose(
         (read.gain + read.floor[:, None])[~hidden], logits[~hidden], atol=1e-5
     )
 
 
-def test_ranks_are_those_of_the_verifiers_own_scores(posterior):
-    scored = Scored(np.float32([0.1, 0.3, 0.2]), np.zeros((3, 3), np.float32))
-    assert Verified.of(posterior, 1.0, scored, (1, 3)).ranks().tolist() == [[3, 1, 2]]
+def test_what_it_says_is_cut_off_at_a_hundred_log_odds(summary):
+    scores = bounded(np.float32([1e38, -1e38, 0]))
+    assert scores.tolist() == [1e6, -1e6, 0]
+    read = Verified.of(summary, 0.5, scores, (1, 3))
+    assert read.floor.tolist() == [-50]
+    assert read.gain[0, :2].tolist() == [100, 0]
+    with pytest.raises(ValueError, match="scores: expected finite numbers"):
+        bounded(np.float32([np.nan]))
+
+
+def test_ranks_are_those_of_the_verifiers_own_scores(summary):
+    scores = np.float32([0.1, 0.3, 0.2])
+    assert Verified.of(summary, 1.0, scores, (1, 3)).ranks().tolist() == [[3, 1, 2]]
+
+
+COUNT = 4000
+
+
+def drawn(slope=2.0, intercept=-3.0):
+    """Scores, labels drawn at a slope and an intercept, and which query each is of."""
+    rng = np.random.default_rng(0)
+    scores = (rng.standard_normal(COUNT) * 2).astype(np.float32)
+    yes = 1 / (1 + np.exp(-(slope * scores + intercept)))
+    return scores, (rng.random(COUNT) < yes).astype(np.float32), np.arange(COUNT) // 10
+
+
+def test_slope_and_intercept_are_those_that_the_labels_were_drawn_at():
+    summary = fit_pair_scores(*drawn(), seed=0)
+    assert summary.slope == pytest.approx(2, rel=0.1)
+    assert summary.intercept == pytest.approx(-3, rel=0.1)
+    assert (summary.pairs, summary.held_out) == (3200, 800)
+
+
+@pytest.mark.parametrize(("unit", "zero"), [(0.01, 0.0), (1000.0, 500.0)])
+def test_the_scale_of_the_scores_does_not_matter(unit, zero):
+    scores, *rest = drawn()
+    plain = fit_pair_scores(scores, *rest, seed=0)
+    other = fit_pair_scores(np.float32(unit) * scores + np.float32(zero), *rest, seed=0)
+    assert other.slope * unit == pytest.approx(plain.slope, rel=1e-3)
+    assert other.nll == pytest.approx(plain.nll, rel=1e-3)
+
+
+def test_scores_that_tell_nothing_or_the_wrong_way_round_are_worth_nothing():
+    scores, labels, query = drawn()
+    chance = np.random.default_rng(5).permutation(scores)
+    for useless in (chance, -scores):
+        slope = fit_pair_scores(useless, labels, query, seed=0).slope
+        assert 0 <= slope * scores.std() < 0.1
+    assert fit_pair_scores(np.ones_like(scores), labels, query, 0).slope == 0
 
 
 def test_fit_learns_what_its_score_is_worth_and_reports_it(verified):
@@ -103,7 +146,7 @@ def test_before_fit_it_is_not_asked(members):
         raise AssertionError
 
     uec = UEC(members, verifier=never)
-    with pytest.warns(UserWarning, match="The verifier is not asked"):
+    with pytest.warns(UserWarning, match="The verifier is not used"):
         result = Retriever(uec).search(["bagofi"])
     assert uec.verification is None
     assert result.ids == [[]]
@@ -112,7 +155,7 @@ def test_before_fit_it_is_not_asked(members):
 def test_a_fitted_ensemble_that_is_given_one_says_that_it_is_not_asked(plain, members):
     uec = UEC(members, verifier=shared_words)
     uec.fitted = plain.fitted
-    with pytest.warns(UserWarning, match="^The verifier is not asked"):
+    with pytest.warns(UserWarning, match="^The verifier is not used"):
         uec.embed(["bagofi"])
 
 
@@ -152,7 +195,7 @@ def test_where_it_may_fail_it_does_not_count_and_the_log_says_why(verified, capl
     uec.fitted = verified.fitted
     with caplog.at_level(logging.WARNING):
         assert uec.verification.verify(["a"], [["b"]]) is None
-    assert "does not count in 1 queries: ValueError: no such model" in caplog.text
+    assert "is left out for 1 queries: ValueError: no such model" in caplog.text
     uec.on_error = "raise"
     with pytest.raises(ValueError, match="no such model"):
         uec.verification.verify(["a"], [["b"]])
@@ -189,7 +232,7 @@ class TestSaving:
         assert back.verification.fingerprint == uec.verification.fingerprint
         texts = [[text for _, text in fit_pairs[:3]]]
         one, other = (u.verification.verify(["bagofi"], texts) for u in (uec, back))
-        np.testing.assert_array_equal(one.variance, other.variance)
+        np.testing.assert_array_equal(one.gain, other.gain)
 
         folder_of(tmp_path / "tiny", seed=1)
         with pytest.raises(FingerprintMismatch, match="verifier 'tiny' is not the model"):
@@ -213,7 +256,7 @@ class TestSaving:
 
 def rewrite(path, **change):
     """Change a saved verifier's file, and the manifest that has its hash."""
-    from uec_rag.base.generations import writing
+    from uec_rag.base.saved.generations import writing
     from uec_rag.ensemble.save import KIND
 
     files = {file.name: file.read_bytes() for file in files_of(path).iterdir()}

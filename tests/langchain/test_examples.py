@@ -9,8 +9,16 @@ from langchain_core.runnables import RunnableLambda
 
 from examples import agentic_rag, langchain_black_box, langchain_rag
 from tests.helpers import bag_of_words
+from uec_rag import UEC
+from uec_rag.corpora import fitting_pairs
+from uec_rag.corpora.python_docs import gather_corpus
 
 REPLY = "what the model says"
+
+
+def fitted_words() -> UEC:
+    members = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
+    return UEC(members).fit(fitting_pairs(gather_corpus(300), limit=60))
 
 
 class Prompts(BaseCallbackHandler):
@@ -87,8 +95,7 @@ class TestRagChain:
         assert chain.invoke("How do I open a file?")["reply"] == reply
 
     def test_runs_on_a_fitted_ensemble_over_real_documentation(self):
-        words = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
-        retriever = langchain_rag.build_retriever(words, passages=300, pairs=60)
+        retriever = langchain_rag.build_retriever(fitted_words(), passages=300)
         chain = langchain_rag.build_chain(retriever, FakeListChatModel(responses=[REPLY]))
         for question in langchain_rag.QUESTIONS:
             found = chain.invoke(question)
@@ -122,8 +129,7 @@ def test_the_stand_in_for_the_api_tells_spellings_apart():
 
 
 def test_an_agent_with_a_careless_model_stops_where_the_documents_do_not_tell():
-    words = [bag_of_words(32, "a"), bag_of_words(48, "b", seed=1)]
-    retriever = agentic_rag.build_retriever(words, passages=300, pairs=60)
+    retriever = agentic_rag.build_retriever(fitted_words(), passages=300)
     known = retriever.invoke(agentic_rag.QUESTIONS[0])[0].page_content
     agent, decisions = agentic_rag.build_agent(retriever), set()
     for question in [*agentic_rag.QUESTIONS, known]:

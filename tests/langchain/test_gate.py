@@ -8,6 +8,7 @@ import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 from tests.helpers import bag_of_words, labelled, pairs, passages
 from uec_rag import UEC
@@ -89,6 +90,16 @@ async def test_every_way_of_calling_it_gives_the_same(gate, found):
         assert [simple(chunk) for chunk in gate.stream(question)] == [expected]
         assert [simple(chunk) async for chunk in gate.astream(question)] == [expected]
         assert [simple(f) for f in await gate.abatch([question])] == [expected]
+
+
+async def test_its_run_s_metadata_say_what_it_decided(gate, found):
+    runs = RunCollectorCallbackHandler()
+    gate.batch(QUESTIONS, {"callbacks": [runs]})
+    await gate.abatch(QUESTIONS, {"callbacks": [runs]})
+    noted = [run.metadata for run in runs.traced_runs]
+    assert [m["uec_decision"] for m in noted] == [one["decision"] for one in found] * 2
+    sure = [one["confidence"] for one in found] * 2
+    assert [m["uec_confidence"] for m in noted] == pytest.approx(sure)
 
 
 async def test_many_questions_are_searched_for_together(gate, found, monkeypatch):
@@ -236,12 +247,12 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     filtered = UECRetriever.from_store(
         retriever.vectorstore, k=7, filter=lambda document: document.metadata["even"]
     )
-    gate = UECGate.calibrate(filtered, *asked, risk=0.7, confidence=0.9)
+    gate = UECGate.calibrate(filtered, *asked, risk=0.7, certainty=0.9)
     assert gate.gate == Gate.calibrate(
         retriever.index,
         *asked,
         risk=0.7,
-        confidence=0.9,
+        certainty=0.9,
         k=7,
         filter=lambda passage: passage.metadata["even"],
     )
@@ -298,7 +309,10 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
         warnings.simplefilter("error")
         gate.invoke(QUESTIONS[0])
     retriever.vectorstore.add_texts(["something new"])
-    with pytest.warns(UserWarning, match=r"changed since the gate.*UECGate\.calibrate again"):
+    with (
+        pytest.warns(UserWarning, match=r"changed since the gate.*UECGate\.calibrate again"),
+        pytest.warns(UserWarning, match="other passages than this search"),
+    ):
         gate.invoke(QUESTIONS[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

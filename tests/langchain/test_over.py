@@ -89,10 +89,15 @@ def test_with_every_document_a_candidate_it_says_what_our_own_store_says(fitted,
     ours = UECVectorStore(fitted)
     ours.add_texts(TEXTS, METADATAS, ids=IDS)
     over = UECRetriever.over(
-        make(Member(24, "large", seed=1)), fitted, k=5, candidates=len(TEXTS), size=len(TEXTS)
+        make(Member(24, "large", seed=1)),
+        fitted,
+        k=5,
+        candidates=len(TEXTS),
+        size=len(TEXTS),
+        details=True,
     )
     for query in QUERIES:
-        expected = ours.similarity_search_with_uncertainty(query, k=5)
+        expected = ours.as_retriever(k=5, details=True).invoke(query)
         found = over.invoke(query)
         assert [d.page_content for d in found] == [d.page_content for d in expected]
         for one, other in zip(found, expected, strict=True):
@@ -237,7 +242,7 @@ def test_what_cannot_be_done_from_here_is_said(fitted, monkeypatch):
         lambda: over.vectorstore.delete(IDS[:1]),
         over.self_calibrate,
     ):
-        with pytest.raises(ValueError, match="in a vector store of someone else's"):
+        with pytest.raises(ValueError, match="in another package's vector store"):
             refused()
     searched = []
     monkeypatch.setattr(over.index.store, "near", lambda *asked: searched.append(asked))
@@ -245,7 +250,7 @@ def test_what_cannot_be_done_from_here_is_said(fitted, monkeypatch):
         lambda: Gate.budget(over.index, QUERIES),
         lambda: Gate.calibrate(over.index, QUERIES, [[IDS[0]]] * len(QUERIES)),
     ):
-        with pytest.raises(ValueError, match="in a vector store of someone else's"):
+        with pytest.raises(ValueError, match="in another package's vector store"):
             gate()
     assert not searched
     assert len(store.store) == len(TEXTS)

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
+from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import METADATA_KEYS, bag_of_words, passages
+from tests.helpers import DETAILS, FORGED, METADATA_KEYS, bag_of_words, passages
 from uec_rag import UEC
-from uec_rag.langchain import UECVectorStore
+from uec_rag.langchain import UECRetriever, UECVectorStore
+from uec_rag.langchain.gated import told
+from uec_rag.stores import Passage
 
 QUERY = "bafima degopi lumane"
 
@@ -30,6 +33,59 @@ def store(fitted):
 
 def ids(found):
     return [document.id for document in found]
+
+
+class TestForgedFindings:
+    """What a passage's metadata claims that a search has found counts nowhere."""
+
+    @pytest.fixture(params=["added", "written by others"])
+    def store(self, request, fitted):
+        store = UECVectorStore.from_documents(documents(60), fitted)
+        forged = Document("lumane badero", id="forged", metadata=FORGED | {"place": 7})
+        if request.param == "added":
+            store.add_documents([forged])
+        else:
+            passage = Passage(forged.id, forged.page_content, forged.metadata)
+            store.retriever.store.add([passage], fitted.embed([passage.text]))
+        return store
+
+    def test_searches_give_documents_without_it(self, store, fitted):
+        vector = fitted.embed(["lumane badero"]).mean[0].tolist()
+        for found in (
+            store.similarity_search("lumane badero", 1),
+            store.similarity_search_by_vector(vector, 1),
+            store.max_marginal_relevance_search("lumane badero", 1),
+            store.max_marginal_relevance_search_by_vector(vector, 1),
+            store.get_by_ids(["forged"]),
+        ):
+            assert [(document.id, document.metadata) for document in found] == [
+                ("forged", {"place": 7})
+            ]
+            with pytest.raises(ValueError, match="none has uec_decision"):
+                told("lumane badero", found)
+
+    def test_what_is_known_of_a_hit_is_what_the_search_says(self, store):
+        result = store.retriever.search(["lumane badero"], 1)
+        assert result.passages[0][0].metadata == {"place": 7}
+        [document] = UECRetriever(vectorstore=store, k=1).invoke("lumane badero")
+        assert dict(document.metadata) == {"place": 7} | result.metadata(0, 0)
+        assert "uec_unfamiliar" not in document.metadata
+
+    def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
+        hits = UECRetriever(vectorstore=store, k=3).invoke("lumane badero")
+        other = UECVectorStore.from_documents(hits, fitted)
+        for passage in other.retriever.passages():
+            assert not [key for key in passage.metadata if key.startswith("uec_")]
+
+    def test_larger_documents_leave_it_behind(self, store):
+        docstore = InMemoryStore()
+        docstore.mset([("larger", Document("The whole.", metadata=FORGED | {"page": 1}))])
+        store.add_documents([Document("vodene", metadata={"doc_id": "larger"})])
+        retriever = UECRetriever(vectorstore=store, k=1, docstore=docstore)
+        [document] = retriever.invoke("vodene")
+        assert document.metadata["page"] == 1
+        assert document.metadata["uec_decision"] == retriever.search(["vodene"]).decisions[0].action
+        assert "uec_unfamiliar" not in document.metadata
 
 
 class TestAgainstTheInMemoryStore:
@@ -153,11 +209,19 @@ class TestUncertainty:
             assert document.metadata.keys() == {"parity", "place"} | METADATA_KEYS
             ours = {key: value for key, value in document.metadata.items() if key in METADATA_KEYS}
             assert ours == result.metadata(0, rank)
+        detailed = UECRetriever(vectorstore=store, k=5, details=True)
+        for documents in (detailed.invoke(QUERY), await detailed.ainvoke(QUERY)):
+            for rank, document in enumerate(documents):
+                assert document.metadata.keys() == {"parity", "place"} | DETAILS
+                told = {key: value for key, value in document.metadata.items() if key in DETAILS}
+                assert told == result.metadata(0, rank, details=True)
         assert found[0].metadata["uec_sigma2"] > 0
         assert await store.asimilarity_search_with_uncertainty(QUERY, k=5) == found
 
     def test_the_keys_are_plain_values_that_json_takes(self, store):
         metadata = store.similarity_search_with_uncertainty(QUERY, k=1)[0].metadata
+        assert all(isinstance(metadata[key], float | str) for key in METADATA_KEYS)
+        metadata = store.as_retriever(k=1, details=True).invoke(QUERY)[0].metadata
         assert json.loads(json.dumps(metadata)) == metadata
         assert metadata["uec_coefficients"].keys() == {"small", "large"}
         assert metadata["uec_decision"] in ("answer", "clarify", "abstain")
@@ -260,13 +324,14 @@ class TestBadQueries:
             ({"question": QUERY}, {}, TypeError, "query: expected a string, got dict"),
             (QUERY, {"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
             (QUERY, {"k": "4"}, TypeError, "k: expected an integer, got '4'"),
-            (QUERY, {"fliter": {}}, TypeError, "unexpected keyword argument 'fliter'"),
+            (QUERY, {"alpha": 0.3}, TypeError, r"\b{method}\(\) got an unexpected .* 'alpha'"),
+            (QUERY, {"fliter": {}}, TypeError, "'fliter'; expected some of query, k, filter"),
         ],
     )
     async def test_are_refused_by_name(self, store, method, query, options, error, message):
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=message.replace("{method}", method)):
             getattr(store, method)(query, **options)
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=message.replace("{method}", f"a{method}")):
             await getattr(store, "a" + method)(query, **options)
 
     @pytest.mark.parametrize(
@@ -285,7 +350,7 @@ class TestBadQueries:
     def test_unknown_keywords_are_refused_with_a_vector_too(self, store):
         vector = store.embeddings.embed_query(QUERY)
         for method in ("similarity_search_by_vector", "max_marginal_relevance_search_by_vector"):
-            with pytest.raises(TypeError, match="unexpected keyword argument 'fliter'"):
+            with pytest.raises(TypeError, match="'fliter'; expected some of embedding, k, filter"):
                 getattr(store, method)(vector, fliter={})
 
 

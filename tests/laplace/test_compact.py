@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.laplace.compact import compact
-from uec_rag.laplace.posterior import Posterior, PosteriorSummary
+from uec_rag.laplace.posterior import Posterior, PosteriorSummary, compact
 
 WIDTH = 24
 SUMMARY = PosteriorSummary(20.0, -10.0, 1e-3, 0.01, -1.0, 0.5, 100, 40, 0.3, 0.4, -50.0)

@@ -1,5 +1,11 @@
 """The closed forms against autograd in float64, and against laplace-torch's own backends."""
 
+import sys
+from dataclasses import replace
+from functools import reduce
+from operator import add
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -8,247 +14,266 @@ from uec_rag.base.environment import shield_from_broken_torchvision
 
 shield_from_broken_torchvision()
 
-from laplace import Laplace  # noqa: E402
+from laplace import DiagLaplace, KronLaplace  # noqa: E402
 from laplace.curvature import AsdlGGN, BackPackGGN, CurvlinopsGGN  # noqa: E402
+from laplace.utils import Kron  # noqa: E402
 
-from uec_rag.laplace.curvature import InBatchGGN, InBatchModel, PairGGN, PairModel  # noqa: E402
+from uec_rag.encoders import Encoded  # noqa: E402
+from uec_rag.laplace import curvature  # noqa: E402
+from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch  # noqa: E402
+from uec_rag.laplace.pairs import LabelledPairs  # noqa: E402
+from uec_rag.laplace.tuning import Side, candidates  # noqa: E402
 
-N, M, D = 24, 5, 4
-SLOPE, INTERCEPT = 2.0, -0.5
-BOTH = pytest.mark.parametrize(
-    ("model_class", "backend"), [(PairModel, PairGGN), (InBatchModel, InBatchGGN)]
-)
-
-
-@pytest.fixture
-def generator():
-    return torch.Generator().manual_seed(0)
+N, M, D = 48, 5, 4
+BOTH = pytest.mark.parametrize("likelihood", ["pairs", "in_batch"])
+STRUCTURES = pytest.mark.parametrize("structure", ["diag", "kron"])
 
 
-def texts(generator, dtype, gain, weight):
-    """Features of both sides beside the embeddings, as `PairModel` takes them; labels."""
-    features = torch.randn(N, 2, M, generator=generator, dtype=dtype) / 2
-    return features, torch.cat([features, gain * (features @ weight.T)], dim=-1)
+def layer(structure, likelihood="pairs", gain=None, seed=0):
+    """A layer in float64, with more pairs than one batch has."""
+    rng = np.random.default_rng(seed)
+    gain = rng.uniform(0.5, 1.5, D) if gain is None else gain
+    weight = rng.standard_normal((M, D))
+    features = rng.standard_normal((2, N, M)) / 2
+    sides = [Encoded(gain * (h @ weight), h) for h in features]
+    labels = rng.integers(0, 2, N).astype(np.float32)
+    pairs = LabelledPairs(np.arange(N), rng.permutation(N), labels)
+    return Layer(*sides, pairs, gain, 2.0, -0.5, structure, likelihood)
 
 
-def answers(model_class, generator):
-    if model_class is InBatchModel:
-        return torch.arange(N)
-    return torch.randint(0, 2, (N,), generator=generator)
+@pytest.fixture(autouse=True)
+def batches_of_20(monkeypatch):
+    monkeypatch.setattr(curvature, "BATCH", {"pairs": 20, "in_batch": 20})
 
 
-def hessian_of_the_loss(logits):
-    """Lambda = diag(p) - p p' of the softmax, (n, C, C)."""
-    p = logits.softmax(dim=-1)
-    return torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+class Autograd:
+    """The likelihood of a layer as torch has it, a function of what the layer gives its texts."""
 
+    def __init__(self, layer):
+        self.layer, pairs = layer, layer.pairs
+        some = [(layer.queries, pairs.query_index), (layer.passages, pairs.passage_index)]
+        self.h, self.z = (
+            torch.from_numpy(np.stack([getattr(side, name)[index] for side, index in some], axis=1))
+            for name in ("features", "embedding")
+        )
+        self.gain = torch.from_numpy(layer.gain)
+        self.classes = torch.arange(N) % 20
+        if layer.likelihood == "pairs":
+            self.classes = torch.from_numpy(pairs.labels).long()
 
-class InDouble:
-    """A pair model in float64 with gains, away from its pre-trained weights."""
+    def logits(self, change, batch):
+        """Of the changes (n, 2, d) that the layer's weights make."""
+        z = self.z[batch] + self.gain * change
+        if self.layer.likelihood == "in_batch":
+            return self.layer.slope * z[:, 0] @ z[:, 1].T
+        logit = self.layer.slope * (z[:, 0] * z[:, 1]).sum(-1, keepdim=True) + self.layer.intercept
+        return torch.cat([torch.zeros_like(logit), logit], dim=-1)
 
-    def __init__(self, model_class, backend, generator):
-        self.gain = torch.rand(D, generator=generator, dtype=torch.float64) + 0.5
-        weight = torch.randn(D, M, generator=generator, dtype=torch.float64)
-        self.features, self.x = texts(generator, torch.float64, self.gain, weight)
-        self.y = answers(model_class, generator)
-        self.model = model_class(D, M, SLOPE, INTERCEPT, self.gain)
-        self.model.delta.data = torch.randn(D, M, generator=generator, dtype=torch.float64) / 5
-        self.backend = backend(self.model, "classification")
-
-    def logits(self, weights):
-        return torch.func.functional_call(self.model, {"delta": weights}, self.x)
-
-
-@pytest.fixture
-def in_double(generator):
-    return lambda model_class, backend: InDouble(model_class, backend, generator)
+    def batches(self):
+        """Batch by batch: rows, the loss's Hessian by the logits, the sum of losses."""
+        for start in range(0, N, 20):
+            batch = slice(start, start + 20)
+            logits = self.logits(0, batch)
+            p = logits.softmax(dim=-1)
+            hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
+            loss = nn.functional.cross_entropy(logits, self.classes[batch], reduction="sum")
+            yield batch, hessian, float(loss)
 
 
 @BOTH
-def test_the_diagonal_equals_that_of_the_full_ggn_by_autograd(in_double, model_class, backend):
-    case = in_double(model_class, backend)
-    jacobian = torch.func.jacrev(case.logits)(case.model.delta.detach()).flatten(2)
-    curvature = hessian_of_the_loss(case.model(case.x).detach())
-    full = torch.einsum("ncp,ncd,ndq->pq", jacobian, curvature, jacobian)
-    _, diagonal = case.backend.diag(case.x, case.y)
-    torch.testing.assert_close(diagonal, full.diagonal(), rtol=1e-8, atol=1e-8)
+def test_the_diagonal_and_the_loss_equal_those_of_the_full_ggn_by_autograd(likelihood):
+    given = layer("diag", likelihood)
+    autograd, expected, loss = Autograd(given), 0, 0
+    for batch, hessian, own in autograd.batches():
+
+        def logits(weights, batch=batch):
+            return autograd.logits(autograd.h[batch] @ weights.T, batch)
+
+        jacobian = torch.func.jacrev(logits)(torch.zeros(D, M, dtype=torch.float64)).flatten(2)
+        expected += torch.einsum("ncp,ncd,ndp->p", jacobian, hessian, jacobian).reshape(D, M)
+        loss += own
+    found = accumulate(given)
+    np.testing.assert_allclose(found.factors[0], expected, rtol=1e-6)
+    assert found.loss == pytest.approx(loss, rel=1e-6)
+    assert found.pairs == N
 
 
 @BOTH
-def test_the_kronecker_factors_are_the_second_moments_autograd_finds(
-    in_double, model_class, backend
-):
+def test_the_kronecker_factors_are_the_second_moments_autograd_finds(likelihood):
     """A: of the layer's inputs, the mean. G: of its output gradients under the loss's curvature.
 
     G sums over every place where the layer is applied (weight sharing of the "expand" kind:
     Eschenhagen et al., 2023): each side of each pair.
     """
-    case = in_double(model_class, backend)
-    outputs = case.features @ case.model.delta.detach().T
+    given = layer("kron", likelihood)
+    autograd, expected = Autograd(given), 0
+    for batch, hessian, _ in autograd.batches():
 
-    def logits_of(outputs):
-        z = case.x[..., M:] + case.gain * outputs
-        if model_class is InBatchModel:
-            return SLOPE * z[:, 0] @ z[:, 1].T
-        logit = SLOPE * (z[:, 0] * z[:, 1]).sum(dim=-1, keepdim=True) + INTERCEPT
-        return torch.cat([torch.zeros_like(logit), logit], dim=-1)
+        def logits(change, batch=batch):
+            return autograd.logits(change, batch)
 
-    torch.testing.assert_close(logits_of(outputs), case.model(case.x).detach())
-    gradient = torch.func.jacrev(logits_of)(outputs)  # (n, C, n, 2, D)
-    curvature = hessian_of_the_loss(logits_of(outputs))
-    expected_g = torch.einsum("ncksi,ncd,ndksj->ij", gradient, curvature, gradient)
-    expected_a = torch.einsum("nsi,nsj->ij", case.features, case.features) / (2 * N)
+        gradient = torch.func.jacrev(logits)(torch.zeros_like(autograd.z[batch]))  # (n, C, n, 2, D)
+        expected += torch.einsum("ncksi,ncd,ndksj->ij", gradient, hessian, gradient)
+    output, features = accumulate(given).factors
+    np.testing.assert_allclose(output, expected, rtol=1e-6, atol=1e-12)
+    moments = torch.einsum("nsi,nsj->ij", autograd.h, autograd.h)
+    np.testing.assert_allclose(features, moments, rtol=1e-6, atol=1e-12)
 
-    _, kron = case.backend.kron(case.x, case.y, N=N)
-    g, a = kron.kfacs[0]
-    torch.testing.assert_close(g, expected_g, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(a, expected_a, rtol=1e-8, atol=1e-8)
+
+@STRUCTURES
+@BOTH
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_parts_add_up(structure, likelihood, count):
+    given = layer(structure, likelihood)
+    whole, parts = accumulate(given), [*given.parts(count)]
+    assert sum(len(part.pairs) for part in parts) == N
+    assert len(parts) <= count
+    summed = reduce(add, map(accumulate, parts))
+    assert summed.pairs == N
+    assert summed.loss == pytest.approx(whole.loss)
+    for one, other in zip(summed.factors, whole.factors, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@STRUCTURES
+def test_pairs_equal_laplace_torch(structure):
+    """Curvature, marginal likelihood, and the variance of a text at several prior precisions.
+
+    BackPACK has no rule for a layer that is used twice, and ASDL leaves out the product of the two
+    sides, so of laplace-torch's backends only curvlinops can say anything about pairs.
+    """
+    given = layer(structure)
+    ours, theirs = accumulate(given), by_laplace_torch(given)
+    assert ours.pairs == theirs.pairs
+    assert ours.loss == pytest.approx(theirs.loss, rel=1e-6)
+    for one, other in zip(ours.factors, theirs.factors, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+
+
+def as_laplace_torch(found):
+    """The same curvature as laplace-torch holds it."""
+    model = nn.Linear(M, D, bias=False, dtype=torch.float64)
+    kind = DiagLaplace if len(found.factors) == 1 else KronLaplace
+    laplace = kind(
+        model,
+        "classification",
+        prior_mean=nn.utils.parameters_to_vector(model.parameters()).detach(),
+    )
+    factors = [torch.from_numpy(factor) for factor in found.factors]
+    if kind is DiagLaplace:
+        laplace.H = factors[0].flatten()
+    else:
+        laplace.H_facs = Kron([[factors[0], factors[1] / (2 * N)]])
+        laplace.H = laplace.H_facs.decompose()
+    laplace.mean = nn.utils.parameters_to_vector(model.parameters()).detach()
+    laplace.n_data, laplace.loss = N, found.loss
+    return laplace
+
+
+@STRUCTURES
+@BOTH
+def test_the_marginal_likelihood_is_laplace_torchs(structure, likelihood):
+    found = accumulate(layer(structure, likelihood))
+    laplace = as_laplace_torch(found)
+    for precision in (0.01, 1.0, 30.0):
+        expected = float(laplace.log_marginal_likelihood(torch.tensor(precision)))
+        assert found.log_marginal_likelihood(precision) == pytest.approx(expected, rel=1e-6)
+
+
+def jacobians(given):
+    """Of each query's embedding by the layer's weights, (n, d, d * m)."""
+    gain, features = (torch.from_numpy(x) for x in (given.gain, given.queries.features))
+    return torch.einsum("jk,nm->njkm", torch.diag(gain), features).flatten(2)
 
 
 @BOTH
-def test_the_loss_is_the_negative_log_likelihood(in_double, model_class, backend):
-    case = in_double(model_class, backend)
-    expected = -case.model(case.x).log_softmax(dim=-1)[torch.arange(N), case.y].sum()
-    for loss, _ in (case.backend.diag(case.x, case.y), case.backend.kron(case.x, case.y, N=N)):
-        torch.testing.assert_close(loss, expected.detach(), rtol=1e-8, atol=1e-8)
+def test_the_predictive_variance_of_a_diagonal_posterior_is_laplace_torchs(likelihood):
+    given = layer("diag", likelihood)
+    found, side = accumulate(given), Side.of(given.queries, np.arange(N))
+    laplace = as_laplace_torch(found)
+    for trial in candidates(found, given.gain, side, side):
+        laplace.prior_precision = trial.prior_precision
+        expected = laplace.functional_variance(jacobians(given)).diagonal(dim1=1, dim2=2)
+        np.testing.assert_allclose(side.features**2 @ trial.covariance, expected, rtol=1e-6)
 
 
-def test_batches_of_pairs_add_up(in_double):
-    case = in_double(PairModel, PairGGN)
-    parts = [slice(0, 7), slice(7, None)]
-    diagonal = sum(case.backend.diag(case.x[p], case.y[p])[1] for p in parts)
-    torch.testing.assert_close(diagonal, case.backend.diag(case.x, case.y)[1])
-    kron = [case.backend.kron(case.x[p], case.y[p], N=N)[1] for p in parts]
-    whole = case.backend.kron(case.x, case.y, N=N)[1].kfacs[0]
-    for factor, expected in zip((kron[0] + kron[1]).kfacs[0], whole, strict=True):
-        torch.testing.assert_close(factor, expected)
+@BOTH
+def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(likelihood):
+    """With its damping, which adds sqrt(delta) to both factors, of one mean eigenvalue here."""
+    given = layer("kron", likelihood)
+    found, side = accumulate(given), Side.of(given.queries, np.arange(N))
+    (values_g, _), (values_a, _) = found.eigenvalues
+    even = np.sqrt(values_a.mean() / values_g.mean())
+    factors = torch.from_numpy(found.factors[0] * even), torch.from_numpy(found.factors[1] / even)
+    curvature = Kron([[factors[0], factors[1] / (2 * N)]]).decompose()
+    for trial in candidates(found, given.gain, side, side):
+        precision = curvature + torch.tensor(trial.prior_precision, dtype=torch.float64)
+        precision.damping = True  # which its sum forgets
+        expected = precision.inv_square_form(jacobians(given)).diagonal(dim1=1, dim2=2)
+        leverage = ((side.features @ trial.covariance) ** 2).sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(leverage * trial.profile, expected, rtol=1e-6)
 
 
-def test_a_full_ggn_is_refused(in_double):
-    case = in_double(PairModel, PairGGN)
-    with pytest.raises(ValueError, match="structure: expected 'diag' or 'kron'"):
-        case.backend.full(case.x, case.y)
+class OneAgainstAll(nn.Module):
+    """The softmax of a query over every passage, (n, 1 + n, m), which curvlinops understands."""
 
-
-class OneLinearLayer(nn.Module):
-    """The last layer as torch has it, which laplace-torch's own backends understand."""
-
-    def __init__(self, weight):
+    def __init__(self, slope, weight):
         super().__init__()
+        self.slope = slope
         self.linear = nn.Linear(M, D, bias=False)
-        self.linear.weight.data = weight.clone()
-
-
-class Siamese(OneLinearLayer):
-    """The same logits as `PairModel`, written with one linear layer applied to both sides."""
+        self.linear.weight.data = weight
 
     def forward(self, x):
         z = self.linear(x)
-        logit = SLOPE * (z[:, 0] * z[:, 1]).sum(dim=-1, keepdim=True) + INTERCEPT
-        return torch.cat([torch.zeros_like(logit), logit], dim=-1)
+        return self.slope * (z[:, :1] * z[:, 1:]).sum(dim=-1)
 
 
-class OneAgainstAll(OneLinearLayer):
-    """The same logits as a row of `InBatchModel`: a query, then every passage, (n, 1 + n, m)."""
-
-    def forward(self, x):
-        z = self.linear(x)
-        return SLOPE * (z[:, :1] * z[:, 1:]).sum(dim=-1)
-
-
-@pytest.fixture
-def layer(generator):
-    """Weights of a small layer, features of pairs, and the input of `PairModel` for the same."""
-    weight = torch.randn(D, M, generator=generator)
-    features, x = texts(generator, torch.float32, torch.ones(D), weight)
-    return weight, features, x
-
-
-def pair_backend(backend, model_class):
-    return backend(model_class(D, M, SLOPE, INTERCEPT, torch.ones(D)), "classification")
-
-
-def test_pairs_equal_laplace_torch_with_curvlinops(layer, generator):
-    """diag, and both factors of kron: curvlinops' KFAC shares weights in the "expand" way.
-
-    BackPACK has no rule for a layer that is used twice, and ASDL leaves out the product of the two
-    sides, so neither can say anything about pairs.
-    """
-    weight, features, x = layer
-    y = answers(PairModel, generator)
-    ours, theirs = (
-        pair_backend(PairGGN, PairModel),
-        CurvlinopsGGN(Siamese(weight), "classification"),
-    )
-    for one, other in zip(ours.diag(x, y), theirs.diag(features, y, N=N), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-    (_, kron), (_, expected) = ours.kron(x, y, N=N), theirs.kron(features, y, N=N)
-    for one, other in zip(kron.kfacs[0], expected.kfacs[0], strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-
-
-def test_the_softmax_over_a_batch_equals_laplace_torch_with_curvlinops(layer):
+@STRUCTURES
+def test_the_softmax_over_a_batch_equals_laplace_torch_with_curvlinops(structure):
     """diag, and the factor G. Of A curvlinops would average over n (n + 1) places, each passage
     once per query; ours counts every text once, which is compared with autograd above.
     """
-    weight, features, x = layer
-    y = torch.arange(N)
-    rows = torch.cat([features[:, None, 0], features[None, :, 1].expand(N, N, M)], dim=1)
-    ours = pair_backend(InBatchGGN, InBatchModel)
-    theirs = CurvlinopsGGN(OneAgainstAll(weight), "classification")
-    for one, other in zip(ours.diag(x, y), theirs.diag(rows, y, N=N), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
-    g = ours.kron(x, y, N=N)[1].kfacs[0][0]
-    torch.testing.assert_close(g, theirs.kron(rows, y, N=N)[1].kfacs[0][0], rtol=1e-4, atol=1e-4)
+    whole = layer(structure, "in_batch", gain=np.ones(D))
+    given = next(whole.parts(3))
+    h, h2 = (torch.from_numpy(side.features) for side in (given.queries, given.passages))
+    h, h2 = h[given.pairs.query_index], h2[given.pairs.passage_index]
+    size = len(h)
+    rows = torch.cat([h[:, None], h2[None].expand(size, size, M)], dim=1)
+    weight = torch.linalg.lstsq(h, torch.from_numpy(given.queries.embedding)).solution.T
+    theirs = CurvlinopsGGN(OneAgainstAll(given.slope, weight), "classification")
+    if structure == "diag":
+        _, expected = theirs.diag(rows, torch.arange(size), N=size)
+        expected = expected.reshape(D, M)
+    else:
+        expected = theirs.kron(rows, torch.arange(size), N=size)[1].kfacs[0][0]
+    np.testing.assert_allclose(accumulate(given).factors[0], expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:.*backward hook")
 @pytest.mark.parametrize("other", [BackPackGGN, AsdlGGN, CurvlinopsGGN])
-def test_with_one_side_held_fixed_every_backend_of_laplace_torch_agrees(layer, generator, other):
+def test_with_one_side_held_fixed_every_backend_of_laplace_torch_agrees(other):
     """Passages with no features: the layer is used once, which all of them can differentiate."""
-    weight, features, x = layer
-    y = answers(PairModel, generator)
-    fixed = torch.randn(D, generator=generator)
-    x = x.clone()
-    x[:, 1] = torch.cat([torch.zeros(M), fixed])
-    to_logits = nn.Linear(D, 2)
-    to_logits.weight.data = torch.stack([torch.zeros(D), SLOPE * fixed])
-    to_logits.bias.data = torch.tensor([0.0, INTERCEPT])
-    first = nn.Linear(M, D, bias=False)
-    first.weight.data = weight.clone()
-    theirs = other(nn.Sequential(first, to_logits), "classification")
-    _, expected = theirs.diag(features[:, 0].contiguous(), y, N=N)
-    _, diagonal = pair_backend(PairGGN, PairModel).diag(x, y)
-    torch.testing.assert_close(diagonal, expected[: D * M], rtol=1e-4, atol=1e-4)
+    given = layer("diag", gain=np.ones(D))
+    fixed = np.random.default_rng(1).standard_normal(D)
+    passages = Encoded(np.tile(fixed, (N, 1)), np.zeros((N, M)))
+    given = replace(given, passages=passages)
+    h = torch.from_numpy(given.queries.features)
+    first, to_logits = nn.Linear(M, D, bias=False), nn.Linear(D, 2)
+    first.weight.data = torch.linalg.lstsq(h, torch.from_numpy(given.queries.embedding)).solution.T
+    to_logits.weight.data = torch.from_numpy(np.stack([0 * fixed, given.slope * fixed]))
+    to_logits.bias.data = torch.tensor([0.0, given.intercept], dtype=torch.float64)
+    theirs = other(nn.Sequential(first, to_logits).double(), "classification")
+    _, expected = theirs.diag(h, torch.from_numpy(given.pairs.labels).long(), N=N)
+    found = accumulate(given).factors[0]
+    np.testing.assert_allclose(found, expected[: D * M].reshape(D, M), rtol=1e-6)
 
 
-@pytest.mark.parametrize("structure", ["diag", "kron"])
-def test_the_marginal_likelihood_over_several_batches_is_laplace_torchs_own(
-    layer, generator, structure
-):
-    weight, features, x = layer
-    y = answers(PairModel, generator)
+def test_without_laplace_torch_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "laplace", None)
+    with pytest.raises(ImportError, match=r"uec-rag\[fit\]"):
+        by_laplace_torch(layer("diag"))
 
-    def fitted(model, inputs, backend, prior_mean):
-        data = torch.utils.data.TensorDataset(inputs, y)
-        laplace = Laplace(
-            model,
-            "classification",
-            subset_of_weights="all",
-            hessian_structure=structure,
-            backend=backend,
-            prior_mean=prior_mean,
-        )
-        laplace.fit(torch.utils.data.DataLoader(data, batch_size=10))
-        return laplace
 
-    model = PairModel(D, M, SLOPE, INTERCEPT, torch.ones(D))
-    ours = fitted(model, x, PairGGN, 0.0)
-    theirs = fitted(Siamese(weight), features, CurvlinopsGGN, weight.flatten())
-    for precision in (0.01, 1.0, 30.0):
-        torch.testing.assert_close(
-            ours.log_marginal_likelihood(torch.tensor(precision)),
-            theirs.log_marginal_likelihood(torch.tensor(precision)),
-            rtol=1e-4,
-            atol=1e-4,
-        )
+def test_laplace_torch_is_not_asked_for_a_batch():
+    with pytest.raises(ValueError, match="likelihood: expected 'pairs'"):
+        by_laplace_torch(layer("diag", "in_batch"))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from uec_rag.laplace.newton import minimise
+from uec_rag.laplace.likelihood import minimise
 
 FREE = [(-np.inf, np.inf)] * 2
 

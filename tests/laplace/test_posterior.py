@@ -13,7 +13,7 @@ import pytest
 from tests.helpers import LinearHead, pairs
 from uec_rag.base.similarity import moments
 from uec_rag.laplace.fit import fit_posterior
-from uec_rag.laplace.pairs import check_pairs, split_queries, training_pairs
+from uec_rag.laplace.pairs import OfVectors, check_pairs, split_queries, training_pairs
 from uec_rag.laplace.posterior import Posterior
 
 DRAWS = 20_000
@@ -40,7 +40,9 @@ def pair_by_pair(posterior, head, encoded):
     """Jacobian of the similarity in the weights, and p (1 - p) a^2, of every training pair."""
     checked, queries, passages = encoded
     fitting, _ = split_queries(checked, seed=0)
-    train = training_pairs(checked, fitting, queries.embedding, passages.embedding, seed=0)
+    train = training_pairs(
+        checked, fitting, OfVectors(queries.embedding, passages.embedding), seed=0
+    )
     for q, p in zip(train.query_index, train.passage_index, strict=True):
         z, h = queries.embedding[q].astype(float), queries.features[q].astype(float)
         z2, h2 = passages.embedding[p].astype(float), passages.features[p].astype(float)

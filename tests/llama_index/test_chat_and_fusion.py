@@ -9,8 +9,14 @@ from llama_index.core.chat_engine import (
     ContextChatEngine,
 )
 from llama_index.core.llms import MockLLM
-from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
+from llama_index.core.query_engine import (
+    CitationQueryEngine,
+    RetrieverQueryEngine,
+    SubQuestionQueryEngine,
+)
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.tools import QueryEngineTool
 
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
 
@@ -101,3 +107,42 @@ def test_two_retrievers_are_fused(fitted, nodes, question):
     found = fused.retrieve(QueryBundle(question))
     assert found[0].node_id == "n3"
     assert len({hit.node_id for hit in found}) == len(found)
+
+
+class OneEach(BaseQuestionGenerator):
+    """Asks every tool the question itself."""
+
+    def generate(self, tools, query):
+        named = [tool.name for tool in tools]
+        return [SubQuestion(sub_question=query.query_str, tool_name=name) for name in named]
+
+    async def agenerate(self, tools, query):
+        return self.generate(tools, query)
+
+    def _get_prompts(self):
+        return {}
+
+    def _update_prompts(self, prompts):
+        pass
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_nothing_is_invented_among_the_sources_of_sub_questions(
+    retriever, question, nodes, asynchronous
+):
+    tools = []
+    for action in ("answer", "abstain"):
+        ours = UECQueryEngine.from_args(retriever, LLM, gate=always(action))
+        gate = UECGatePostprocessor(gate=always(action))
+        theirs = RetrieverQueryEngine.from_args(retriever, llm=LLM, node_postprocessors=[gate])
+        for name, engine in (("ours", ours), ("theirs", theirs)):
+            tools.append(QueryEngineTool.from_defaults(engine, f"{name}_{action}", "documents"))
+    engine = SubQuestionQueryEngine.from_defaults(
+        tools, llm=LLM, question_gen=OneEach(), verbose=False, use_async=asynchronous
+    )
+    sources = engine.query(question).source_nodes
+    # LlamaIndex makes a node of every sub-question with its answer; all others are hits.
+    hits = [node for node in sources if not node.text.startswith("Sub question: ")]
+    assert len(sources) == len(hits) + len(tools)
+    found = [hit.node_id for hit in retriever.retrieve(question)]
+    assert [node.node_id for node in hits] == found * 2

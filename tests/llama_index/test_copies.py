@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.schema import TextNode
 
 from tests.helpers import bag_of_words, noise, passages
 from uec_rag import UEC, Retriever
@@ -102,9 +102,9 @@ GATE = Gate(RiskThreshold(0.7, 0.1, 0.05, 100, 50, 2, 29), 4)
 
 
 def test_a_postprocessor_is_written_down_with_its_gate():
-    data = json.loads(json.dumps(UECGatePostprocessor(gate=GATE, hand_on_reason=True).to_dict()))
+    data = json.loads(json.dumps(UECGatePostprocessor(gate=GATE).to_dict()))
     back = UECGatePostprocessor.from_dict(data)
-    assert (back.gate, back.hand_on_reason) == (GATE, True)
+    assert back.gate == GATE
     assert UECGatePostprocessor.from_dict(UECGatePostprocessor().to_dict()).gate is None
 
 
@@ -123,13 +123,3 @@ def test_a_copied_index_keeps_its_graph_and_its_calibration(fitted, texts):
     assert copied.store.approximate
     assert copied.report == retriever.report
     assert copied.search(texts[:3], 2).ids == retriever.search(texts[:3], 2).ids
-
-
-def test_the_reason_may_be_handed_on_in_place_of_the_nodes(fitted, nodes):
-    retriever = UECRetriever.from_nodes(nodes, fitted)
-    hits = retriever.retrieve("fooba rabaz")
-    gate = UECGatePostprocessor(gate=lambda *_: "abstain", hand_on_reason=True)
-    [told] = gate.postprocess_nodes(hits, QueryBundle("fooba rabaz"))
-    assert told.metadata["uec_decision"] == "abstain"
-    assert told.metadata["uec_reason"] in told.text
-    assert "do not answer this" in told.get_content()

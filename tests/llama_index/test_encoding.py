@@ -11,7 +11,7 @@ from llama_index.core.schema import TextNode
 
 from tests.helpers import LinearHead, bag_of_words
 from uec_rag import UEC
-from uec_rag.ensemble.sparing import aencode, encode
+from uec_rag.ensemble.known_vectors import aencode, encode
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
 

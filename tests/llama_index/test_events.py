@@ -46,6 +46,7 @@ def test_a_retrieval_tells_the_scores_and_the_decision(events, fitted, nodes, qu
     assert list(event.coefficients) == ["small", "large"]
     assert list(event.coefficients.values()) == result.shares[0].tolist()
     assert event.confidence == pytest.approx(float(result.confidence[0]))
+    assert event.in_corpus == pytest.approx(float(result.in_corpus[0]))
     assert (event.decision, event.reason) == (
         result.decisions[0].action,
         result.decisions[0].reason,
@@ -90,6 +91,7 @@ def test_a_gate_tells_its_verdict(events, fitted, nodes, question):
     assert (event.query, event.decision) == (question, "clarify")
     assert event.candidates == [hit.node_id for hit in found]
     assert event.confidence == found[0].metadata["uec_confidence"]
+    assert event.in_corpus == found[0].metadata["uec_in_corpus"]
 
 
 def test_events_can_be_written_as_json(events, fitted, nodes, question):

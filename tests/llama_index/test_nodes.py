@@ -9,11 +9,17 @@ from llama_index.core.schema import (
     MediaResource,
     MetadataMode,
     Node,
+    NodeWithScore,
     TextNode,
 )
+from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
+from tests.helpers import FORGED
 from uec_rag import Retriever
+from uec_rag.llama_index import UECGatePostprocessor, UECRetriever, UECVectorStore
 from uec_rag.llama_index.nodes import hits, node_of, passages_of
+from uec_rag.stores import Passage
 
 
 def stored(node):
@@ -92,13 +98,13 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
         [p.text for p in passages], [p.id for p in passages], [p.metadata for p in passages]
     )
     result = retriever.search([nodes[5].text], 3)
-    for rank, hit in enumerate(hits(result)):
+    for rank, hit in enumerate(hits(result, details=True)):
         node = nodes[int(hit.node_id[1:])]
         for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
             assert hit.node.get_content(mode) == node.get_content(mode)
         assert hit.metadata == {
             **node.metadata,
-            **result.metadata(0, rank),
+            **result.metadata(0, rank, details=True),
             "uec_reason": result.decisions[0].reason,
             "uec_candidates": list(result.decisions[0].candidates),
         }
@@ -140,3 +146,57 @@ def test_what_is_done_to_a_hit_does_not_reach_the_index(fitted, texts):
     retriever.add(texts[:1], metadatas=[{"tags": ["a"]}])
     hits(retriever.search(texts[:1], 1))[0].metadata["tags"].append("b")
     assert next(iter(retriever.passages())).metadata == {"tags": ["a"]}
+
+
+class TestForgedFindings:
+    """What a node's metadata claims that a search has found counts nowhere."""
+
+    FORGED_NODE = TextNode(id_="forged", text="lumane badero", metadata=FORGED | {"page": 7})
+
+    @pytest.fixture(params=["added", "written by others"])
+    def store(self, request, fitted, nodes):
+        store = UECVectorStore(fitted)
+        store.add(nodes)
+        if request.param == "added":
+            store.add([self.FORGED_NODE])
+        else:
+            metadata = node_to_metadata_dict(self.FORGED_NODE)
+            passage = Passage("forged", "lumane badero", metadata)
+            store.retriever.store.add([passage], fitted.embed([passage.text]))
+        return store
+
+    def test_a_vector_finds_no_decision(self, store, fitted):
+        vector = fitted.embed(["lumane badero"]).mean[0].tolist()
+        asked = VectorStoreQuery(query_embedding=vector, similarity_top_k=1)
+        for mode in (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR):
+            asked.mode = mode
+            [node] = store.query(asked).nodes
+            assert node.node_id == "forged"
+            assert {"page", *node.metadata} == {"page", "uec_score", "uec_sigma2"}
+            with pytest.raises(ValueError, match="none has uec_decision"):
+                UECGatePostprocessor().postprocess_nodes([NodeWithScore(node=node)])
+
+    def test_neither_text_nor_metadata_holds_it(self, store):
+        [node] = store.get_nodes(["forged"])
+        assert node.metadata == {"page": 7}
+        [found] = UECRetriever(store.retriever, 1).retrieve("lumane badero")
+        result = store.retriever.search(["lumane badero"], 1)
+        assert dict(found.node.metadata) == {"page": 7} | result.metadata(0, 0)
+        for mode in MetadataMode.LLM, MetadataMode.EMBED:
+            assert found.node.get_content(mode) == "page: 7\n\nlumane badero"
+
+    def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
+        found = UECRetriever(store.retriever, 3).retrieve("lumane badero")
+        other = UECVectorStore(fitted)
+        other.add([hit.node for hit in found])
+        for passage in other.retriever.passages():
+            assert "uec_" not in json.dumps([passage.text, node_of(passage).metadata])
+
+    def test_other_nodes_decide_nothing_beside_ours(self, store):
+        found = UECRetriever(store.retriever, 2).retrieve("lumane badero")
+        forged = NodeWithScore(node=self.FORGED_NODE)
+        gate = UECGatePostprocessor(gate=lambda confidence, decision: heard.append(decision))
+        heard = []
+        with pytest.raises(ValueError, match="gate: expected"):
+            gate.postprocess_nodes([forged, *found])
+        assert heard[0].reason == found[0].metadata["uec_reason"]

@@ -52,9 +52,9 @@ def make(request):
 def test_with_every_node_a_candidate_it_says_what_our_own_index_says(
     make, with_uuids, fitted, texts
 ):
-    ours = UECRetriever.from_nodes(with_uuids, fitted)
+    ours = UECRetriever.from_nodes(with_uuids, fitted, details=True)
     index = make(with_uuids, Member())
-    over = UECRetriever.over(index, fitted, candidates=40, size=40)
+    over = UECRetriever.over(index, fitted, candidates=40, size=40, details=True)
     for text in texts[:5]:
         query = " ".join(text.split()[3:8])
         expected, found = ours.retrieve(query), over.retrieve(query)
@@ -115,5 +115,5 @@ def test_what_it_cannot_be_over_is_said(make, with_uuids, fitted):
     with pytest.raises(TypeError, match="for which there is from_index"):
         UECRetriever.over(index, fitted)
     over = UECRetriever.over(make(with_uuids, Member()), fitted)
-    with pytest.raises(ValueError, match="in a vector store of someone else's"):
+    with pytest.raises(ValueError, match="in another package's vector store"):
         over.self_calibrate()

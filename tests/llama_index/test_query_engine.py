@@ -77,7 +77,9 @@ def test_where_passages_compete_it_asks_which_one_is_meant_without_the_llm(retri
     response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
     found = retriever.retrieve(texts[3])
     assert str(response).splitlines()[0].endswith("Which one do you mean?")
-    assert [line[3:33] for line in str(response).splitlines()[1:]] == [h.text[:30] for h in found]
+    assert [line[3:34] for line in str(response).splitlines()[1:]] == [
+        f'"{hit.text[:30]}' for hit in found
+    ]
     assert response.metadata["uec_candidates"] == [hit.node_id for hit in found]
     assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
     assert llm.calls == 0
@@ -133,7 +135,7 @@ def test_a_long_passage_is_cut_short_in_a_clarifying_question(fitted, texts):
     retriever = UECRetriever.from_texts([" ".join(texts)], fitted)
     engine = UECQueryEngine.from_args(retriever, CountingLLM(), gate=always("clarify"))
     line = str(engine.query(texts[0])).splitlines()[1]
-    assert line.endswith(" ...")
+    assert line.endswith(' ..."')
     assert len(line) <= 103
 
 

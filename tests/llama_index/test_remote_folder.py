@@ -5,8 +5,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from uec_rag import IndexCorrupted
-from uec_rag.base.generations import reading, writing
-from uec_rag.llama_index.remote_folder import download, upload
+from uec_rag.base.saved.generations import reading, writing
+from uec_rag.llama_index.saving import download, upload
 
 KIND = "test thing"
 
@@ -104,13 +104,3 @@ def test_a_lost_file_and_a_missing_index_are_named(tmp_path, fs):
     fs.rm_file(next(file for file in fs.find("/bucket/index") if file.endswith("text.txt")))
     with pytest.raises(IndexCorrupted, match="is missing"):
         fetch(tmp_path, fs)
-
-
-def test_what_0_1_persisted_is_read_and_replaced(tmp_path, fs):
-    fs.pipe_file("/bucket/index/inner/text.txt", b"old")
-    manifest = b'{"kind": "test thing", "files": {"inner/text.txt": 3}}'
-    fs.pipe_file("/bucket/index/manifest.json", manifest)
-    assert fetch(tmp_path, fs) == "old"
-    persist(tmp_path, fs, "new")
-    assert fetch(tmp_path, fs) == "new"
-    assert not fs.exists("/bucket/index/inner/text.txt")

@@ -101,6 +101,7 @@ def test_all_nodes_come_where_there_are_fewer_than_asked_for(fitted, nodes, ques
 
 def test_several_texts_for_one_question_are_searched_with_together(retriever, fitted, texts):
     bundle = QueryBundle("lumane", custom_embedding_strs=[texts[7], texts[11]])
+    retriever.details = True
     found = retriever.retrieve(bundle)
     assert {hit.node_id for hit in found[:2]} == {"n7", "n11"}
     mean = fitted.embed([texts[7], texts[11]], "query").mean.mean(axis=0)

@@ -1,8 +1,8 @@
 import pytest
 
+from benchmarks.paper import tiny
 from tests.paper.bags import BAGS, Bag
 from tests.paper.bert import bert  # noqa: F401
-from uec_rag.paper import tiny
 
 
 @pytest.fixture(scope="session")

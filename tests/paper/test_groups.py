@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.paper.groups import MAIN, make_group
-from uec_rag.paper.plan import Plan
+from benchmarks.paper.plan import MAIN, Plan, make_group
 
 PLAN = Plan([], [])
 

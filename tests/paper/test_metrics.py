@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.paper.metrics import ABSTENTION_RATES, abstention_curve, nauc, var_ece
+from benchmarks.paper.metrics import ABSTENTION_RATES, abstention_curve, nauc, var_ece
 
 # Computed by mteb 2.26's own `nauc` on the same numbers.
 MTEB_CONFIDENCE = [0.9, 0.1, 0.4, 0.4, 0.7, 0.3, 0.8, 0.2]

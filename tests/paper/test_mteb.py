@@ -10,12 +10,12 @@ from mteb.models import EncoderProtocol
 from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
+from benchmarks.paper import mteb
+from benchmarks.paper.__main__ import app
+from benchmarks.paper.mteb import UECMTEBEncoder, run_mteb
+from benchmarks.paper.systems import pair_moments
 from uec_rag import UEC
 from uec_rag.base.similarity import probit, score
-from uec_rag.cli import app
-from uec_rag.paper import mteb
-from uec_rag.paper.mteb import UECMTEBEncoder, run_mteb
-from uec_rag.paper.systems import pair_moments
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["tomato", "garden", "bicycle", "engine", "violin", "harbour", "kitchen", "window"]
@@ -159,8 +159,8 @@ def test_tasks_of_mteb_run_on_it(uec, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_line_runs_tasks_of_mteb(tmp_path, monkeypatch):
-    monkeypatch.setattr(mteb, "find_tasks", lambda names: [LetterSimilarity()])
-    command = ["evaluate", "--quick", "--mteb", "x", "--model", "pypi:wordllama"]
+    monkeypatch.setattr("benchmarks.paper.__main__.find_tasks", lambda names: [LetterSimilarity()])
+    command = ["--quick", "--mteb", "x", "--model", "pypi:wordllama"]
     done = CliRunner().invoke(app, [*command, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     table = (tmp_path / "mteb.md").read_text()

@@ -1,13 +1,14 @@
 import pytest
 
-from uec_rag.paper import tiny
-from uec_rag.paper.collections import load_collection, sample_collection
-from uec_rag.paper.labelled import (
+from benchmarks.paper import tiny
+from benchmarks.paper.data import (
+    load_collection,
     load_labelled_texts,
     load_positive_pairs,
     load_scored_pairs,
+    sample_collection,
 )
-from uec_rag.paper.plan import make_language_plan, make_plan
+from benchmarks.paper.plan import make_language_plan, make_plan
 
 KINDS = ["retrieval", "reranking", "classification", "clustering", "sts", "bitext"]
 

@@ -5,17 +5,18 @@ import pytest
 from rich.progress import Progress
 from typer.testing import CliRunner
 
+from benchmarks.paper import tiny
+from benchmarks.paper.__main__ import app
+from benchmarks.paper.plan import LANGUAGES, MAIN, Group, Plan, make_plan
+from benchmarks.paper.results import Results
+from benchmarks.paper.run import run
+from benchmarks.paper.systems.lineup import Lineup
 from tests.paper.bags import BAGS, Bag
-from uec_rag.cli import app
 from uec_rag.encoders import CachedEncoder
-from uec_rag.paper import tiny
-from uec_rag.paper.groups import LANGUAGES, MAIN, Group
-from uec_rag.paper.plan import Plan, make_plan
-from uec_rag.paper.results import Results
-from uec_rag.paper.run import run
-from uec_rag.paper.systems.lineup import Lineup
 
 FEW = ("tiny_search", "tiny_similarity")
+
+pytestmark = pytest.mark.slow
 
 
 def group(data, encoders, sets=FEW, name=MAIN):
@@ -108,9 +109,8 @@ def test_numbers_that_are_none_become_null(tmp_path):
     assert results.get("some", "other") is None
 
 
-@pytest.mark.slow
 def test_a_quick_run_with_the_embedded_models(tmp_path):
-    done = CliRunner().invoke(app, ["evaluate", "--quick", "--out", str(tmp_path / "out")])
+    done = CliRunner().invoke(app, ["--quick", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "out" / "results.json").read_text())
     systems = {s for cells in found["groups"][MAIN].values() for c in cells.values() for s in c}

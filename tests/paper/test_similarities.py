@@ -7,11 +7,7 @@ from scipy.stats import norm
 from torch.distributions import Independent, Normal
 from torch.distributions import kl_divergence as torch_kl
 
-from tests.base.test_similarity import SHAPES, draws, of_each_pair
-from tests.helpers import random_gaussian
-from uec_rag import Gaussian
-from uec_rag.base.similarity import score
-from uec_rag.paper.similarities import (
+from benchmarks.paper.analyses.similarities import (
     SIMILARITIES,
     csd,
     jeffreys,
@@ -20,6 +16,10 @@ from uec_rag.paper.similarities import (
     wasserstein1_by_coordinate,
     wasserstein2,
 )
+from tests.base.test_similarity import SHAPES, draws, of_each_pair
+from tests.helpers import random_gaussian
+from uec_rag import Gaussian
+from uec_rag.base.similarity import score
 
 
 @pytest.fixture

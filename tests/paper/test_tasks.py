@@ -1,12 +1,10 @@
 import numpy as np
 import pytest
 
-from uec_rag import UEC
-from uec_rag.base.gaussian import Gaussian
-from uec_rag.paper import tiny
-from uec_rag.paper.plan import make_plan
-from uec_rag.paper.systems import Ensemble, Fused, NotApplicable, System, Vectors, ranking
-from uec_rag.paper.tasks import (
+from benchmarks.paper import tiny
+from benchmarks.paper.plan import make_plan
+from benchmarks.paper.systems import Ensemble, Fused, NotApplicable, System, Vectors, ranking
+from benchmarks.paper.tasks import (
     BitextMining,
     Classification,
     Clustering,
@@ -15,6 +13,8 @@ from uec_rag.paper.tasks import (
     SemanticSimilarity,
     evaluate,
 )
+from uec_rag import UEC
+from uec_rag.base.gaussian import Gaussian
 
 
 class Knowing(System):

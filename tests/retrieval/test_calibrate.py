@@ -3,7 +3,6 @@
 import re
 import tracemalloc
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from tests.helpers import (
     WORDS,
     Counting,
     LinearHead,
+    agree,
     assert_same_result,
     bag_of_words,
     labelled,
@@ -70,30 +70,32 @@ def test_on_other_queries_probabilities_are_nearer_the_truth_and_the_order_is_ke
         error = calibration_error(new, truth)
         assert error < calibration_error(old, truth)
         assert error < 0.06
-    assert same_order(before.confidence, after.confidence)
-    assert same_order(before.relevance[:, 1:].ravel(), after.relevance[:, 1:].ravel())
-    own_line = after.relevance[:, 0] > after.relevance[:, 1]
-    assert own_line.mean() > 0.5
-    assert same_order(before.relevance[own_line, 0], after.relevance[own_line, 0])
+    assert same_order(before.in_corpus, after.in_corpus)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_texts, share):
+    queries = labelled(own_texts, 300, seed=1, unanswerable=0.3)[0]
+    for calibrate in (
+        lambda: None,
+        lambda: own.calibrate(*labelled(own_texts, 60), unanswerable=share),
+    ):
+        calibrate()
+        for told in (None, 0.6):
+            found = [own.search(queries, k, unanswerable=told) for k in (1, 4, 10)]
+            for k, result in zip((1, 4, 10), found, strict=True):
+                agree(result)
+                np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
+                np.testing.assert_allclose(
+                    result.confidence, found[-1].by_cutoff[:, k - 1], rtol=1e-4
+                )
 
 
 def test_the_first_hit_is_as_relevant_as_it_is_on_other_queries(own, own_texts):
-    """One line for all ten hits does not fit the first; it has one of its own."""
     queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
     own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
-    model = own.confidence_model
     found = own.search(queries, 10)
-    right = rightness(found, relevant)[:, 0]
-    error = calibration_error(found.relevance[:, 0], right)
-    assert error < 0.06
-    own.set_calibration(replace(own.calibration, model=replace(model, first=None)), current=True)
-    assert error < calibration_error(own.search(queries, 10).relevance[:, 0], right) / 2
-
-
-def test_the_first_hit_is_never_told_to_be_less_relevant_than_the_second(own, own_texts):
-    own.calibrate(*labelled(own_texts, 60, unanswerable=0.3))
-    found = own.search(labelled(own_texts, 300, seed=1)[0], 10)
-    assert (found.relevance[:, 0] >= found.relevance[:, 1]).all()
+    assert calibration_error(found.relevance[:, 0], rightness(found, relevant)[:, 0]) < 0.06
 
 
 @pytest.mark.parametrize("k", [1, 4, 10])
@@ -403,7 +405,7 @@ def test_first_sentences_that_nothing_answers_leave_confidence_as_fitted(fitted)
         [f"{a.split('.')[0]}. {b}" for a, b in zip(first, rest, strict=True)], ids=IDS[:120]
     )
     retriever.self_calibrate()
-    assert retriever.calibration.kept
+    assert retriever.calibration.of_fit
     assert retriever.calibration.model == fitted.confidence_model
 
 
@@ -427,6 +429,6 @@ def test_a_generator_is_followed_only_where_its_questions_speak_against_the_fit(
     retriever.self_calibrate(telling.__getitem__)
     assert retriever.search(list(telling.values()), k=4).confidence.mean() > before - 0.05
     retriever.self_calibrate(others.__getitem__)
-    assert not retriever.calibration.kept
+    assert not retriever.calibration.of_fit
     assert "relevance and confidence, and which encoders" in retriever.report
     assert retriever.search(list(telling.values()), k=4).confidence.mean() < before - 0.2

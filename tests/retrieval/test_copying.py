@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, bag_of_words, pairs, passages
+from tests.helpers import FORGED, LinearHead, bag_of_words, pairs, passages
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.retrieval.copying import copy_index
-from uec_rag.stores import MemoryStore
+from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(80)))
@@ -117,6 +117,14 @@ def test_a_passage_without_a_word_takes_over_another_fit_too():
     )
     with pytest.raises(ValueError, match=r"'t0': it is stored without \['small'\]; add it again"):
         copy_index(index, MemoryStore(), refitted=anew)
+
+
+def test_a_passage_whose_metadata_lies_about_missing_members_is_copied():
+    encoders = members(words=False)
+    index = filled(UEC(encoders).fit(pairs(100)))
+    index.store.add([Passage("lies", TEXTS[0], FORGED)], index.uec.embed([TEXTS[0]]))
+    anew = UEC(encoders).fit(pairs(150, seed=3))
+    assert copy_index(index, MemoryStore(), refitted=anew)[1].written == len(TEXTS) + 1
 
 
 @pytest.mark.parametrize("pairs_of_fit", [60, 80, 100])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import assert_same_result
-from uec_rag.retrieval.diversity import maximal_marginal_relevance
+from uec_rag.retrieval.preferences import maximal_marginal_relevance
 
 seeds = st.integers(0, 2**32 - 1)
 

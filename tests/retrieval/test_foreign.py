@@ -9,11 +9,9 @@ import pytest
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.ensemble.familiar import Familiar, distance
-from uec_rag.retrieval.foreign import foreign_questions
-from uec_rag.retrieval.judge import judge
-from uec_rag.retrieval.search import Scale, ask
-from uec_rag.retrieval.verify import NOBODY, find
+from uec_rag.ensemble.fitted import Familiar, distance
+from uec_rag.retrieval.judge import foreign_questions, judge
+from uec_rag.retrieval.search import NOBODY, Scale, ask, search
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
@@ -96,8 +94,8 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
     strange, plain = result.decisions
     assert "Chinese or Japanese characters, which the ensemble was not fitted on" in strange.reason
     assert plain.unfamiliar == ""
-    assert result.metadata(0, 0)["uec_unfamiliar"] == strange.unfamiliar
-    assert "uec_unfamiliar" not in result.metadata(1, 0)
+    assert result.metadata(0, 0, details=True)["uec_unfamiliar"] == strange.unfamiliar
+    assert "uec_unfamiliar" not in result.metadata(1, 0, details=True)
     assert strange.reason.endswith(result.decide(0.99)[0].unfamiliar)
 
 
@@ -138,7 +136,7 @@ def test_a_question_in_other_letters_than_its_hits_is_named():
     retriever = Retriever(both)
     retriever.add(passages(60, seed=3))
     result = retriever.search([translated(" ".join(WORDS[:3])), " ".join(WORDS[:3])], k=4)
-    assert result.unfamiliar[0].endswith("none of its hits is")
+    assert result.unfamiliar[0].endswith("its first hit is not")
     assert result.unfamiliar[1] == ""
 
 
@@ -182,8 +180,7 @@ def test_encoders_without_vectors_are_never_lost():
 
 
 def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
-    from uec_rag.confidence.features import summarise
-    from uec_rag.confidence.shipped import shipped_model
+    from uec_rag.confidence.model import shipped_model, summarise
 
     model: ConfidenceModel = shipped_model("fitted")
     logits = np.array([[5.0, 1.0, 0.0]] * 2, dtype=np.float32)
@@ -203,19 +200,18 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
     questions = [corpus[0], corpus[-1]]
     store, model = retriever.store, retriever.confidence_model
     asked = ask(uec.fitted, uec.fitted.evidence_weights, store, uec.encode(questions, "query"))
-    found, members, _ = find(NOBODY, uec.fitted, store, asked, 3)
+    hits = search(NOBODY, uec.fitted, store, asked, 3)
+    found, members = hits.found, hits.members
     told = foreign_questions(uec.fitted, asked, found, questions)
     assert told.doubt[0] == 0 < told.doubt[1]
-    asking = [
-        judge(uec.fitted, model, store, asked, found, members, None, q) for q in (None, questions)
-    ]
+    asking = [judge(uec.fitted, model, store, asked, hits, None, q) for q in (None, questions)]
     own = members.similarities[:, :, 0]
     best = uec.fitted.best_logits([own[:, 0], own[:, 1]])
     words = uec.fitted.slopes[1] * own[1, 1] + uec.fitted.intercepts[1]
     scale = Scale.of(uec.fitted, model, store, asked)
     summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
-    sure = model.certainty(
-        summary, scale.logits(found.mu), None, told.doubt, np.float32([best[0], words])
-    )
+    heard = np.float32([best[0], words])
+    logits = scale.logits(found.mu)
+    sure = model.certainty(summary, logits, None, told.doubt, heard)
     np.testing.assert_allclose(asking[1].in_corpus, sure.in_corpus, atol=1e-5)
     assert asking[1].in_corpus[0] == pytest.approx(asking[0].in_corpus[0], abs=1e-6)

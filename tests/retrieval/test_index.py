@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import assert_same_result, beside, noise
+from tests.helpers import FORGED, assert_same_result, beside, noise
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import BlackBoxEncoder, Encoded
@@ -31,6 +31,11 @@ def test_an_id_that_is_there_is_replaced_text_vector_and_metadata(small, texts):
     np.testing.assert_array_equal(
         small.vectors(["p3"]).mean, small.uec.embed(["tavone tavone tavone"]).mean
     )
+
+
+def test_what_a_search_writes_on_hits_is_not_stored(small):
+    small.add(["tavone tavone tavone"], ids=["p3"], metadatas=[FORGED | {"new": True}])
+    assert small.get(["p3"])[0].metadata == {"new": True}
 
 
 def test_what_is_deleted_is_not_found(small):
@@ -281,5 +286,5 @@ def test_a_filter_that_holds_itself_is_refused(full):
     endless = {}
     endless["again"] = endless
     for filter in (endless, {"key": {"$in": [endless]}}):
-        with pytest.raises(ValueError, match="filter: expected values of finite depth"):
+        with pytest.raises(ValueError, match="expected at most 64 levels of lists and dicts"):
             full.search(["a"], filter=filter)

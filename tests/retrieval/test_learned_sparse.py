@@ -1,6 +1,6 @@
 """A learned sparse model as a member of an ensemble, by object and by folder.
 
-What holds for every sparse member is in test_words.py.
+What holds for every sparse member is in tests/retrieval/test_words.py.
 """
 
 import numpy as np
@@ -77,7 +77,7 @@ def test_another_model_is_told_apart(folder, tmp_path):
 
 def test_hits_say_who_found_them_and_by_which_tokens(uec):
     found = indexed(uec).search(QUERIES[:1], k=3)
-    told = found.metadata(0, 0)
+    told = found.metadata(0, 0, details=True)
     assert list(told["uec_members"]) == ["bag", "tiny-splade", "bm25"]
     assert told["uec_members"]["tiny-splade"]["similarity"] > 0
     common = {*QUERIES[0].split()} & {*found.passages[0][0].text.split()}

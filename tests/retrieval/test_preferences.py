@@ -1,15 +1,19 @@
 """Sources that do not crowd out others, and boosts that relevance survives."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words
+from tests.helpers import agree, bag_of_words
+from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval import Boost, Passage, Preferences, recency
+from uec_rag.retrieval import Boost, Preferences, recency
 from uec_rag.retrieval.gate import Gate
+from uec_rag.stores.base import Passage
+from uec_rag.stores.places import store_at
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,18 @@ class TestSources:
         np.testing.assert_allclose(found.scores[0], everything.scores[0, ranks], rtol=1e-5)
         np.testing.assert_allclose(found.relevance[0], everything.relevance[0, ranks], rtol=1e-4)
         plain = index.search(queries[:1], 4)
-        np.testing.assert_allclose(found.confidence, plain.confidence, rtol=1e-5)
+        most = np.minimum(plain.confidence, found.relevance.sum(axis=1))
+        np.testing.assert_allclose(found.confidence, most, rtol=1e-5)
+
+    def test_what_is_shown_agrees_whatever_is_preferred(self, index, queries):
+        for prefer in (
+            Preferences(max_per_source=1),
+            Preferences(boosts=[EVEN]),
+            Preferences(boosts=[replace(EVEN, weight=9)], distinct=True, max_per_source=2),
+        ):
+            for k in (1, 4):
+                agree(index.search(queries, k, prefer=prefer, unanswerable=0.5))
+        agree(index.diversify(index.search(queries, 20), 4, 0.1))
 
     def test_fewer_sources_than_hits_give_as_many_as_there_are(self, index, queries):
         prefer = Preferences(max_per_source=1)
@@ -83,6 +98,20 @@ class TestSources:
             ):
                 assert ambiguity is None or set(ambiguity.candidates) <= set(ids)
                 assert set(decision.candidates) <= set(ids)
+
+    def test_a_text_that_is_there_many_times_is_one_hit_where_asked(self, fitted, texts):
+        index, query = Retriever(fitted), " ".join(texts[3].split()[:6])
+        index.add(texts[:40], [f"p{i}" for i in range(40)])
+        plain = index.search([query], 5)
+        index.add([texts[3]] * 30, [f"c{i}" for i in range(30)])
+        assert index.search([query], 5).ids == [["p3", "c0", "c1", "c2", "c3"]]
+        found = index.search([query], 5, prefer=Preferences(distinct=True))
+        assert found.ids == plain.ids
+        assert found.confidence == pytest.approx(plain.confidence, abs=0.05)
+        assert found.metadata(0, 0)["uec_copies"] == [f"c{i}" for i in range(30)]
+        assert "uec_copies" not in found.metadata(0, 1)
+        both = Preferences(distinct=True, max_per_source=1, source_key="none")
+        assert index.search([query], 50, prefer=both).scores.shape == (1, 40)
 
     async def test_asynchronously(self, index, queries):
         prefer = Preferences(max_per_source=1, boosts=[EVEN])
@@ -130,6 +159,57 @@ class TestBoosts:
         after = small.search(queries[:1], 30, prefer=prefer)
         place = after.ids[0].index(before.ids[0][0])
         assert after.relevance[0, place] < before.relevance[0, 0]
+
+    def test_passages_that_others_add_to_the_store_count_too(self, fitted, texts, queries):
+        prefer = Preferences(boosts=[Boost(lambda p: float("new" in p.metadata), 2.0)])
+        place = new_place()
+        one, other = Retriever(fitted, store_at(place)), Retriever(fitted, store_at(place))
+        one.add(texts[:30], [f"p{i}" for i in range(30)], [{}] * 30)
+        before = one.search(queries[:1], 3, prefer=prefer)
+        other.add(texts[:20], [f"p{i}" for i in range(20)], [{"new": True}] * 20)
+        after = one.search(queries[:1], 3, prefer=prefer)
+        fresh = Retriever(fitted, store_at(place)).search(queries[:1], 3, prefer=prefer)
+        np.testing.assert_allclose(after.relevance, fresh.relevance, rtol=1e-4)
+        np.testing.assert_allclose(after.scores, fresh.scores, rtol=1e-4)
+        assert not np.allclose(after.relevance, before.relevance, rtol=1e-2)
+
+    @pytest.mark.parametrize("share", [0.0, 1.0, 0.5])
+    def test_many_of_the_highest_weight_give_numbers_and_no_answer_without_relevance(
+        self, index, queries, share
+    ):
+        def at(passage):
+            return float(int(passage.id[1:]) < 200 * share)
+
+        prefer = Preferences(boosts=[Boost(at, 100.0)] * 8)
+        found = index.search(queries, 5, prefer=prefer)
+        assert np.isfinite(found.scores).all()
+        assert np.isfinite(found.relevance).all()
+        if share in (0.0, 1.0):  # a boost for all changes nothing
+            plain = index.search(queries, 5)
+            np.testing.assert_allclose(found.relevance, plain.relevance, rtol=1e-4)
+            np.testing.assert_allclose(found.confidence, plain.confidence, rtol=1e-6)
+        # Among those that it is not for nothing is relevant, nor an answer.
+        left = index.search(queries, 5, prefer=prefer, filter=lambda passage: not at(passage))
+        assert np.isfinite(left.scores).all()
+        if share == 0.5:
+            assert (left.relevance == 0).all()
+            assert (left.confidence == 0).all()
+            assert (left.by_cutoff == 0).all()
+            assert "answer" not in {decision.action for decision in left.decisions}
+
+    @pytest.mark.parametrize(
+        ("weight", "error"),
+        [
+            (101, ValueError),
+            (float("nan"), ValueError),
+            (float("inf"), ValueError),
+            ("1", TypeError),
+            (True, TypeError),
+        ],
+    )
+    def test_a_weight_that_is_no_log_odds_is_refused(self, weight, error):
+        with pytest.raises(error, match="weight: expected"):
+            Boost(lambda _: 1.0, weight)
 
     @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
     def test_of_an_ensemble_that_is_not_fitted_are_refused(self):

@@ -11,6 +11,7 @@ import pytest
 from tests.helpers import NUMERIC, LinearHead, assert_same_result, bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
+from uec_rag.ensemble.fitted import BETWEEN
 from uec_rag.retrieval import Boost, Preferences
 from uec_rag.stores import MemoryStore
 
@@ -26,7 +27,7 @@ def test_the_right_passage_is_found_far_more_often_than_by_chance(full, queries)
 
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
-    np.testing.assert_array_equal(result.scores, probit(result.mu, result.sigma2, full.uec.beta))
+    np.testing.assert_array_equal(result.scores, probit(result.mu, result.within, full.uec.beta))
     assert (np.diff(result.scores, axis=1) <= 0).all()
     assert (result.sigma2 > 0).all()
     assert result.exact
@@ -113,11 +114,36 @@ def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
     assert retriever.search(["query"], k=2).ids == [["usual", "strange"]]
 
 
+def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, texts):
+    """By the law of total variance, of logits that each member counts from its best passage."""
+    everything = full.search(queries, k=len(texts))
+    result, fitted = full.search(queries, k=3), full.uec.fitted
+    own = np.array(fitted.slopes)[:, None] * everything.members.similarities
+    below = own - own.max(axis=2, keepdims=True)
+    pi = everything.coefficients[:, :, None]
+    spread = (pi * (below - (pi * below).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    expected = BETWEEN * spread / fitted.slope**2
+    np.testing.assert_allclose(everything.between, expected, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(result.between, expected[:, :3], rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(result.sigma2, result.within + result.between)
+    told = result.metadata(0, 1, details=True)
+    assert told["uec_sigma2"] == told["uec_within"] + told["uec_between"] > told["uec_within"] > 0
+
+
+@pytest.mark.parametrize("make", [UEC.paper, lambda members: UEC(members[:1])])
+def test_one_member_and_the_paper_know_of_no_variance_between(make, fit_pairs, texts, queries):
+    retriever = Retriever(make([bag_of_words(16, "a"), bag_of_words(16, "b", 1)]).fit(fit_pairs))
+    retriever.add(texts)
+    result = retriever.search(queries, k=3)
+    assert not result.between.any()
+    np.testing.assert_array_equal(result.sigma2, result.within)
+
+
 def test_every_hit_carries_plain_metadata(full, queries):
     result = full.search(queries, k=4)
     for row in range(3):
         for rank in range(4):
-            metadata = result.metadata(row, rank)
+            metadata = result.metadata(row, rank, details=True)
             assert json.loads(json.dumps(metadata)) == metadata
             assert list(metadata["uec_coefficients"]) == ["fine", "coarse", "head"]
             assert metadata["uec_score"] == pytest.approx(float(result.scores[row, rank]))
@@ -277,3 +303,18 @@ def test_of_a_query_that_is_not_judged_nothing_is_unfamiliar(full, fitted, queri
     vector = full.search_vector(fitted.embed(queries[:1], "query").mean[0].tolist(), 3)
     nothing = Retriever(fitted).search(queries[:2], 3)
     assert (vector.unfamiliar, nothing.unfamiliar) == ([""], ["", ""])
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+@pytest.mark.parametrize(("rule", "own"), [("uniform", [0.5, 0.5]), ([0.3, 0.7], [0.3, 0.7])])
+def test_weights_multiply_the_coefficients_of_any_rule_that_they_can_change(rule, own):
+    members = [bag_of_words(8, "a"), bag_of_words(16, "b", seed=1)]
+    index = Retriever(UEC(members, coefficients=rule))
+    index.add(["badero fimafi", "golugo"])
+    more = np.array(own) * [1, 3]
+    found = index.weighting({"b": 3}).search(["badero"], 1)
+    assert found.coefficients[0] == pytest.approx(more / more.sum())
+    assert index.search(["badero"], 1).coefficients[0] == pytest.approx(own)
+    traced = Retriever(UEC(members, coefficients="trace", space="direct"))
+    with pytest.raises(ValueError, match="weights: expected coefficients 'evidence', 'uniform' or"):
+        traced.weighting({"b": 3})

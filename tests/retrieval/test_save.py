@@ -1,17 +1,20 @@
 """Saving and loading an index."""
 
+import pickle
 import shutil
 import threading
+import uuid
 
 import numpy as np
 import pytest
 
 from tests.helpers import LinearHead, assert_same_result, files_of, passages
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
-from uec_rag.base.files import read_json, write_json
-from uec_rag.base.generations import writing
+from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.saved.generations import writing
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores.memory.saved import write_state
 
 
 def load(path, uec, **options):
@@ -281,5 +284,39 @@ def test_a_scale_of_another_number_type_is_said_to_be_corrupted(fitted, texts, t
         shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
         scales = np.load(folder / "store" / "scan_scales.0.npy")
         np.save(folder / "store" / "scan_scales.0.npy", scales.astype(np.int64))
-    with pytest.raises(IndexCorrupted, match="a compressed copy that is not one of its means"):
+    with pytest.raises(IndexCorrupted, match=r"scan_scales\.0\.npy' holds <i8 .* expected float32"):
         load(tmp_path / "made up", fitted)
+
+
+def damaged(write):
+    """What writes a store, with an error in it that no look at sizes finds."""
+
+    def wrong(state, folder):
+        write(state, folder)
+        np.save(folder / "scales.npy", np.load(folder / "scales.npy") * np.float32("nan"))
+
+    return wrong
+
+
+def test_what_would_not_load_takes_no_saved_indexs_place(small, tmp_path, monkeypatch):
+    small.save(tmp_path / "index")
+    small.add(["badero"], ids=["odd"])
+    monkeypatch.setattr("uec_rag.stores.memory.store.write_state", damaged(write_state))
+    with pytest.raises(RuntimeError, match=r"does not load again .* is unchanged"):
+        small.save(tmp_path / "index")
+    with pytest.raises(RuntimeError, match="does not load again"):
+        pickle.dumps(small.store)
+    monkeypatch.undo()
+    assert len(load(tmp_path / "index", small.uec)) == 10
+    small.save(tmp_path / "index")
+    assert len(load(tmp_path / "index", small.uec)) == 11
+
+
+def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_path, monkeypatch):
+    fitted.save(tmp_path / "uec")
+    monkeypatch.setattr("uec_rag.ensemble.save.fingerprint", lambda *given: uuid.uuid4().hex)
+    with pytest.raises(RuntimeError, match=r"does not load again .* does not give the fingerprint"):
+        fitted.save(tmp_path / "uec")
+    monkeypatch.undo()
+    named = dict(zip(fitted.names, fitted.encoders, strict=True))
+    assert UEC.load(tmp_path / "uec", encoders=named).fingerprint == fitted.fingerprint

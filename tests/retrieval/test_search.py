@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, labelled
+from tests.helpers import WORDS, agree, bag_of_words, labelled
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.features import summarise
+from uec_rag.confidence.model import summarise
 from uec_rag.retrieval.judge import judge
-from uec_rag.retrieval.search import ask
+from uec_rag.retrieval.search import Hits, ask
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.qdrant import QdrantStore
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +23,14 @@ def asked(full, queries):
 def test_probabilities_are_the_models_on_the_logits_of_the_whole_corpus(full, asked):
     uec, model = full.uec, full.confidence_model
     store, seen, found = asked
-    judged = judge(uec.fitted, model, store, seen, found, None)
+    judged = judge(uec.fitted, model, store, seen, Hits(found))
     pi = seen.coefficients
     summary = summarise(uec.fitted.logits(seen.similarities, pi), model.temperature)
     logits, variance = uec.fitted.logits(found.mu, pi), uec.fitted.logit_variance(found.sigma2)
-    sure = model.certainty(summary, logits)
+    sure = model.certainty(summary, logits, variance=variance)
     np.testing.assert_allclose(judged.confidence, sure.confidence, atol=1e-4)
     np.testing.assert_allclose(judged.in_corpus, sure.in_corpus, atol=1e-4)
-    np.testing.assert_allclose(
-        judged.relevance, model.hit_relevance(logits, variance, summary), atol=1e-4
-    )
+    np.testing.assert_allclose(judged.relevance, sure.relevance, atol=1e-4)
 
 
 def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
@@ -114,3 +114,60 @@ def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
         if decision.action != "answer":
             assert decision.action == ("abstain" if reading is None else "clarify")
             assert decision.candidates == (() if reading is None else reading.candidates)
+
+
+class TestEqualPassages:
+    """A text that is stored several times does not make a question less sure of its answer."""
+
+    @pytest.fixture(scope="class")
+    def alone(self, fit_pairs):
+        """One encoder, whose coefficient no copy can move."""
+        return UEC([bag_of_words(64, "fine")]).fit(fit_pairs)
+
+    @pytest.mark.parametrize("k", [1, 4, 10])
+    @pytest.mark.parametrize("copies", [3, 10])
+    @pytest.mark.parametrize(
+        "store",
+        [MemoryStore, lambda: MemoryStore(index="hnsw"), lambda: QdrantStore(location=":memory:")],
+        ids=["memory", "hnsw", "qdrant"],
+    )
+    def test_confidence_and_relevance_are_those_of_one(
+        self, alone, texts, queries, store, copies, k
+    ):
+        distinct = list(dict.fromkeys(texts))
+        index = Retriever(alone, store())
+        index.add(distinct, [f"p{i}" for i in range(len(distinct))])
+        for query in queries[:5]:
+            once = index.search([query], k)
+            index.add(
+                [once.passages[0][0].text] * (copies - 1), [f"copy{i}" for i in range(copies - 1)]
+            )
+            many = index.search([query], k)
+            index.delete([f"copy{i}" for i in range(copies - 1)])
+            assert len(many.ids[0]) == k
+            shown = {passage.text for passage in many.passages[0]}
+            assert len(shown) == max(1, k - copies + 1)
+            np.testing.assert_allclose(many.confidence, once.confidence, atol=0.02)
+            np.testing.assert_allclose(many.in_corpus, once.in_corpus, atol=0.02)
+            np.testing.assert_allclose(many.relevance[0, 0], once.relevance[0, 0], atol=0.02)
+            assert (np.diff(many.by_cutoff) >= 0).all()
+            agree(many)
+
+    def test_copies_do_not_compete(self, alone, texts):
+        index = Retriever(alone)
+        index.add([*dict.fromkeys(texts), texts[0], texts[0]])
+        found = index.search([texts[0]], 4)
+        assert [passage.text for passage in found.passages[0]][:3] == [texts[0]] * 3
+        assert found.ambiguous == [None]
+
+    def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
+        distinct = list(dict.fromkeys(texts))
+        index = Retriever(fitted)
+        index.add(distinct, [f"p{i}" for i in range(len(distinct))])
+        moved = []
+        for query in queries:
+            once = index.search([query], 4)
+            index.add([once.passages[0][0].text] * 2, ["copy1", "copy2"])
+            moved.append(index.search([query], 4).confidence[0] - once.confidence[0])
+            index.delete(["copy1", "copy2"])
+        assert np.abs(moved).mean() < 0.02

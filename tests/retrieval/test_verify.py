@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, labelled
+from tests.helpers import agree, bag_of_words, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
 from uec_rag.retrieval.gate import Gate
@@ -82,12 +82,14 @@ class TestHits:
             assert fewer.ids == [ids[:k] for ids in more.ids]
             np.testing.assert_allclose(fewer.scores, more.scores[:, :k], rtol=1e-6)
             np.testing.assert_allclose(fewer.confidence, more.by_cutoff[:, k - 1], atol=1e-5)
+            np.testing.assert_allclose(fewer.in_corpus, more.in_corpus, rtol=1e-5)
+            agree(fewer)
 
     def test_every_hit_says_what_the_verifier_made_of_it(self, verified, queries):
         result = verified.search(queries, 8)
         texts = {passage.id: passage.text for passage in verified.passages()}
         for row, query in enumerate(queries):
-            told = [result.metadata(row, rank)["uec_members"] for rank in range(8)]
+            told = [result.metadata(row, rank, details=True)["uec_members"] for rank in range(8)]
             own = [hit["shared_words"] for hit in told]
             shared = shared_words(query, [texts[id_] for id_ in result.ids[row]])
             assert [hit["similarity"] for hit in own[:6]] == shared[:6]
@@ -100,7 +102,7 @@ class TestHits:
         result, fitted = verified.search(queries, 6), verified.uec.fitted
         np.testing.assert_allclose(result.members.counted.sum(axis=1), result.mu, atol=1e-4)
         own = result.members.similarities[:, 2]
-        slope = fitted.verifier.posterior.summary.slope / 2 / fitted.slope
+        slope = fitted.verifier.summary.slope / 2 / fitted.slope
         gain = slope * (own - own.min(axis=1, keepdims=True))
         np.testing.assert_allclose(result.members.counted[:, 2], gain, atol=1e-5)
 
@@ -153,6 +155,33 @@ class TestConfidence:
             surprise.append(np.mean((result.confidence - right) ** 2))
         assert surprise[1] < surprise[0]
 
+    @pytest.mark.parametrize(
+        "extreme",
+        [
+            lambda scores: np.where(scores > scores.mean(), 1e38, -1e38),
+            lambda scores: np.where(np.arange(len(scores)) == 0, 3e38, scores),
+            lambda scores: np.full(len(scores), -1e38),
+        ],
+        ids=["both ends", "one", "all"],
+    )
+    def test_of_scores_beyond_all_measure_it_is_a_number(
+        self, members, fit_pairs, verified, queries, extreme
+    ):
+        def beyond(query, texts):
+            return extreme(np.array(shared_words(query, texts), dtype=float)).tolist()
+
+        beyond.__name__ = "shared_words"
+        after_the_fit = UEC(verified.uec.encoders, verifier=beyond, verify_k=6)
+        after_the_fit.fitted = verified.uec.fitted
+        texts = [passage.text for passage in verified.passages()]
+        fitted_on_it = UEC(members, verifier=beyond, verify_k=6).fit(fit_pairs)
+        for uec in (after_the_fit, fitted_on_it):
+            found = index_of(uec, texts).search(queries, K)
+            assert found.verified
+            for numbers in (found.scores, found.sigma2, found.relevance, found.by_cutoff):
+                assert np.isfinite(numbers).all()
+            assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
+
     def test_calibrating_asks_it_and_lowers_the_error_of_relevance(self, members, fit_pairs, texts):
         """In a corpus that answers fewer of the questions than a fit can know."""
         index = index_of(UEC(members, verifier=shared_words).fit(fit_pairs), texts[:60])
@@ -195,14 +224,14 @@ class TestConfidence:
         expected = plain.search(queries, 4)
         assert found.ids == expected.ids
         np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-6)
-        assert set(found.metadata(0, 0)["uec_members"]) == {"coarse", "coarser"}
+        assert set(found.metadata(0, 0, details=True)["uec_members"]) == {"coarse", "coarser"}
         uec.on_error = "raise"
         with pytest.raises(ValueError, match="too many tokens"):
             index.search(queries, 4)
 
 
 def test_a_gate_is_told_where_the_verifier_failed_on_a_part(verified, queries, monkeypatch):
-    monkeypatch.setattr("uec_rag.retrieval.searcher.queries_at_once", lambda *_: 1)
+    monkeypatch.setattr("uec_rag.retrieval.retriever.queries_at_once", lambda *_: 1)
     index = Retriever(failing_at(queries[1].split()[0], verified), verified.store)
     gate = Gate.budget(index, [queries[0]], k=4)
     with warnings.catch_warnings(action="error"):

@@ -34,6 +34,11 @@ QUICK = [kind for kind in ENGINES if kind != "qdrant in a folder"]  # the same a
 SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]
 
 
+def opened_again(kind, folder):
+    """The store to give where a saved folder's own word is not enough to open it."""
+    return KINDS[kind](folder) if kind == "qdrant in a folder" else None
+
+
 def beside(store):
     """What another process has: a store of its own over the same collection."""
     if hasattr(store, "_server"):

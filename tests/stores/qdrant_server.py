@@ -12,7 +12,6 @@ from pydantic import TypeAdapter
 from qdrant_client import QdrantClient, models
 
 VERSION = "1.20.0"
-OLD = "1.13.2"  # which knows no formulas, and keeps nothing with a collection
 
 
 class Refused(Exception):
@@ -51,7 +50,7 @@ class Api:
             name,
             vectors_config=asked.vectors or {},
             sparse_vectors_config=asked.sparse_vectors,
-            metadata=None if self.version == OLD else asked.metadata,
+            metadata=asked.metadata,
         )
 
     def told(self, name, body):
@@ -98,8 +97,6 @@ class Api:
         return self._client.facet(name, asked.key, asked.filter, asked.limit, exact=True)
 
     def query(self, name, body):
-        if self.version == OLD and "formula" in str(body):
-            raise Refused(400, "Format error in JSON body: data did not match any variant")
         return self._client.query_batch_points(name, models.QueryRequestBatch(**body).searches)
 
     _ROUTES = (

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tests.helpers import bag_of_words, pairs, passages
-from tests.stores.kinds import KINDS, SAVED
+from tests.stores.kinds import KINDS, SAVED, opened_again
 from tests.stores.test_filters import COMPARISONS, METADATA, holds
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Where, parse
-from uec_rag.stores.loading import load_store
+from uec_rag.stores.places import saved_store
 
 WIDTHS = (6, 2)
 PROFILE = np.float32(np.random.default_rng(5).gamma(1.0, 0.1, (2, 8)))
@@ -134,6 +134,78 @@ def test_filters_mean_the_same_in_every_store(store):
             assert store.search(QUERY, 3, beta=1.0, filter=filter_).scores.shape == (4, 0)
 
 
+LARGE = 2**53
+ODD = {
+    "whole": [LARGE, -LARGE, LARGE - 1, 0, True],
+    "broken": [1e18, -1e300, 5e-324, -0.0, 0.1, float(2**63)],
+    "text": ["\x01", "\u2028", "\\", "'", '"', "%s", "\U0001f600", "$eq", "\n"],
+    "keys": ["a\\b", 'a"b', "a.b", "a[0]", "$x", "", "'", "%s", "\n", "-x", "id", "facts"],
+}
+
+
+@every_store
+def test_odd_values_come_back_as_they_were_and_are_found_by_what_they_are(store):
+    given = [
+        *({"key": value} for name in ("whole", "broken") for value in ODD[name]),
+        *({"word": value} for value in ODD["text"]),
+        *({key: "a value"} for key in ODD["keys"]),
+        {"list": [LARGE, "\\"], "inner": {"a\\b": -LARGE}, "many": [i / 997 for i in range(200)]},
+    ]
+    kept = [Passage(f"p{i}", "a\\\x01", metadata) for i, metadata in enumerate(given)]
+    store.add(kept, gaussians(0, len(kept)))
+    for passage in kept:
+        [held] = store.get([passage.id])
+        assert held == passage
+        assert [*map(type, held.metadata.values())] == [*map(type, passage.metadata.values())]
+    for name, values in (("key", ODD["whole"] + ODD["broken"]), ("word", ODD["text"])):
+        held = {p.id: p.metadata[name] for p in kept if name in p.metadata}
+        for value in values:
+            same = {id_ for id_, one in held.items() if one == value}
+            for asked in (value, {"$in": [value]}):
+                assert {p.id for p in store.passages({name: asked})} == same, value
+            if name == "key":
+                above = {id_ for id_, one in held.items() if one > value}
+                assert {p.id for p in store.passages({name: {"$gt": value}})} == above, value
+    for place, key in enumerate(ODD["keys"], len(kept) - 1 - len(ODD["keys"])):
+        if not key.startswith("$"):
+            assert [p.id for p in store.passages({key: "a value"})] == [f"p{place}"], key
+            assert [p.id for p in store.passages({key: {"$exists": True}})] == [f"p{place}"], key
+
+
+REFUSED = [
+    *(LARGE + 1, -LARGE - 1, 2**63, 2**64, 10**400, float("nan"), float("inf"), -float("inf")),
+    *("a\0b", "\ud800"),
+]
+
+
+@every_store
+def test_values_that_an_engine_would_change_are_refused_by_every_store(store):
+    stored = gaussians(0, 1)
+    store.add(numbered([0]), stored)
+    for value in REFUSED:
+        for metadata in ({"key": value}, {"key": [{"inner": value}]}):
+            with pytest.raises(ValueError, match=r"metadata of 'p1'\['key'\].*(text|finite|clean)"):
+                store.add([Passage("p1", "text", metadata)], stored)
+        asked = [value, {"$in": [value]}, {"$gt": value}, {"$ne": value}, {"$contains": value}]
+        for condition in asked:
+            with pytest.raises(ValueError, match=r"filter: .*'third'.*(text|finite|clean)"):
+                store.search(QUERY, 1, beta=1.0, filter={"third": condition})
+        if isinstance(value, str):
+            for id_, text, key in ((value, "", "key"), ("p1", value, "key"), ("p1", "", value)):
+                with pytest.raises(ValueError, match="clean it"):
+                    store.add([Passage(id_, text, {key: 1})], stored)
+            for where in ({value: 1}, {"$id": [value]}):
+                with pytest.raises(ValueError, match=r"filter: .*clean it"):
+                    store.passages(where)
+            assert store.get([value]) == []
+            assert store.delete([value]) == 0
+            with pytest.raises(KeyError):
+                store.vectors([value])
+    with pytest.raises(TypeError, match=r"filter: .id expects a list of strings"):
+        store.passages({"$id": [3]})
+    assert [p.id for p in store.passages()] == ["p0"]
+
+
 @every_store
 def test_a_key_that_no_passage_has_is_warned_of_once(store):
     store.add(numbered(range(5)), gaussians(0, 5))
@@ -195,7 +267,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(store):
 
 
 @pytest.mark.parametrize("kind", SAVED)
-def test_a_saved_store_is_opened_as_what_it_was(store, tmp_path):
+def test_a_saved_store_is_opened_as_what_it_was(store, kind, tmp_path):
     stored = gaussians(0, 50)
     store.bind("one")
     store.add(numbered(range(50)), stored)
@@ -204,7 +276,8 @@ def test_a_saved_store_is_opened_as_what_it_was(store, tmp_path):
     same = type(store)
     if hasattr(store, "close"):
         store.close()
-    opened = load_store(tmp_path / "saved")
+    given = opened_again(kind, tmp_path)
+    opened = saved_store(tmp_path / "saved", trust=True, given=given)()
     assert type(opened) is same
     assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})
     with pytest.raises(ValueError, match="of another ensemble"):

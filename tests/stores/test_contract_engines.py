@@ -1,5 +1,6 @@
 """What every store in an engine does: candidates, other ensembles, other writers."""
 
+import copy
 import re
 
 import numpy as np
@@ -125,3 +126,14 @@ def test_writers_at_the_same_time_lose_nothing(store):
 
 def test_the_contract_is_run_on_every_engine():
     assert {"postgres", "qdrant's engine", "qdrant by http"} <= {*QUICK} < {*KINDS}
+
+
+@every_engine
+def test_a_copy_of_a_retriever_searches_the_same_collection(store):
+    retriever = Retriever(UEC([bag_of_words(24, "first")]).fit(pairs(64)), store)
+    retriever.add(passages(20), [f"p{i}" for i in range(20)])
+    copied = copy.deepcopy(retriever)
+    assert copied.search(["badero"]).ids == retriever.search(["badero"]).ids
+    copied.delete(["p0"])
+    assert len(retriever) == len(copied) == 19
+    assert copy.deepcopy(retriever.snapshot()).search(["badero"], k=3).scores.shape == (1, 3)

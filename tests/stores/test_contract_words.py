@@ -6,13 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
-from tests.stores.kinds import ENGINES, KINDS, QUICK, SAVED
+from tests.stores.kinds import ENGINES, KINDS, QUICK, SAVED, opened_again
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
+from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
-from uec_rag.base.terms import Saturation, Terms
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.loading import load_store
+from uec_rag.stores.places import saved_store
 
 SATURATION = Saturation()
 EXACT = [kind for kind in KINDS if kind != "memory int8"]
@@ -188,12 +188,12 @@ def test_terms_of_another_fit_are_refused_and_change_nothing(store):
 def test_words_alone_are_refused_by_an_engine(store):
     alone = with_words(0, 3)
     nothing = np.zeros((3, 0), dtype=np.float32)
-    with pytest.raises(ValueError, match="keeps words beside vectors only"):
+    with pytest.raises(ValueError, match="stores words only beside vectors"):
         store.add(numbered(range(3)), type(alone)(nothing, nothing, terms=alone.terms))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SAVED if kind in EXACT])
-def test_words_are_there_when_it_is_opened_again(store, tmp_path):
+def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     reference = MemoryStore()
     for one in (store, reference):
         one.add(numbered(range(50)), with_words(0, 50))
@@ -201,7 +201,8 @@ def test_words_are_there_when_it_is_opened_again(store, tmp_path):
     store.save(tmp_path / "saved")
     if hasattr(store, "close"):
         store.close()
-    opened = load_store(tmp_path / "saved")
+    given = opened_again(kind, tmp_path)
+    opened = saved_store(tmp_path / "saved", trust=True, given=given)()
     alike(opened, reference)
     if hasattr(opened, "close"):
         opened.close()

@@ -2,12 +2,14 @@
 
 import uuid
 from traceback import format_exception
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import numpy as np
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.stores import qdrant_server
 from tests.stores.postgres_server import server_dsn
@@ -16,9 +18,12 @@ from tests.stores.qdrant_server import Refused
 from tests.stores.test_contract import QUERY, gaussians, numbered
 from tests.stores.test_contract_words import asking, with_words
 from uec_rag.base import retries
-from uec_rag.stores import engine_cache, pgvector_making
-from uec_rag.stores.keeping import CALIBRATION, SAMPLE
+from uec_rag.stores.base import CALIBRATION, SAMPLE
+from uec_rag.stores.engine import store as engine_cache
 from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.pgvector import server as pgvector_making
+from uec_rag.stores.pgvector.server import Server, place_of
+from uec_rag.stores.places import store_at
 from uec_rag.stores.qdrant import QdrantStore
 
 TRIES = 5
@@ -110,6 +115,7 @@ def sends(line, ask):
     return line.proxy.passed - before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ASKED)
 def test_a_server_that_goes_while_it_is_asked_is_an_error_and_never_a_part_of_an_answer(
     line, what, waits
@@ -132,6 +138,7 @@ def test_a_server_that_goes_while_it_is_asked_is_an_error_and_never_a_part_of_an
             line.proxy.mend()
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_while_it_is_written_to_leaves_whole_parts(line, waits):
     given, parts = with_words(0, 600), {"qdrant": 128, "postgres": 500}[line.kind]
     ids, past, seen = [f"p{i}" for i in range(600)], line.store(past=True), set()
@@ -176,6 +183,158 @@ def test_an_address_that_libpq_cannot_read_is_said_without_the_password(dsn):
     with pytest.raises(ValueError, match=r"dsn: expected .*postgresql://USER@HOST/") as said:
         PgVectorStore(dsn)
     assert "secret" not in "".join(format_exception(said.value)).partition("ValueError")[2]
+    assert said.value.__context__ is None
+
+
+def all_that_is_said(error, caplog):
+    """An error, what it is the context or the cause of, and the log."""
+    said, left = [caplog.text], [error]
+    while left:
+        one = left.pop()
+        if one is not None:
+            said += [str(one), repr(one), *map(str, one.args), *getattr(one, "__notes__", ())]
+            left += [one.__cause__, one.__context__]
+    return "\n".join(said)
+
+
+def escaped(value):
+    """As it stands in an address of libpq's own form."""
+    return "'" + value.replace("\\", r"\\").replace("'", r"\'") + "'"
+
+
+def encoded(value):
+    """As it stands in an address that is a URL."""
+    return quote(value, "", errors="replace")
+
+
+AT = "127.0.0.1:9/db"
+SECRET_IN = {
+    "password": lambda odd: f"postgresql://me:{encoded(odd)}@{AT}",
+    "raw password": lambda odd: f"postgresql://me:{odd}@{AT}",
+    "raw password and a query": lambda odd: f"postgresql://me:{odd}@{AT}?sslmode=prefer",
+    "no user": lambda odd: f"postgres://:{odd}@{AT}",
+    **{
+        f"{where}{key}": lambda odd, key=key, form=form: form(key, odd)
+        for key in ("password", "sslpassword", "options", "passfile", "application_name")
+        for where, form in {
+            "query ": lambda key, odd: f"postgresql://me@{AT}?{key}={encoded(odd)}",
+            "raw query ": lambda key, odd: f"postgresql://me@{AT}?{key}={odd}",
+            "words ": lambda key, odd: f"host=127.0.0.1 port=9 {key}={escaped(odd)} user=me",
+            "raw words ": lambda key, odd: f"host=127.0.0.1 port=9 {key}={odd} user=me",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("opens", [PgVectorStore, store_at])
+@pytest.mark.parametrize("where", SECRET_IN)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(odd=st.text(st.sampled_from("@/:?#%&='\"\\ ,[]$%+;\n\t\0\ud800\N{SNOWMAN}a1"), max_size=8))
+@example(odd="@")
+@example(odd="/")
+@example(odd="p@ss/word@")
+@example(odd="' user='")
+@example(odd="%zz")
+def test_a_secret_in_an_address_of_postgres_is_never_repeated(
+    where, opens, odd, monkeypatch, caplog, tmp_path
+):
+    """By a driver that repeats whatever it was told."""
+    secret = f"s3cr{odd}3t"
+    address, said = SECRET_IN[where](secret), caplog
+    caplog.clear()
+
+    def reach(self):
+        held = conninfo_to_dict(self._dsn)
+        raise psycopg.OperationalError(f"no {held.get('password')} {held.get('options')}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "_reach", reach)
+        with pytest.raises((ConnectionError, ValueError)) as caught:
+            opens(address)
+        told = all_that_is_said(caught.value, said)
+        assert "s3cr" not in told, (address, told)
+        assert "3t" not in told, (address, told)
+        if isinstance(caught.value, ValueError):
+            uri = address.startswith("postgres")
+            expected = "dsn: expected an address as libpq" if uri else "expected"
+            assert expected in str(caught.value)
+            return
+        assert "at 'postgresql://" in told
+        patch.setattr(Server, "_reach", lambda self: None)
+        store = opens(address)
+        store.save(tmp_path)
+        store.close()
+    kept = (tmp_path / "store.json").read_text() + repr(store)
+    assert not {"s3cr", "3t"} & {kept[i : i + n] for n in (2, 4) for i in range(len(kept))}
+    known, place = conninfo_to_dict(address), conninfo_to_dict(store._server.place)
+    shown = ("host", "port", "user", "dbname", "sslmode")
+    assert place == {key: known[key] for key in shown if key in known}
+
+
+def test_what_a_server_of_postgres_says_of_an_option_is_not_repeated(caplog):
+    joined = "&" if "?" in server_dsn() else "?"
+    with pytest.raises(ConnectionError, match=r'invalid value .*"work_mem": "\*\*\*"') as caught:
+        PgVectorStore(f"{server_dsn()}{joined}options=-c%20work_mem%3Ds3cret")
+    assert "s3cret" not in all_that_is_said(caught.value, caplog)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "host=a,b port=1,2 user=me dbname=wiki",
+        "host=::1 hostaddr=::1 dbname='a b/c?d#e@f' user='m@e:x'",
+        "host=/tmp/sockets,x service=mine sslmode=verify-full sslrootcert='/a b' user=u,v",
+        "",
+        "port=5",
+    ],
+)
+def test_a_place_is_read_as_the_address_that_it_is_of(kept):
+    assert conninfo_to_dict(place_of(kept)) == conninfo_to_dict(kept)
+    assert place_of(place_of(kept)) == place_of(kept)
+    assert not {*", \n"} & {*place_of(kept)}  # it can be listed
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version", "ignore:Api key is used")
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    odd=st.text(st.sampled_from("@/:?#%&='\"\\ ,[]$%+;\n\t\0\ud800\N{SNOWMAN}a1"), max_size=8),
+    where=st.sampled_from(
+        [
+            "http://me:{}@127.0.0.1:9",
+            "https://{}@127.0.0.1:9/a",
+            "http://127.0.0.1:9?api_key={}",
+            "http://127.0.0.1:9/#{}",
+            "qdrant://me:{}@127.0.0.1:9/x",
+            "qdrant+https://127.0.0.1:9/x?api_key={}",
+            "ftp://me:{}@h/x",
+            "me:{}@h/x",
+        ]
+    ),
+)
+@example(odd="/", where="http://me:{}@127.0.0.1:9")
+@example(odd="/", where="qdrant://me:{}@127.0.0.1:9/x")
+def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where, caplog):
+    address = where.format(f"s3cr{odd}3t")
+    openers = [store_at, lambda url: QdrantStore(url=url), lambda url: QdrantStore(location=url)]
+    for opens in openers:
+        with pytest.raises(ValueError, match="expected") as caught:
+            opens(address)
+        told = all_that_is_said(caught.value, caplog)
+        assert "s3cr" not in told
+        assert "3t" not in told
+
+
+@pytest.mark.filterwarnings("ignore:Failed to obtain server version", "ignore:Api key is used")
+@pytest.mark.parametrize(("status", "kind"), [(503, ConnectionError), (401, PermissionError)])
+def test_a_key_that_a_server_sends_back_is_not_repeated(qdrant, status, kind, caplog):
+    def before(method, path):
+        raise Refused(status, "s3cret is the key")
+
+    qdrant.before = before
+    with pytest.raises(kind) as caught:
+        QdrantStore(url=qdrant.url, api_key="s3cret")
+    assert "s3cret" not in all_that_is_said(caught.value, caplog)
+    assert "does not" in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
@@ -193,7 +352,7 @@ def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
 @pytest.mark.filterwarnings("ignore:Failed to obtain server version")
 def test_a_server_of_something_else_is_told_from_one_that_is_out_of_reach(qdrant):
     qdrant.before = refusing(404)
-    with pytest.raises(RuntimeError, match=r"what answers at 'http://.*' is no Qdrant"):
+    with pytest.raises(RuntimeError, match=r"what answers at 'http://.*' is not Qdrant"):
         QdrantStore(url=qdrant.url)
 
 
@@ -205,6 +364,20 @@ def test_a_key_that_is_refused_is_said_at_once(qdrant, waits, status):
     qdrant.before = refusing(status)
     for call in (lambda: QdrantStore(url=qdrant.url), lambda: store.search(QUERY, 1, beta=1.0)):
         with pytest.raises(PermissionError, match=rf"this key do that \({status}\).*api_key="):
+            call()
+    assert not waits
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_what_a_server_refuses_is_said_at_once(qdrant, waits, status):
+    store = QdrantStore(url=qdrant.url)
+    store.add(numbered(range(3)), gaussians(0, 3))
+    qdrant.before = refusing(status)
+    for call in (
+        lambda: store.search(QUERY, 1, beta=1.0),
+        lambda: store.add(numbered(range(3)), gaussians(0, 3)),
+    ):
+        with pytest.raises(ValueError, match=rf"^store: Qdrant at '.*' refuses what .*{status}"):
             call()
     assert not waits
 
@@ -236,7 +409,7 @@ def test_a_collection_that_somebody_removed_is_no_empty_one(line):
         lambda: [*store.passages()],
         lambda: store.add(numbered([7]), gaussians(1, 1)),
     ):
-        with pytest.raises(RuntimeError, match=r"somebody has removed .* added again"):
+        with pytest.raises(RuntimeError, match=r"collection (was|were) removed .* added again"):
             call()
 
 

@@ -8,8 +8,9 @@ import pytest
 from tests.stores.kinds import QUICK, beside
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
-from uec_rag.stores import MemoryStore, engine_cache
-from uec_rag.stores.keeping import CALIBRATION, GATE, SAMPLE, Keeping
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.base import CALIBRATION, GATE, SAMPLE, Keeping
+from uec_rag.stores.engine import store as engine_cache
 
 every_engine = pytest.mark.parametrize("kind", QUICK)
 

@@ -97,7 +97,9 @@ class Forgetful(MemoryStore):
 
 
 class Changing(MemoryStore):
-    """Loses a passage between two looks."""
+    """Loses a passage between two looks, as an engine that others write to may."""
+
+    remote = True
 
     def vectors(self, ids):
         self.delete(["p7"])
@@ -107,12 +109,46 @@ class Changing(MemoryStore):
 def test_a_source_or_a_target_that_changes_is_noticed():
     source = MemoryStore()
     source.add(numbered(range(10)), gaussians(0, 10))
-    with pytest.raises(RuntimeError, match="target: passage 'p9' is not there as it was written"):
+    with pytest.raises(RuntimeError, match="target: passage 'p9' differs from what was written"):
         transfer(source, Forgetful())
     changing = Changing()
     changing.add(numbered(range(10)), gaussians(0, 10))
     with pytest.raises(RuntimeError, match=r"source: it changed while it was copied .*'p7'"):
         transfer(changing, MemoryStore())
+
+
+@pytest.mark.parametrize("of", ["memory", "memory hnsw"])
+def test_a_copy_of_a_store_in_memory_is_of_the_moment_it_began(make, of):
+    source, target, stored = make(of), make("memory"), gaussians(0, 1200)
+    source.add(numbered(range(1200)), stored)
+    expected = checksum(source)
+
+    def write(count):
+        source.add(numbered(range(400, 900), changed=True), gaussians(1, 500))
+        source.delete(["p1"])
+
+    done = transfer(source, target, advance=write)
+    assert done.checksum == checksum(target) == expected != checksum(source)
+    assert (done.passages, done.others, len(source)) == (1200, 0, 1199)
+
+
+@pytest.mark.parametrize("of", ["qdrant in memory", "postgres", "qdrant's engine"])
+@pytest.mark.parametrize("place", [0, 1199])
+def test_a_source_in_an_engine_that_is_written_to_meanwhile_is_never_said_to_be_copied(
+    make, of, place
+):
+    source, target, stored = make(of), make("memory"), gaussians(0, 1200)
+    source.add(numbered(range(1200)), stored)
+    written = []
+
+    def write(count):
+        if not written:
+            written.append(count)
+            source.add(numbered([place], changed=True), stored[[1]])
+
+    with pytest.raises(RuntimeError, match=r"source: .* changed while it was copied"):
+        transfer(source, target, advance=write)
+    assert transfer(source, target).checksum == checksum(source) == checksum(target)
 
 
 _COPY = """
@@ -144,6 +180,7 @@ def killed_copy(of, to):
         copying.send_signal(signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_copies_that_were_killed_go_on_where_they_were_from_memory_over_engines_and_back(tmp_path):
     source = MemoryStore()
     source.add(numbered(range(1500)), gaussians(0, 1500))
@@ -181,6 +218,10 @@ def test_addresses_lead_to_their_stores(tmp_path):
     with settled._server.transaction() as connection:
         assert connection.execute("SHOW maintenance_work_mem").fetchone() == ("77MB",)
     settled.close()
+    odd = store_at(f"{in_postgres()}&{asked}&connect_timeout=7")  # in the middle
+    assert odd._collection.startswith("test")
+    assert "connect_timeout=7" in odd._server.place
+    odd.close()
     for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
         with pytest.raises(ValueError, match="expected"):
             store_at(wrong)

@@ -10,12 +10,21 @@ import warnings
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from tests.helpers import assert_same_result, files_of, labelled
+from tests.helpers import (
+    NUMERIC,
+    assert_same_result,
+    bag_of_words,
+    files_of,
+    labelled,
+    pairs,
+)
 from tests.survival.in_a_child import in_batches, run
 from tests.survival.scale import report, times
-from uec_rag import IndexCorrupted, Retriever
-from uec_rag.base.generations import writing
+from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag.base.saved.files import read_tensors
+from uec_rag.base.saved.generations import writing
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.memory import MemoryStore
 
@@ -182,6 +191,97 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
     wrong = [entry for batch in in_batches(items) for entry in run(experiment, batch)]
     assert not wrong, "\n".join(f"{entry[0]}: {entry[1][-300:]}" for entry in wrong[:10])
     report(f"{len(items)} made-up folders: all refused or harmless")
+
+
+SEALED = {
+    **STORES,
+    "float16": {"dtype": "float16"},
+    "bfloat16": {"dtype": "bfloat16"},
+    "words": {},
+    "diagonal": {},
+}
+# Where no two may change places.
+ORDERED = ("keys", "starts", "rows", "offsets", "contents")
+
+
+@pytest.fixture(params=SEALED)
+def sealed(request, fitted, texts, tmp_path):
+    """A saved index of every kind, the ensemble, and what it finds."""
+    uec = fitted
+    if request.param == "words":
+        uec = UEC([bag_of_words(24, "first"), "bm25"]).fit(pairs(100))
+    if request.param == "diagonal":
+        uec = UEC([bag_of_words(24, "first")], structure="diag").fit(pairs(100))
+    index = Retriever(uec, MemoryStore(**SEALED[request.param]))
+    index.add(texts[:60], ids=[f"p{i}" for i in range(60)])
+    index.save(tmp_path / "index")
+    return tmp_path / "index", uec, load(tmp_path / "index", uec).search(QUERIES, k=5)
+
+
+def with_one_wrong_number(array, name):
+    """Arrays with one number that cannot be, or of another type or length, and what is wrong."""
+    odd = [-1, array.size, 2**31 - 1, 2**62] if array.dtype.kind in "iu" else []
+    if array.dtype.kind == "f" or name.startswith("scan."):
+        odd = [float("nan"), float("inf"), -float("inf")]
+    if array.dtype == np.int8:
+        odd = [-128]
+    if "scale" in name or "lengths" in name or "profile" in name:
+        odd.append(-1.0)
+    places = {0, array.size // 2, array.size - 1}
+    rng = random.Random(name)
+    places |= {rng.randrange(array.size) for _ in range(times(0, 50))}
+    for value in odd:
+        for place in sorted(places):
+            changed, bits = array.copy(), array.dtype
+            if name.startswith("scan.") and bits == np.int16:  # bfloat16
+                changed.flat[place] = np.array([value], np.float32).view(np.int32)[0] >> 16
+            elif array.dtype.kind == "f" or np.iinfo(bits).min <= value <= np.iinfo(bits).max:
+                changed.flat[place] = value
+            else:
+                continue
+            yield changed, f"{value} at {place}"
+    yield array[:-1], "one less"
+    yield array.astype(np.float64 if array.dtype.kind == "f" else np.int16), "another type"
+    if array.ndim == 1 and name.split(".")[-2].endswith(ORDERED):
+        for place in range(0, len(array) - 1, max(1, len(array) // 8)):
+            changed = array.copy()
+            changed[[place, place + 1]] = array[[place + 1, place]]
+            yield changed, f"{place} and the next exchanged"
+
+
+def test_one_wrong_number_under_right_hashes_is_refused_or_harmless(sealed, tmp_path):
+    path, uec, expected = sealed
+    items = []
+    for file in files(files_of(path)):
+        name = str(file.relative_to(files_of(path)))
+        if name.endswith(".npy") and (array := np.load(file)).size:
+            items += [(name, "", *wrong) for wrong in with_one_wrong_number(array, file.name)]
+        if name.endswith(".safetensors"):
+            held = {key: array for key, array in read_tensors(file).items() if array.size}
+            for key, array in held.items():
+                items += [(name, key, *wrong) for wrong in with_one_wrong_number(array, file.name)]
+
+    def experiment(item):
+        name, key, changed, _ = item
+        made_up = tmp_path / "made up"
+        with writing(made_up, KIND) as folder:
+            shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
+            if key:
+                save_file(read_tensors(folder / name) | {key: changed}, folder / name)
+            else:
+                np.save(folder / name, changed)
+        try:
+            found = load(made_up, uec, verify=False).search(QUERIES, k=5)
+        except (IndexCorrupted, FingerprintMismatch):
+            return
+        for of_hits in NUMERIC:
+            assert np.isfinite(getattr(found, of_hits)).all(), of_hits
+        assert found.ids == expected.ids
+
+    wrong = [entry for batch in in_batches(items) for entry in run(experiment, batch)]
+    assert not wrong, "\n".join(f"{e[0][0]} {e[0][3]}: {e[1][-400:]}" for e in wrong[:10])
+    assert len(items) > 20
+    report(f"{len(items)} sealed folders with one wrong number: all refused or harmless")
 
 
 def test_odd_files_in_place_of_ours_are_refused_at_once(saved, fitted, tmp_path):

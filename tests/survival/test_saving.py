@@ -2,15 +2,27 @@
 
 import os
 import random
+import shutil
 import signal
 import sys
+import time
 
 import pytest
 
+from tests.helpers import passages
+from tests.stores.postgres_server import new_place
 from tests.survival import in_a_child
 from tests.survival.scale import report, times
-from tests.survival.versions import Saver, after_a_while, load, version_of, write
+from tests.survival.versions import Saver, after_a_while, fill, load, save, version_of, write
 from uec_rag import Retriever
+from uec_rag.cli import app
+from uec_rag.cli import index as cli_index
+from uec_rag.corpora import passages_of
+from uec_rag.corpora.folder import read_files
+from uec_rag.retrieval.copying import copy_index
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.places import store_at
+from uec_rag.stores.transfer import checksum
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),
@@ -21,7 +33,8 @@ _INTERRUPTS = 50  # of a child
 _HANGS = 100  # seconds that nothing here takes
 
 
-def test_kills_lose_and_mix_nothing(fitted, tmp_path):
+@pytest.mark.parametrize("how", [save, fill])
+def test_kills_lose_and_mix_nothing(how, fitted, tmp_path):
     rng, path, kills, during = random.Random(0), tmp_path / "index", times(25, 1000), 0
     index = Retriever(fitted)
     write(index, 0)
@@ -29,7 +42,7 @@ def test_kills_lose_and_mix_nothing(fitted, tmp_path):
     version = 0
     for _ in range(kills):
         before = len(os.listdir(path / "generations"))
-        saver = Saver(path, fitted, version + 1)
+        saver = Saver(path, fitted, version + 1, how)
         after_a_while(rng, 0.1)
         saved = saver.kill()
         during += len(os.listdir(path / "generations")) != before
@@ -42,7 +55,117 @@ def test_kills_lose_and_mix_nothing(fitted, tmp_path):
     index.save(path)
     assert len(os.listdir(path / "generations")) == 1
     assert set(os.listdir(tmp_path)) == {"index"}
-    report(f"{kills} kills, {during} of them left a half-written generation; none lost or mixed")
+    half = f"{during} of them left a half-written generation"
+    report(f"{how.__name__}: {kills} kills, {half}; none lost or mixed")
+
+
+def in_a_child_that(work, longest=None):
+    """Have a child do something; where a time is given it is killed before. Whether it was done."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    if longest is not None:
+        after_a_while(random.Random(child), longest)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert longest is not None or status == 0
+    assert status in (0, signal.SIGKILL), "it failed by itself"
+    return status == 0
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path, monkeypatch):
+    rng, path, folder = random.Random(2), tmp_path / "index", tmp_path / "folder"
+    kills, done, place = times(4, 1000), 0, new_place() if kind == "postgres" else None
+    folder.mkdir()
+
+    def opened():
+        return Retriever.load(path, fitted, store=place and store_at(place))
+
+    def update():
+        app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
+
+    def stored():
+        index = opened()
+        found = sorted((p.metadata["source"], p.text) for p in index.passages())
+        close(index.store)
+        return found
+
+    monkeypatch.setattr(cli_index, "open_index", lambda *_: opened())
+    monkeypatch.setattr(cli_index, "say", lambda said: None)
+    index = Retriever(fitted, place and store_at(place))
+    index.add(["badero"], metadatas=[{"source": "gone.md"}])
+    index.save(path)
+    close(index.store)
+    begun = time.monotonic()
+    for kill in range(kills):
+        for number in rng.sample(range(4), 2):
+            file = folder / f"{number}.md"
+            file.unlink(missing_ok=True)
+            if count := rng.choice([0, 3, 30, 90]):
+                some = passages(count, seed=rng.randrange(100))
+                file.write_text("\n\n".join(f"## {i} of {kill}\n\n{t}" for i, t in enumerate(some)))
+        (folder / "stays.md").write_text("Something that stays.")
+        took = (time.monotonic() - begun) / (3 * kill + 1)
+        done += in_a_child_that(update, longest=max(0.1, min(took, 3)))
+        in_a_child_that(update)
+        read = passages_of(read_files(folder).documents)
+        assert stored() == sorted((p.metadata["source"], p.text) for p in read)
+    report(f"{kind}: {kills} kills of updates, {done} of them too late; the next brought all, once")
+
+
+def close(store):
+    if hasattr(store, "close"):
+        store.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+def test_copies_that_are_killed_go_on_where_they_were(kind, fitted, tmp_path):
+    source, kills, copies = Retriever(fitted), times(4, 1000), 0
+    source.add(passages(1200), ids=[f"p{i}" for i in range(1200)])
+    expected, held, place = checksum(source.store), 0, new_place()
+
+    def copied():
+        store = MemoryStore() if kind == "memory" else store_at(place)
+        made, done = copy_index(source, store)
+        made.save(tmp_path / "copy")
+        close(store)
+        return done
+
+    begun = time.monotonic()
+    in_a_child_that(copied)
+    took = time.monotonic() - begun
+    shutil.rmtree(tmp_path / "copy")
+    place = new_place()
+    for _ in range(kills):
+        finished = in_a_child_that(copied, longest=took)
+        if kind == "memory":
+            finished = (tmp_path / "copy" / "manifest.json").exists()
+            if finished:  # it is there whole; without a manifest it is not there
+                assert checksum(load(tmp_path / "copy", fitted).store) == expected
+        else:
+            store = store_at(place)
+            assert len(store) >= held  # what was copied stays
+            held = len(store)
+            finished = finished or held == 1200
+            close(store)
+        if finished:
+            if kind == "postgres":
+                assert copied().written == 0
+                store = store_at(place)
+                assert checksum(store) == expected
+                close(store)
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            place, held, copies = new_place(), 0, copies + 1
+    done = copied()
+    assert (done.passages, done.written, done.others) == (1200, 1200 - held, 0)
+    report(f"{kind}: {kills} kills of copies, {copies} of which came to their end; none mixed")
 
 
 def test_a_first_save_that_is_killed_can_be_done_again(fitted, tmp_path):

@@ -39,23 +39,34 @@ def load(path, uec):
     return Retriever.load(path, encoders=dict(zip(uec.names, uec.encoders, strict=True)))
 
 
+def save(path, uec, version):
+    """Make an index of a version in memory and save it."""
+    index = Retriever(uec)
+    write(index, version)
+    index.save(path)
+
+
+def fill(path, uec, version):
+    """Have an index of a version written as it comes."""
+    with Retriever.filling(path, uec) as index:
+        write(index, version)
+
+
 class Saver:
     """A process that saves one version after the other and says when each save is done."""
 
-    def __init__(self, path, uec, first, pause=0.0):
+    def __init__(self, path, uec, first, save=save):
         self._done, done = os.pipe()
         self.pid = os.fork()
         if self.pid:
             os.close(done)
             return
         try:
-            index, version = Retriever(uec), first
+            version = first
             while True:
-                write(index, version)
-                index.save(path)
+                save(path, uec, version)
                 os.write(done, version.to_bytes(8, "little"))
                 version += 1
-                time.sleep(pause)
         finally:
             os._exit(1)
 

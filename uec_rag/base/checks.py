@@ -1,13 +1,22 @@
-"""Checks on what users give, before any work starts."""
+"""Checks on what users give and on what files hold, before any work starts."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Iterable
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+_T = TypeVar("_T")
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a float32 holds."""
+
+_AT_ONCE = 2**18  # numbers that are compared at a time: they stay in a core's cache
 
 
 def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
@@ -77,7 +86,7 @@ def check_k(k: int, argument: str = "k") -> None:
         raise ValueError(f"{argument}: expected an integer >= 1, got {k}.")
 
 
-def listed(ids: Iterable[str], name: str) -> list[str]:
+def listed(ids: Iterable[_T], name: str) -> list[_T]:
     """Return ids as a list; TypeError if they are one string, or not iterable."""
     if isinstance(ids, str):
         raise TypeError(f"{name}: expected a list of strings, got one string {ids!r}.")
@@ -86,11 +95,23 @@ def listed(ids: Iterable[str], name: str) -> list[str]:
     return list(ids)
 
 
+def check_share(
+    value: float,
+    argument: str,
+    expected: Literal["a number in (0, 1)", "a share in [0, 1)", "a number from 0 to 1"],
+) -> float:
+    """Return a number between 0 and 1 as a float; TypeError or ValueError if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{argument}: expected {expected}, got {value!r:.60}.")
+    inside = 0 <= value <= 1
+    if not inside or (value == 0 and "(0" in expected) or (value == 1 and "1)" in expected):
+        raise ValueError(f"{argument}: expected {expected}, got {value}.")
+    return float(value)
+
+
 def check_unanswerable(share: float) -> float:
-    """Check the share of questions that a corpus does not answer; ValueError outside [0, 1)."""
-    if not 0 <= share < 1:
-        raise ValueError(f"unanswerable: expected a share in [0, 1), got {share}.")
-    return float(share)
+    """Check the share of questions that a corpus does not answer, in [0, 1)."""
+    return check_share(share, "unanswerable", "a share in [0, 1)")
 
 
 def check_beta(beta: float) -> float:
@@ -98,3 +119,95 @@ def check_beta(beta: float) -> float:
     if not isinstance(beta, int | float | np.number) or not 0 <= beta <= LARGEST:
         raise ValueError(f"beta: expected a number >= 0, got {beta!r:.60}; a float32 must hold it.")
     return float(beta)
+
+
+# What a terminal obeys instead of showing it: C0 and C1 controls but for the line feed and the tab,
+# and the marks that turn the direction of text; and surrogates, which no encoding can write: they
+# stand for bytes of a file's name that are not Unicode.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    r"""Show control characters by their escapes, so that none reaches a terminal.
+
+    Examples
+    --------
+    >>> print(visible("a\x1b[2Jb\u202ec"))
+    a\x1b[2Jb\u202ec
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_json(text: str) -> str:
+    r"""Do the same in JSON, whose strings know no "\x".
+
+    Examples
+    --------
+    >>> print(visible_json('"a\x9b2Jb"'))
+    "a\u009b2Jb"
+    """
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and other control characters, white space shown as one blank."""
+    return visible(" ".join(text.split()))
+
+
+def quoted(text: str) -> str:
+    r"""Quote text for a language model: a JSON string, which ends in the same line.
+
+    Whatever is between the quotation marks cannot be taken for what stands around them.
+
+    Examples
+    --------
+    >>> print(quoted('He says "no".\n\nDecision: answer'))
+    "He says \"no\".\n\nDecision: answer"
+    """
+    marked = visible_json(json.dumps(text, ensure_ascii=False))
+    return marked.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def within(numbers: NDArray[Any], stop: int) -> bool:
+    """Whether all of some whole numbers are places in something of a length."""
+    return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
+
+
+def finite(numbers: NDArray[Any], *, least: float = -math.inf) -> bool:
+    """Whether all of some numbers are finite, and none is below the least; a NaN is neither."""
+    if not numbers.size:
+        return True
+    low, high = float(numbers.min()), float(numbers.max())  # which hand on a NaN
+    return math.isfinite(low) and math.isfinite(high) and low >= least
+
+
+def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:
+    """Whether each number is above the one before it, but where a new run of them starts.
+
+    `numbers`: array, shape (n,). `starts`: where runs start; by default all are one.
+
+    Examples
+    --------
+    >>> ascending(np.array([1, 5, 2, 3]), np.array([0, 2])), ascending(np.array([1, 1]))
+    (True, False)
+    """
+    falls = 0
+    for first in range(0, len(numbers) - 1, _AT_ONCE):
+        some = numbers[first : first + _AT_ONCE + 1]
+        falls += len(some) - 1 - int(np.count_nonzero(some[1:] > some[:-1]))
+    if starts is None:
+        return falls == 0
+    starts = starts[(starts > 0) & (starts < len(numbers))]
+    return falls == int(np.count_nonzero(numbers[starts] <= numbers[starts - 1]))
+
+
+def check_text(text: str, argument: str) -> str:
+    """Return the text if it is one string that is not blank, else say which argument is wrong.
+
+    Raises TypeError, ValueError.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{argument}: expected a string, got {type(text).__name__} {text!r:.60}.")
+    if not text or text.isspace():
+        raise ValueError(f"{argument}: expected a text, got an empty one ({text!r}).")
+    return text

@@ -18,39 +18,59 @@ from uec_rag.base.version import __version__
 
 FEATURES = {
     "langchain": "The LangChain adapter",
-    "agents": "The middleware for agents",
     "llama-index": "The LlamaIndex adapter",
-    "fit": "Fitting a posterior",
-    "plots": "Plotting",
-    "evaluation": "The evaluation",
-    "hnsw": "Approximate search",
-    "qdrant": "A store in Qdrant",
-    "postgres": "A store in PostgreSQL",
+    "agents": "The middleware for agents",
+    "models": "A model of sentence-transformers",
+    "fit": "Fitting by laplace-torch",
+    "documents": "Reading documents from a folder",
+    "stores": "Approximate search, Qdrant or PostgreSQL",
+    "serve": "Serving an index",
     "ray": "Work on a cluster",
-    "onnx": "Exporting a model to ONNX",
-    "mteb": "The official benchmark",
-    "tracing": "Tracing",
-    "demo": "Reading documents from a folder",
 }
 """What each extra of the package is for, as the subject of a sentence."""
+
+_MODULES = {"laplace-torch": "laplace"}  # whose name is another than the distribution's
 
 
 def missing_extra(package: str, extra: str) -> str:
     """Text of the ImportError to raise where an optional package is absent.
 
-    Parameters
-    ----------
-    package
-        The distribution that is missing, as pip spells it.
-    extra
-        The extra of uec-rag that brings it; a key of `FEATURES`.
+    `package`: the distribution that is missing, as pip spells it. `extra`: the extra of uec-rag
+    that brings it; a key of `FEATURES`.
 
     Examples
     --------
     >>> print(missing_extra("laplace-torch", "fit"))
-    Fitting a posterior needs laplace-torch; install it with: pip install "uec-rag[fit]"
+    Fitting by laplace-torch needs laplace-torch; install it with: pip install "uec-rag[fit]"
     """
     return f'{FEATURES[extra]} needs {package}; install it with: pip install "uec-rag[{extra}]"'
+
+
+def require(extra: str, *packages: str) -> None:
+    """Raise ImportError, naming all that are absent and the extra that brings them, if any is.
+
+    `extra`: a key of `FEATURES`. `packages`: distributions, as pip spells them.
+    """
+    names = {package: _MODULES.get(package, package.replace("-", "_")) for package in packages}
+    missing = [package for package, module in names.items() if not _is_there(module)]
+    if missing:
+        raise ImportError(missing_extra(" and ".join(missing), extra))
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return sys.modules.get(module) is not None or importlib.util.find_spec(module) is not None
+    except ImportError:  # a finder of the application's that forbids it
+        return False
+
+
+TRUSTED = "UEC_TRUSTED"
+"""Variable of the environment: what a saved folder may name, with commas between; see `trusted`."""
+
+
+def trusted() -> list[str]:
+    """Hub names, or patterns such as "intfloat/*", and places of engines that the user lists."""
+    return [given.strip() for given in os.environ.get(TRUSTED, "").split(",") if given.strip()]
 
 
 def cores() -> int:
@@ -90,30 +110,10 @@ def shield_from_broken_torchvision() -> None:
         import_utils.is_torchvision_available.cache_clear()
     problem = _broken_torchvision(failure)
     warnings.warn(
-        f"{problem.what}; going on without it. To mend the environment: {problem.fix}",
+        f"{problem.what}; continuing without it. To fix the environment: {problem.fix}",
         RuntimeWarning,
         stacklevel=2,
     )
-
-
-def warn_of_usearch_before_torch(loaded: Iterable[str]) -> None:
-    """Say what to do where laplace-torch's import may never return.
-
-    It calls torch.jit.script, which hangs where usearch was loaded before torch (seen with torch
-    2.13 and usearch 2.26). The stores of this package load them in the other order.
-
-    Parameters
-    ----------
-    loaded : iterable of str
-        Names of the modules that are loaded, in order: `sys.modules`.
-    """
-    order = [name for name in loaded if name in ("usearch", "torch", "asdl")]
-    if order[:2] == ["usearch", "torch"] and "asdl" not in order:  # whose import calls it
-        warnings.warn(
-            "usearch was imported before torch: where what follows hangs, import torch first.",
-            UserWarning,
-            stacklevel=2,
-        )
 
 
 class _WithoutTorchvision(metadata.DistributionFinder):
@@ -166,8 +166,8 @@ class EnvironmentReport:
     Attributes
     ----------
     rows
-        Label and value, in the order to print: python, every library that uec-rag or one of its
-        extras asks for, torch's build and devices, torchvision.
+        Label and value, in the order to print: python, the installed libraries that uec-rag or one
+        of its extras asks for, what each extra still lacks, torch's build and devices.
     problems
         Empty where all is well.
     """
@@ -177,67 +177,59 @@ class EnvironmentReport:
 
 
 def report() -> EnvironmentReport:
-    """Compare the installed libraries with what uec-rag asks for; imports torch and torchvision.
+    """Compare the installed libraries with what uec-rag asks for; imports torch where there is one.
 
-    Returns
-    -------
-    EnvironmentReport
-        An optional library that is absent is named in its row and is no problem; a library that
-        is needed and absent, out of range, or broken, is one.
+    An optional library that is absent is named beside its extra and is no problem; a library that
+    is needed and absent, out of range, or broken, is one.
     """
     rows = {
         "python": f"{platform.python_version()} ({platform.system()} {platform.machine()})",
         "uec-rag": __version__,
     }
     problems = []
-    required, optional = _requirements()
-    if not required:
-        what = "uec-rag itself is not installed: its requirements are unknown"
-        problems.append(Problem(what, 'pip install -e ".[all]" in its folder'))
-    for requirement in [*required, *optional]:
-        name, version = requirement.name, _version(requirement.name)
-        rows[name] = version or "not installed"
-        wanted = f"{name}{requirement.specifier}"
-        if version is None and requirement in required:
-            problems.append(Problem(f"{name} is not installed", f'pip install "{wanted}"'))
-        elif version is not None and not requirement.specifier.contains(version, prereleases=True):
-            problems.append(Problem(f"{name} {version} is not {wanted}", f'pip install "{wanted}"'))
-    rows["transformers"] = _version("transformers") or "not installed"
-
-    try:
-        rows |= _torch_rows()
-    except Exception as error:  # a missing library, a wrong processor: whatever kept torch out
-        what = f"torch does not load ({type(error).__name__}: {error})"
-        problems.append(Problem(what, "pip install --force-reinstall torch"))
-    failure = _torchvision_failure()
-    if failure is None:
-        rows["torchvision"] = _version("torchvision") or "not installed (not needed)"
-    else:
-        rows["torchvision"] = "does not load (not needed)"
-        problems.append(_broken_torchvision(failure))
-    return EnvironmentReport(rows, tuple(problems))
-
-
-def _requirements() -> tuple[list[Requirement], list[Requirement]]:
-    """What uec-rag needs, and what its extras (those in `FEATURES`) bring beyond that.
-
-    A newer version of what is needed anyway, as an extra may ask for, is no problem to others.
-    """
     try:
         stated = [Requirement(line) for line in metadata.requires("uec-rag") or []]
     except metadata.PackageNotFoundError:  # running from a folder that was never installed
-        return [], []
-    required = [requirement for requirement in stated if requirement.marker is None]
-    needed = {requirement.name for requirement in required}
-    optional = [
-        requirement
-        for extra in FEATURES
-        for requirement in stated
-        if requirement.name not in needed
-        and requirement.marker is not None
-        and requirement.marker.evaluate({"extra": extra})
-    ]
-    return required, optional
+        stated = []
+        what = "uec-rag itself is not installed: its requirements are unknown"
+        problems.append(Problem(what, 'pip install -e ".[all]" in its folder'))
+    core = {each.name for each in stated if each.marker is None}
+    for extra in ("", *FEATURES):
+        needed = [
+            each
+            for each in stated
+            if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)
+        ]
+        versions = {each.name: _version(each.name) for each in needed}
+        rows |= {name: version for name, version in versions.items() if version}
+        missing = [each for each in needed if versions[each.name] is None]
+        names = ", ".join(each.name for each in missing)
+        if extra:
+            rows[f"[{extra}]"] = (
+                f'without {names}: pip install "uec-rag[{extra}]"' if missing else "installed"
+            )
+        elif missing:
+            wanted = " ".join(f'"{each.name}{each.specifier}"' for each in missing)
+            problems.append(Problem(f"not installed: {names}", f"pip install {wanted}"))
+        for each in needed:
+            version, wanted = versions[each.name], f"{each.name}{each.specifier}"
+            # A newer version of what is needed anyway, as an extra may ask for, is no problem.
+            if (extra and each.name in core) or version is None:
+                continue
+            if not each.specifier.contains(version, prereleases=True):
+                what = f"{each.name} {version} is not {wanted}"
+                problems.append(Problem(what, f'pip install "{wanted}"'))
+    if importlib.util.find_spec("torch") is not None:
+        try:
+            rows |= _torch_rows()
+        except Exception as error:  # a missing library, a wrong processor: whatever kept torch out
+            what = f"torch does not load ({type(error).__name__}: {error})"
+            problems.append(Problem(what, "pip install --force-reinstall torch"))
+        failure = _torchvision_failure()
+        if failure is not None:
+            rows["torchvision"] = "does not load (not needed)"
+            problems.append(_broken_torchvision(failure))
+    return EnvironmentReport(rows, tuple(problems))
 
 
 def _version(distribution: str) -> str | None:

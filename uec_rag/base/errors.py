@@ -1,4 +1,4 @@
-"""What is raised where saved files are not what they must be."""
+"""What is raised where saved files are not what they must be, or this package is not."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +17,29 @@ class FingerprintMismatch(ValueError):
 
 
 @contextmanager
+def proving(kind: str) -> Iterator[None]:
+    """Read again what was just written, before it takes the place of what was saved earlier.
+
+    Raises RuntimeError from whatever error the block raises.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(
+            f"path: the {kind} just written does not load again ({error}). Nothing was saved, "
+            "and the previous save is unchanged; please report this."
+        ) from error
+
+
+class InternalError(RuntimeError):
+    """What must not be, whatever is given: a defect of this package, to be reported."""
+
+
+@contextmanager
 def as_corrupted(path: Path) -> Iterator[None]:
     """Blame saved files for whatever goes wrong while what is in them is put together.
 
-    Raises
-    ------
-    IndexCorrupted
-        For errors that values of the wrong kind cause; others pass.
+    Turns errors that values of the wrong kind cause into IndexCorrupted; others pass.
     """
     try:
         yield
@@ -41,6 +57,6 @@ def as_corrupted(path: Path) -> Iterator[None]:
         ValueError,
     ) as error:
         raise IndexCorrupted(
-            f"path: {str(path)!r} does not hold what belongs there "
-            f"({type(error).__name__}: {error}); save it again."
+            f"path: {str(path)!r} has unexpected content ({type(error).__name__}: {error}); save "
+            "it again."
         ) from error

@@ -17,12 +17,195 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.frequencies import Frequencies, rarity, shares
-from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.segments import TIER, Segment, level, merged, renumbered, segment_of
-from uec_rag.base.terms import Saturation, Terms
+from uec_rag.base.checks import ascending, finite, within
+from uec_rag.base.gaussian import FloatArray, Saturation, Terms
+from uec_rag.base.saved.files import read_array
+
+TIER = 4
+"""Segments of like size that become one."""
+
+_AT_ONCE = 2**22  # postings that are moved at a time
+
+
+class Segment(NamedTuple):
+    """Postings of consecutive rows.
+
+    Attributes
+    ----------
+    keys : uint64 array, shape (v,)
+        Distinct terms, ascending.
+    starts : int array, shape (v + 1,)
+        Where each term's postings begin.
+    rows : int32 array, shape (p,)
+        Ascending within a term.
+    weights : array, shape (p,)
+        In the narrowest type that holds them: a byte for counts.
+    """
+
+    keys: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    weights: NDArray[Any]
+
+
+def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
+    """Check what was saved of so many rows before anything is looked up in it.
+
+    `counts`: whether weights say how often a term occurs. Raises ValueError if a number leads out
+    of an array or is none, or the order is not as it must be.
+    """
+    keys, starts, held, weights = segment
+    if len(starts) != len(keys) + 1 or len(held) != len(weights):
+        raise ValueError("terms: expected a start for each, and one behind, and a weight per row.")
+    if starts[0] != 0 or starts[-1] != len(held) or not ascending(starts):
+        raise ValueError("terms: expected starts that ascend from 0 to the number of postings.")
+    if not ascending(keys) or not ascending(held, starts):
+        raise ValueError("terms: expected keys that ascend, and rows that ascend for each.")
+    # Those between lie between.
+    if not within(held[starts[:-1]], rows) or not within(held[starts[1:] - 1], rows):
+        raise ValueError(f"terms: expected rows from 0 to {rows - 1}.")
+    if not finite(weights, least=float(np.finfo(np.float32).tiny) if counts else -np.inf):
+        raise ValueError("terms: expected weights that are numbers, counts above 0.")
+
+
+def segment_of(start: int, terms: Terms) -> Segment:
+    """The postings of a batch whose first row is `start`."""
+    # Stable: rows stay ascending within a term.
+    order = np.argsort(terms.keys, kind="stable")
+    return _of_sorted(
+        terms.keys[order], (terms.rows[order] + start).astype(np.int32), terms.weights[order]
+    )
+
+
+def _of_sorted(keys: NDArray[np.uint64], rows: NDArray[np.int32], weights: NDArray[Any]) -> Segment:
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)])
+    return Segment(
+        keys[first],
+        np.concatenate([first, [len(keys)]]).astype(np.int64),
+        rows,
+        _narrow(weights),
+    )
+
+
+def _narrow(weights: NDArray[Any]) -> NDArray[Any]:
+    """Counts in as few bytes as hold them; other numbers as they are."""
+    if weights.dtype.kind == "f" and (weights == np.floor(weights)).all():
+        return weights.astype(np.min_scalar_type(int(weights.max(initial=0))))
+    return weights
+
+
+def level(segment: Segment) -> int:
+    """Segments of one level differ in size by less than a factor of `TIER`."""
+    return int(np.log(max(1, len(segment.rows))) / np.log(TIER))
+
+
+def merged(segments: Sequence[Segment]) -> Segment:
+    """One segment of several, whose rows follow one another."""
+    if len(segments) == 1:
+        return segments[0]
+    keys = np.unique(np.concatenate([segment.keys for segment in segments]))
+    places = [np.searchsorted(keys, segment.keys) for segment in segments]
+    sizes = np.zeros(len(keys), dtype=np.int64)
+    for segment, place in zip(segments, places, strict=True):
+        sizes[place] += np.diff(segment.starts)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    rows = np.empty(starts[-1], dtype=np.int32)
+    weights = np.empty(starts[-1], dtype=np.result_type(*(s.weights for s in segments)))
+    free = starts[:-1].copy()
+    for segment, place in zip(segments, places, strict=True):
+        moved = free[place] - segment.starts[:-1]
+        free[place] += np.diff(segment.starts)
+        for some in _runs_of_terms(segment):
+            span = slice(segment.starts[some.start], segment.starts[some.stop])
+            here = np.diff(segment.starts[some.start : some.stop + 1])
+            to = np.repeat(moved[some], here) + np.arange(span.start, span.stop)
+            rows[to], weights[to] = segment.rows[span], segment.weights[span]
+    return Segment(keys, starts, rows, weights)
+
+
+def _runs_of_terms(segment: Segment) -> Iterator[slice]:
+    """Slices of the terms with about `_AT_ONCE` postings each, to bound the memory."""
+    count = len(segment.keys)
+    cuts = np.searchsorted(segment.starts, np.arange(0, len(segment.rows), _AT_ONCE))
+    edges = np.unique(np.concatenate([[0], cuts, [count]]))
+    return (slice(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+
+
+def renumbered(segment: Segment, place: NDArray[np.int32]) -> Segment:
+    """The postings whose rows have a place, under that number."""
+    if not len(segment.rows):
+        return segment
+    rows = place[segment.rows]
+    keep = rows >= 0
+    sizes = np.add.reduceat(keep, segment.starts[:-1], dtype=np.int64)
+    some = sizes > 0
+    starts = np.concatenate([[0], np.cumsum(sizes[some])])
+    return Segment(segment.keys[some], starts, rows[keep], segment.weights[keep])
+
+
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """What BM25 asks of a corpus.
+
+    Attributes
+    ----------
+    passages : int
+        How many there are.
+    length : float
+        Sum of their lengths.
+    holding : mapping of int to int
+        By term, how many passages hold it; a term that is not there is held by none.
+
+    Examples
+    --------
+    >>> Frequencies(10, 80.0, {7: 10}).rarity(np.array([7, 8], dtype=np.uint64)).round(2).tolist()
+    [0.05, 3.09]
+    """
+
+    passages: int
+    length: float
+    holding: Mapping[int, int]
+
+    @property
+    def mean_length(self) -> float:
+        """Of a passage."""
+        return self.length / max(1, self.passages)
+
+    def held(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """How many passages hold each term."""
+        return np.array([self.holding.get(key, 0) for key in keys.tolist()], dtype=np.int64)
+
+    def rarity(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """How much more a rare term counts than a common one."""
+        return rarity(self.held(keys), self.passages)
+
+
+def rarity(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
+    """Inverse document frequency of terms, above 0.
+
+    ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) but for the 1.
+    """
+    counted: NDArray[np.float64] = np.log1p((passages - held + 0.5) / (held + 0.5))
+    return counted
+
+
+def shares(
+    weights: FloatArray, rarity: NDArray[np.float64] | None, scale: float
+) -> NDArray[np.float64]:
+    """How much each of a query's terms counts.
+
+    `weights`, array, shape (t,): of one query's terms. `rarity`, array, shape (t,), or None: under
+    a `Saturation`: shares then add up to `scale`. `scale`: factor on the similarity.
+    """
+    counted = weights.astype(np.float64)
+    if rarity is not None:
+        counted = counted * rarity
+        counted = counted / max(counted.sum(), 1e-30)
+    return counted * scale
+
 
 _QUERIES = 16  # whose terms are looked up together
+_TYPES = ("u8",), ("i8",), ("i4",), ("u1", "u2", "u4", "u8", "f4")  # of what a segment holds
 _STRETCH = 2**16  # rows that are summed up at a time
 
 
@@ -39,7 +222,6 @@ class _Asked(NamedTuple):
 
     Attributes
     ----------
-    pieces : list of _Piece
     distinct : int
         How many terms.
     term : int array, shape (t,)
@@ -79,11 +261,9 @@ class Postings:
 
     Attributes
     ----------
-    saturation : Saturation or None
     scale : float
         Of every passage, see `Terms.scale`.
     lengths : array, shape (capacity,)
-    segments : tuple of Segment
 
     Examples
     --------
@@ -111,10 +291,7 @@ class Postings:
     def written(self, start: int, terms: Terms) -> Postings:
         """Put new rows behind the first `start`.
 
-        Raises
-        ------
-        ValueError
-            If they are weighed otherwise than those that are there.
+        Raises ValueError if they are weighed otherwise than those that are there.
         """
         if start:
             self.check_fits(terms)
@@ -155,11 +332,6 @@ class Postings:
 
         Under a `Saturation` s is BM25's score over the most that a passage could get from the
         query's terms, those that no passage holds among them: from 0 to 1.
-
-        Parameters
-        ----------
-        queries : Terms
-        corpus : Corpus
         """
         out = np.zeros((len(queries), corpus.rows), dtype=np.float32)
         size = self._size(corpus)
@@ -179,17 +351,8 @@ class Postings:
     ) -> list[FloatArray]:
         """What each of a query's terms adds to its similarity with some rows.
 
-        Parameters
-        ----------
-        queries : Terms
-        rows : int array, shape (n, k)
-            Of each query.
-        corpus : Corpus
-
-        Returns
-        -------
-        list of n arrays, shape (k, terms of the query)
-            In the order of the query's `keys`; their sums are `similarities`.
+        `rows`, int array, shape (n, k): of each query. Returns list of n arrays, shape (k, terms of
+        the query): in the order of the query's `keys`; their sums are `similarities`.
         """
         out: list[FloatArray] = []
         size = self._size(corpus)
@@ -265,10 +428,7 @@ class Postings:
     def save(self, folder: Path, name: str, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Write the postings of some rows into a folder, as files of a name.
 
-        Returns
-        -------
-        dict
-            What `load` needs beside the files.
+        Returns what `load` needs beside the files.
         """
         kept = self.chosen(rows)
         segment = kept.segments[0] if kept.segments else segment_of(0, Terms.of([], None))
@@ -283,20 +443,25 @@ class Postings:
         }
 
     @classmethod
-    def load(cls, folder: Path, state: Mapping[str, Any]) -> Postings:
-        """Open what `save` wrote; its files are mapped, not read."""
-        name, saturation = state["name"], state["saturation"]
-        # As plain arrays: a slice of a memmap costs ten times as much.
-        *arrays, lengths = (
-            np.asarray(np.load(folder / f"{name}.{part}.npy", mmap_mode="r", allow_pickle=False))
-            for part in (*Segment._fields, "lengths")
+    def load(cls, folder: Path, state: Mapping[str, Any], rows: int) -> Postings:
+        """Open what `save` wrote of so many rows; its files are mapped, and looked through once.
+
+        Raises IndexCorrupted, TypeError, ValueError if they are other arrays than `save` writes, or
+        lead out of one another.
+        """
+        name, scale = state["name"], float(state["scale"])
+        saturation = None if state["saturation"] is None else Saturation(*state["saturation"])
+        keys, starts, held, weights, lengths = (
+            read_array(folder / f"{name}.{part}.npy", dtypes, 1, mapped=True)
+            for part, dtypes in (*zip(Segment._fields, _TYPES, strict=True), ("lengths", "f4"))
         )
-        return cls(
-            None if saturation is None else Saturation(*saturation),
-            state["scale"],
-            lengths,
-            (Segment(*arrays),),
-        )
+        segment = Segment(keys, starts, held, weights)
+        check_segment(segment, rows, counts=saturation is not None)
+        if len(lengths) != rows or not finite(lengths, least=-np.inf if saturation is None else 0):
+            raise ValueError(f"terms: expected lengths of {rows} passages.")
+        if not np.isfinite(scale):
+            raise ValueError(f"terms: expected a finite scale, got {scale}.")
+        return cls(saturation, scale, lengths, (segment,))
 
 
 def _held(keys: NDArray[np.uint64], pieces: Sequence[_Piece], corpus: Corpus) -> NDArray[np.int64]:

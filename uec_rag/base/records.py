@@ -32,6 +32,8 @@ class Record:
     """
 
     _restorers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
+    _saved_as: ClassVar[Mapping[str, str]] = {}
+    """Fields that have another name where they are saved."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -44,8 +46,8 @@ class Record:
 
     def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving."""
-        state = {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
-        return {name: _plain(value) for name, value in state.items()}
+        names = (field.name for field in fields(cast(Any, self)))
+        return {self._saved_as.get(name, name): _plain(getattr(self, name)) for name in names}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
@@ -57,8 +59,10 @@ class Record:
         from dacite import Config, DaciteError, from_dict
 
         config = Config(strict=True, cast=[tuple], type_hooks=Record._restorers)
+        names = {saved: name for name, saved in cls._saved_as.items()}
         try:
-            record = cast(Self, from_dict(cast(Any, cls), metadata, config))
+            state = {names.get(key, key): value for key, value in metadata.items()}
+            record = cast(Self, from_dict(cast(Any, cls), state, config))
             if not all(_finite(getattr(record, field.name)) for field in fields(cast(Any, cls))):
                 raise ValueError("a number is not finite")
             return record

@@ -47,17 +47,15 @@ def is_passing(error: BaseException) -> bool:
     return any(base.__name__ in _NAMES for base in type(error).__mro__)
 
 
-def retried(function: Callable[..., _Out], *arguments: object) -> _Out:
+def retried(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
     """Result of a function; called again, a few times and ever later, where an error may pass.
 
-    Raises
-    ------
-    Exception
-        The function's own, when the last try failed or the error is not one that passes.
+    `*arguments`: of it. `within`: seconds after which an error is the last. Raises the function's
+    own error when the last try failed or the error is not one that passes.
     """
     from tenacity import Retrying
 
-    return Retrying(**_policy())(function, *arguments)
+    return Retrying(**_policy(within))(function, *arguments)
 
 
 async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:
@@ -67,12 +65,19 @@ async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object)
     return await AsyncRetrying(**_policy())(function, *arguments)
 
 
-def _policy() -> dict[str, Any]:
-    from tenacity import before_sleep_log, retry_if_exception, stop_after_attempt
+def _policy(within: float | None = None) -> dict[str, Any]:
+    from tenacity import (
+        before_sleep_log,
+        retry_if_exception,
+        stop_after_attempt,
+        stop_after_delay,
+        stop_never,
+    )
 
+    late = stop_never if within is None else stop_after_delay(within)
     return {
         "retry": retry_if_exception(is_passing),
-        "stop": stop_after_attempt(_TRIES),
+        "stop": stop_after_attempt(_TRIES) | late,
         "wait": _wait,
         "before_sleep": before_sleep_log(_log, logging.WARNING),
         "reraise": True,

@@ -1,20 +1,13 @@
 """Step 3: similarity between Gaussians: its moments, and the score s_hat.
 
 `moments` and `score` take queries q (n, d) and candidates c (m, d) and return (n, m) matrices. For
-divergences and distances in place of the score see `uec_rag.paper.similarities`.
+divergences and distances in place of the score see `benchmarks/paper`.
 """
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, probit
 from uec_rag.base.postings import Corpus, Postings
-
-PROBIT = math.pi / 8
-"""The constant of the probit approximation to a logistic-Gaussian integral."""
 
 
 def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArray]:
@@ -65,26 +58,6 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     weights = second if candidate.profile is None else second @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T
     return mu, sigma2
-
-
-def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
-    """Uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
-
-    Parameters
-    ----------
-    mu, sigma2 : array
-        Moments of the similarity, of one shape.
-    beta : float
-        How strongly variance lowers the score; 0 gives `mu`.
-
-    Examples
-    --------
-    >>> scores = probit(np.float32([0.8, 0.8]), np.float32([0.0, 1.0]))
-    >>> [round(float(value), 2) for value in scores]
-    [0.8, 0.68]
-    """
-    shrunk: FloatArray = mu / np.sqrt(1 + PROBIT * np.float32(beta) * sigma2)
-    return shrunk
 
 
 def score(query: Gaussian, candidate: Gaussian, beta: float = 1.0) -> FloatArray:

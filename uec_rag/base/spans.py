@@ -3,45 +3,86 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from uec_rag.base.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+Value: TypeAlias = str | int | float | Sequence[str] | Sequence[float]
+
 _log = logging.getLogger("uec_rag")
 
 
 @contextmanager
-def span(name: str, **attributes: str | int | float) -> Iterator[None]:
+def span(name: str, **attributes: Value) -> Iterator[Callable[..., None]]:
     """Put a block of work into a span "uec_rag.NAME", where OpenTelemetry is installed.
 
     Without it, and without an exporter that the application sets up, this costs microseconds.
-    Texts and queries are never among the attributes.
 
-    Parameters
-    ----------
-    name
-    **attributes
-        Numbers and names that say how much work it was, as "uec_rag.NAME" in the span.
+    `**attributes`: numbers and names that say how much work it was, as "uec_rag.NAME" in the span.
+    Yields a function that adds attributes known only once the work is done; those that others have
+    named come from a callable, which is called where somebody records the span.
     """
     tracer, begun = _tracer(), time.perf_counter()
-    told = {f"uec_rag.{key}": value for key, value in attributes.items()}
     with (
-        nullcontext()
-        if tracer is None
-        else tracer.start_as_current_span(f"uec_rag.{name}", attributes=told)
-    ):
-        yield
+        nullcontext() if tracer is None else tracer.start_as_current_span(f"uec_rag.{name}")
+    ) as current:
+
+        def note(named: Callable[[], Mapping[str, Value]] = dict, /, **found: Value) -> None:
+            attributes.update(found)
+            if current is not None and current.is_recording():
+                current.set_attributes({f"uec_rag.{key}": v for key, v in found.items()})
+                current.set_attributes(named())
+
+        note(**attributes)
+        yield note
     if _log.isEnabledFor(logging.DEBUG):
         taken = 1000 * (time.perf_counter() - begun)
         what = ", ".join(f"{key} {value}" for key, value in attributes.items())
         _log.debug("%s: %.1f ms (%s)", name, taken, what)
+
+
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""Variable of the environment, OpenTelemetry's own: whether spans hold texts, which others read."""
+
+
+def retrieval(
+    query: str, k: int, hits: Sequence[tuple[str, str, float, Mapping[str, Any], Mapping[str, Any]]]
+) -> dict[str, Value]:
+    """Attributes of a span that finds passages, as observability tools show them.
+
+    Those of OpenInference for a RETRIEVER, and those of OpenTelemetry's conventions for generative
+    AI, which are in development: https://github.com/open-telemetry/semantic-conventions-genai. Of
+    texts, the query's, the passages' and their metadata's, nothing is shown unless `CONTENT` is
+    "true" (or "span_only", "span_and_event").
+
+    `hits`: id, text, score, metadata, and what the search found out, best first.
+    """
+    shows = os.environ.get(CONTENT, "").lower() in ("true", "1", "span_only", "span_and_event")
+    scores = [{"id": id_, "score": score} for id_, _, score, _, _ in hits]
+    noted: dict[str, Value] = {
+        "openinference.span.kind": "RETRIEVER",
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.retrieval.top_k": k,
+        "gen_ai.retrieval.documents": json.dumps(scores),
+    }
+    if shows:
+        noted |= {"input.value": query, "gen_ai.retrieval.query.text": query}
+    for place, (id_, text, score, metadata, found) in enumerate(hits):
+        said = {**metadata, **found} if shows else found
+        document: dict[str, Value] = {"id": id_, "score": score, "metadata": json.dumps(said)}
+        document |= {"content": text} if shows else {}
+        at = f"retrieval.documents.{place}.document"
+        noted |= {f"{at}.{name}": value for name, value in document.items()}
+    return noted
 
 
 @functools.cache

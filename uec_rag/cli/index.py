@@ -1,34 +1,81 @@
 """`uec-rag index`: a folder of documents, made ready for questions."""
 
-import warnings
-from pathlib import Path
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from uec_rag.base.manifest import MANIFEST
-from uec_rag.cli.building import add_passages, build_ensemble, check_output, fit_ensemble
-from uec_rag.cli.bulk import index_on_ray
-from uec_rag.cli.changes import changes_since, forget, kinds_of, note_hashes
-from uec_rag.cli.console import err, note, out, print_json, say
-from uec_rag.cli.options import Json, Models
+from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.cli.building import (
+    add_passages,
+    build_ensemble,
+    check_output,
+    fit_ensemble,
+    fit_if_better,
+    index_on_ray,
+    tracked,
+)
+from uec_rag.cli.console import (
+    Json,
+    Models,
+    StorePlace,
+    Trust,
+    note,
+    open_index,
+    print_json,
+    print_text,
+    say,
+)
+from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
-    from uec_rag.corpora import Document
-    from uec_rag.ensemble import UEC
+    from uec_rag.corpora.folder import FolderRead
     from uec_rag.retrieval import Retriever
 
-_FEWEST_PAIRS = 100
-"""Below, a posterior fitted on pairs out of the documents alone would be a guess."""
+
+_NAMED = 3  # files of a kind that are named
+
+
+def left_out(read: FolderRead) -> str:
+    """Count and name the files that hold no text, and those that cannot be read."""
+    return ", ".join(
+        f"{len(files):,} {kind}" + (f" ({_some(list(files))})" if files else "")
+        for kind, files in {"empty": read.empty, "unreadable": read.unreadable}.items()
+    )
+
+
+def _some(files: Sequence[str]) -> str:
+    return ", ".join([*files[:_NAMED], *(["..."] if len(files) > _NAMED else [])])
+
+
+def kinds_of(files: Sequence[str]) -> str:
+    """Count and name files by kind.
+
+    Examples
+    --------
+    >>> kinds_of(["a.py", "b.py", "LICENSE"])
+    '2 .py (a.py, b.py), 1 without an ending (LICENSE)'
+    """
+    kind = {file: PurePosixPath(file).suffix.lower() for file in files}
+    parts = []
+    for suffix, count in Counter(kind.values()).most_common():
+        named = _some([file for file in files if kind[file] == suffix])
+        parts.append(f"{count:,} {suffix or 'without an ending'} ({named})")
+    return ", ".join(parts)
+
+
+_FEWEST_PAIRS = 100  # out of documents; a posterior fitted on fewer would be a guess
 
 
 def index(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="FOLDER", help="With documents in it; see the README for the kinds."
-        ),
+        typer.Argument(metavar="FOLDER", help="Folder of documents; the README lists the formats."),
     ],
     to: Annotated[
         Path,
@@ -38,94 +85,100 @@ def index(
         Path | None, typer.Option(metavar="FITTED", help="An ensemble that 'uec-rag fit' made.")
     ] = None,
     model: Models = None,
+    fit: Annotated[
+        Path | None,
+        typer.Option(metavar="PAIRS", help="Questions and passages to fit on; see 'uec-rag fit'."),
+    ] = None,
     follow_symlinks: Annotated[
-        bool, typer.Option("--follow-symlinks", help="Also read what links in FOLDER lead to.")
+        bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
     ] = False,
     update: Annotated[
         bool,
         typer.Option("--update", help="Read only what has changed since IDX was made."),
     ] = False,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="Where passages are kept, if not in IDX: qdrant://HOST:PORT/COLLECTION or "
-            "postgresql://USER@HOST/DATABASE?collection=TABLE.",
-        ),
-    ] = None,
+    store: StorePlace = None,
+    trust: Trust = False,
     engine: Annotated[
         Literal["local", "ray"],
         typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
     ] = "local",
-    workers: Annotated[int, typer.Option(min=1, help="Of each model, with --engine ray.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="For each worker, with --engine ray.")] = 0.0,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Encoding processes per model, with --engine ray.")
+    ] = 1,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs per worker, with --engine ray.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """Read a folder of documents and make an index to ask questions of.
+    """Make an index from a folder of documents.
 
-    Without --uec the ensemble is fitted on pairs taken from the documents themselves: headings
-    and the text under them, first sentences and what follows. Where these are few, it is as it
-    comes with this package. An ensemble that --uec brings was
-    fitted elsewhere: which of its models to trust here, and how far, is then learned on such
+    The ensemble is `UEC()` with its shipped fit; the fit of --fit replaces it only if it is better
+    on questions held out from PAIRS. Models of --model are fitted on PAIRS, or else on headings and
+    the text under them. The weights of an ensemble of --uec, fitted elsewhere, are adapted on such
     questions.
 
-    With --update an index that is there keeps its ensemble and what is known of files that are as
-    they were, by their content; changed files are read again, removed ones go.
+    With --update an existing index keeps its ensemble and the passages of unchanged files; changed
+    files are read again, and removed ones deleted.
 
     With --engine ray FOLDER holds rows, not documents: .parquet and .jsonl with a field "text", or
-    lines of .txt. It needs --uec. A run that was interrupted goes on where it was if the passages
-    are kept in a PLACE.
+    lines of .txt. It needs --uec. Run it again after an interruption: it resumes if the passages
+    are in a PLACE.
 
     Example: uec-rag index ./docs --out idx
     """
-    if uec is not None and model:
-        raise ValueError("--uec and --model: expected one of them, got both")
-    if update and (uec is not None or model):
+    if uec is not None and (model or fit):
+        raise ValueError(f"--uec and --{'model' if model else 'fit'}: expected one, got both")
+    if update and (uec or model or fit):
         raise ValueError(
-            "--update keeps the index's own ensemble; expected no --uec and no --model"
+            "--update keeps the index's own ensemble; expected no --uec, --model, --fit"
         )
-    if update and (store is not None or engine != "local"):
-        raise ValueError("--update keeps the index's own store; expected no --store, no --engine")
+    if update and engine != "local":
+        raise ValueError("--update reads on this machine; expected no --engine")
     check_output(to)
     if engine == "ray":
-        if model:
-            raise ValueError("--engine ray: expected --uec in place of --model")
+        if model or fit:
+            raise ValueError("--engine ray: expected --uec in place of --model and --fit")
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     if update:
-        _update(folder, to, follow_symlinks, json)
+        _update(folder, to, follow_symlinks, store, trust, json)
         return
+    pairs = None if fit is None else read_pairs(fit)
     place = None if store is None else store_at(store)
     if place is not None and uec is None and len(place):
         raise ValueError(
-            f"--store holds {len(place):,} passages already, and an ensemble that is fitted on "
-            "these documents now is not theirs; expected an empty place, --uec with the ensemble "
-            "that they are of, or --update to bring their index up to date"
+            f"--store holds {len(place):,} passages already, of another ensemble than one fitted "
+            "now on these documents; expected an empty place, --uec with their ensemble, or "
+            "--update to bring their index up to date"
         )
     say(f"Reading {folder} ...")
-    from uec_rag.corpora import passages_of, read_folder
-    from uec_rag.corpora.folder import file_hashes
+    from uec_rag.corpora import fitting_pairs, passages_of
+    from uec_rag.corpora.folder import read_files
+    from uec_rag.corpora.passages import note_states
 
-    hashes = file_hashes(folder, follow_symlinks=follow_symlinks)
-    documents = read_folder(folder, show_progress=err.is_terminal, follow_symlinks=follow_symlinks)
+    read = read_files(folder, follow_symlinks=follow_symlinks, track=tracked)
+    documents = read.documents
+    if not documents:
+        raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
     _note_other_files(folder, follow_symlinks)
     passages = passages_of(documents)
-    note_hashes(passages, hashes)
+    note_states(passages, documents)
     say(f"{len(documents):,} files, {len(passages):,} passages")
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
-    from uec_rag.stores.filling import filling
+    from uec_rag.stores.places import filling
 
     if uec is not None:
         say(f"Loading the ensemble {uec} ...")
         ensemble = UEC.load(uec)
     else:
         ensemble = build_ensemble(model)
-        _fit_on(documents, ensemble)
+        if pairs is not None:
+            fit_if_better(ensemble, pairs)
+        elif not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
+            fit_ensemble(ensemble, made)
     retriever = Retriever(ensemble, place)
     with filling(retriever.store):
         add_passages(retriever, passages)
-    if uec is not None:
+    if uec is not None and ensemble.report is not None and not ensemble.report.source:
         _calibrate(retriever)
     retriever.save(to)
     if json:
@@ -133,57 +186,79 @@ def index(
             {
                 "path": str(to),
                 "files": len(documents),
+                "empty": len(read.empty),
+                "unreadable": len(read.unreadable),
                 "passages": len(passages),
                 "fitted": ensemble.is_fitted,
                 "encoders": ensemble.names,
             }
         )
     else:
-        out.print(
-            f"Indexed {len(passages):,} passages of {len(documents):,} files in {to}.",
-            markup=False,
-            soft_wrap=True,
-        )
-        say(f'Ask it: uec-rag ask {to} "your question"')
+        left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
+        print_text(f"Indexed {len(passages):,} passages of {len(documents):,} files in {to}.{left}")
+        option = "" if store is None else " --store PLACE"
+        say(f'Ask it: uec-rag ask {to} "your question"{option}')
 
 
-def _update(folder: Path, to: Path, follow_symlinks: bool, json: bool) -> None:
+def _update(
+    folder: Path, to: Path, follow_symlinks: bool, store: str | None, trust: bool, json: bool
+) -> None:
     """Bring an index up to date with its folder."""
     if not (to / MANIFEST).is_file():
         raise FileNotFoundError(
             f"--update: there is no index in {str(to)!r}; leave it out to make one"
         )
     say(f"Opening {to} ...")
-    from uec_rag.corpora import passages_of, read_folder
-    from uec_rag.corpora.folder import file_hashes
-    from uec_rag.retrieval import Retriever
+    from uec_rag.corpora import passages_of
+    from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
+    from uec_rag.corpora.passages import note_states
+    from uec_rag.retrieval.calibrate import corpus_fingerprint
+    from uec_rag.retrieval.files import changes_since, forget
 
-    retriever = Retriever.load(to)
-    hashes = file_hashes(folder, follow_symlinks=follow_symlinks)
-    changes = changes_since(retriever, hashes)
+    retriever = open_index(to, store, trust)
+    hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, track=tracked)
+    for source, problem in unreadable.items():
+        note(f"left out {source}, which {problem}")
+    changes = changes_since(retriever, hashes, unreadable)
     _note_other_files(folder, follow_symlinks)
-    count = 0
-    if changes:
-        forget(retriever, changes)
-        if read := changes.new | changes.changed:
-            say(f"Reading {len(read):,} files ...")
-            documents = read_folder(folder, follow_symlinks=follow_symlinks, only=read)
-            passages = passages_of(documents)
-            note_hashes(passages, hashes)
-            add_passages(retriever, passages)
-            count = len(passages)
-        if retriever.calibration is not None and retriever.calibration.source == "self":
-            _calibrate(retriever)
+    read, passages = FolderRead(), []
+    if unknown := changes.new | changes.changed:
+        say(f"Reading {len(unknown):,} files ...")
+        read = read_files(folder, follow_symlinks=follow_symlinks, only=unknown, track=tracked)
+        passages = passages_of(read.documents)
+        note_states(passages, read.documents)
+    # A file that nothing can be read from now, perhaps because it is being written, keeps what is
+    # known of it.
+    changed = changes.changed - read.unreadable.keys()
+    forget(retriever, changed | changes.removed)
+    if passages:
+        add_passages(retriever, passages)
+    touched = bool(passages or changed or changes.removed)
+    calibration = retriever.calibration
+    # Who was stopped after adding passages has not calibrated.
+    if (
+        calibration is not None
+        and calibration.source == "self"
+        and (touched or calibration.corpus != corpus_fingerprint(retriever.store))
+    ):
+        _calibrate(retriever)
+        touched = True
+    if touched:
         retriever.save(to)
-    told = {name: len(getattr(changes, name)) for name in ("new", "changed", "removed")}
+    read.unreadable.update(unreadable)
+    new = changes.new & {document.source for document in read.documents}
+    # A file that holds no text any more is counted among the empty ones.
+    changed -= read.empty.keys()
+    counts = {"new": len(new), "changed": len(changed), "removed": len(changes.removed)}
     if json:
-        print_json({"path": str(to), **told, "passages": len(retriever), "encoded": count})
+        more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
+        more |= {"unreadable": len(read.unreadable), "passages": len(retriever)}
+        print_json({"path": str(to), **counts, **more, "encoded": len(passages)})
         return
-    parts = ", ".join(f"{number:,} {name}" for name, number in told.items())
-    out.print(
-        f"{to}: {parts}; {len(retriever):,} passages, {count:,} of them encoded now.",
-        markup=False,
-        soft_wrap=True,
+    parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    print_text(
+        f"{to}: {parts}; {len(retriever):,} passages, {len(passages):,} of them encoded now; "
+        f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
 
 
@@ -194,7 +269,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
         note(f"{len(files):,} files of other kinds are left out: {kinds_of(files)}")
 
 
-def _calibrate(retriever: "Retriever") -> None:
+def _calibrate(retriever: Retriever) -> None:
     """Learn which encoders to trust here, where the corpus gives enough questions."""
     say("Learning from questions made from the documents which encoders to trust ...")
     try:
@@ -202,26 +277,3 @@ def _calibrate(retriever: "Retriever") -> None:
     except ValueError as error:
         note(str(error))
     say(retriever.report)
-
-
-def _fit_on(documents: "list[Document]", ensemble: "UEC") -> None:
-    from uec_rag.corpora import fitting_pairs
-
-    pairs = fitting_pairs(documents)
-    if len(pairs) >= _FEWEST_PAIRS:
-        fit_ensemble(ensemble, pairs)
-    elif ensemble.is_fitted:
-        note(
-            f"these documents give {len(pairs)} pairs to fit on, fewer than {_FEWEST_PAIRS}: the "
-            "index is made with the fit that comes with uec-rag. Fit on pairs of your own with "
-            "'uec-rag fit', then give it with --uec"
-        )
-    else:
-        # The note below says it better.
-        warnings.filterwarnings("ignore", message="This UEC is not fitted")
-        note(
-            f"these documents give {len(pairs)} pairs to fit on, fewer than {_FEWEST_PAIRS}: "
-            "the index is made with an ensemble that is not fitted, so every sigma_s^2 is 0 and "
-            "confidence is not to be trusted. Fit one on pairs of your own with 'uec-rag fit', "
-            "then give it with --uec"
-        )

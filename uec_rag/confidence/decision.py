@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from uec_rag.base.errors import InternalError
 from uec_rag.base.gaussian import FloatArray
 
 Action = Literal["answer", "clarify", "abstain"]
@@ -36,9 +38,16 @@ class Decision:
     unfamiliar : str
         What makes the query unlike those that confidence was learned from; "" where nothing does.
     basis : str
-        Fingerprint of what confidence rests on (see `Searcher.basis`), where it is known.
+        Fingerprint of what confidence rests on (see `Retriever.basis`), where it is known.
     hits : int
         How many hits confidence is of; 0 where that is not known.
+    size : int
+        How many passages were searched; 0 where that is not known.
+
+    Raises
+    ------
+    InternalError
+        If confidence or in_corpus is NaN.
     """
 
     action: Action
@@ -49,11 +58,28 @@ class Decision:
     unfamiliar: str = ""
     basis: str = field(default="", compare=False)
     hits: int = field(default=0, compare=False)
+    size: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        # Every decision is made here. Comparisons with what is no number are all false: a gate
+        # would abstain, and a user's own "if confidence < 0.5: refuse" would answer.
+        if math.isnan(self.confidence) or math.isnan(self.in_corpus):
+            raise InternalError(
+                f"a confidence is not a number (confidence {self.confidence}, in_corpus "
+                f"{self.in_corpus}): a defect of uec_rag; please report how it arose."
+            )
 
     @property
     def decision(self) -> Action:
         """The action, by the name that it has in metadata."""
         return self.action
+
+
+def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """What traces note of decisions: action, confidence, in_corpus; a list of each for several."""
+    names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
+    found = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
+    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
 @dataclass(frozen=True)
@@ -179,6 +205,8 @@ def decide_one(
         action, reason = "answer", f"{found} is above the threshold {threshold:.2f}"
     elif ambiguity is not None:
         action, reason = "clarify", f"{found}; {ambiguity.reason}"
+    elif math.isinf(threshold):
+        reason = f"{found}; no threshold keeps the risk, so that nothing is answered"
     else:
         why = _why(confidence, in_corpus)
         reason = f"{found} is not above the threshold {threshold:.2f}: {why}"

@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.calibrator import fit_calibrator
-from uec_rag.confidence.features import relevance_features, summarise
-from uec_rag.confidence.model import ConfidenceModel, HitExamples
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.confidence.model import (
+    ConfidenceModel,
+    HitExamples,
+    relevance_features,
+    shipped_model,
+    summarise,
+)
 
 _CLEARLY = 0.05  # nats per query
 # A fit asks each of its questions of several corpora, and all are of one domain. Counted in full
-# they move the level of what is asked elsewhere too far (docs/confidence.md); at this weight 1,200
+# they move the level of what is asked elsewhere too far (docs/measurements); at this weight 1,200
 # of them stand against a prior that slope and offset keep to .1 and .14.
 _WEIGHT = np.float32(0.01)
 _USUAL_TEMPERATURE, _LOG_DEVIATION = 0.8, 1.5  # of ensembles of small encoders, and of any
@@ -71,19 +74,13 @@ def fit_confidence(
     words = all(view.best is not None for view in views)
     shipped = shipped_model("unfitted" if standardised else "words" if words else "fitted")
     known = replace(shipped, temperature=fit_temperature(views))
-    parts = [view_examples(view, known, k) for view in views]
-    examples = joined_examples(parts)
-    learned = fit_calibrator(
-        np.concatenate([part.relevance.reshape(-1, 2) for part in parts]),
-        np.concatenate([part.relevant.ravel() for part in parts]),
-    )
-    start = replace(known, relevance=learned)
-    moved, own = start.moved(examples), start.relearned(examples)
+    examples = joined_examples([view_examples(view, known, k) for view in views])
+    moved, own = known.moved(examples), known.relearned(examples)
     if moved.surprise(examples) - own.surprise(examples) > _CLEARLY:
-        return replace(own, relevance=learned)
-    if not at_home:
-        moved = start.moved(replace(examples, weight=_WEIGHT * examples.weight))
-    return replace(moved, relevance=learned)
+        return own
+    if at_home:
+        return moved
+    return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
 
 
 def view_examples(view: FitView, model: ConfidenceModel, k: int) -> HitExamples:
@@ -134,10 +131,7 @@ def joined_examples(parts: Sequence[HitExamples]) -> HitExamples:
 def fit_temperature(views: Sequence[FitView]) -> float:
     """Temperature at which the posterior gives the relevant passages the most, over the fit views.
 
-    Raises
-    ------
-    ValueError
-        If no query is answerable.
+    Raises ValueError if no query is answerable.
     """
     from scipy.optimize import minimize_scalar
 

@@ -1,18 +1,321 @@
-"""How likely a hit is relevant, the corpus holds an answer, and the hits do."""
+"""How likely a hit is relevant, the corpus holds an answer, and the hits do.
+
+All of it is logistic in a few numbers of the fused posterior over the corpus,
+``softmax_c(l_c / T)`` with the ensemble's logits l.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray, probit
 from uec_rag.base.records import Record
-from uec_rag.confidence.calibrator import Calibrator, fit_calibrator, sigmoid
-from uec_rag.confidence.features import CorpusSummary, relevance_features
+from uec_rag.base.sums import Digest, SoftmaxSums
+
+_RANGE = 6.0
+
+
+@dataclass(frozen=True)
+class Calibrator(Record):
+    """Logistic regression on a few features, and a line on top of it for a user's own corpus.
+
+    Attributes
+    ----------
+    weights, location, spread : tuple of F floats
+        Of the features, standardised; weights are at least 0: every feature is evidence *for*.
+    slope, offset : float
+        Of ``sigmoid(slope * score + offset)``; 1 and 0 before `recalibrated`.
+    """
+
+    weights: tuple[float, ...]
+    location: tuple[float, ...]
+    spread: tuple[float, ...]
+    bias: float
+    slope: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not len(self.weights) == len(self.location) == len(self.spread):
+            raise ValueError("weights, location, spread: expected one of each per feature.")
+        if not all(value > 0 for value in self.spread):
+            raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
+
+    def score(self, features: FloatArray) -> FloatArray:
+        """Log odds before the line, shape (...), of features (..., F)."""
+        location, spread = (np.asarray(v, np.float32) for v in (self.location, self.spread))
+        standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
+        score: FloatArray = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
+        return score
+
+    def logits(self, features: FloatArray) -> FloatArray:
+        """Log odds, shape (...), of features (..., F)."""
+        return np.float32(self.slope) * self.score(features) + np.float32(self.offset)
+
+    def predict(self, features: FloatArray) -> FloatArray:
+        """Probabilities, shape (...), of features (..., F)."""
+        return sigmoid(self.logits(features))
+
+    def on_line(self, slope: float, offset: float) -> Self:
+        """Return it with log odds of ``slope * logits + offset``."""
+        return replace(self, slope=slope * self.slope, offset=slope * self.offset + offset)
+
+    def recalibrated(
+        self, features: FloatArray, labels: ArrayLike, weights: ArrayLike | None = None
+    ) -> Self:
+        """Return the same order with probabilities that fit the labels (Platt scaling).
+
+        A prior keeps slope and offset near what they are where labels are few, also where all
+        labels are alike.
+
+        Parameters
+        ----------
+        features : array, shape (..., F)
+        labels : array_like of bool, shape (...)
+        weights : array_like, shape (...), optional
+            How much each example counts; 1 by default.
+        """
+        slope, offset = _line(self.logits(features)[..., None], labels, weights)
+        return self.on_line(float(slope[0]), offset)
+
+
+def fit_calibrator(
+    features: FloatArray,
+    labels: ArrayLike,
+    penalty: float = 0.001,
+    weights: ArrayLike | None = None,
+) -> Calibrator:
+    """Learn a `Calibrator`.
+
+    scikit-learn's logistic regression cannot keep weights above 0, which is what keeps a
+    probability from falling as the evidence grows.
+
+    Parameters
+    ----------
+    features : array, shape (..., F)
+    labels : array_like of bool, shape (...)
+        Both kinds must be there.
+    penalty : float
+        Ridge on the weights of the standardised features, per example.
+    weights : array_like, shape (...), optional
+        How much each example counts; 1 by default.
+
+    Raises
+    ------
+    ValueError
+        If all labels are alike.
+    """
+    flat = features.reshape(-1, features.shape[-1]).astype(np.float64)
+    right = _labels(labels)
+    if right.all() or not right.any():
+        raise ValueError(
+            f"labels: expected some of either kind, got {len(right)} times {bool(right.any())}."
+        )
+    counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
+    counts *= len(counts) / counts.sum()
+    location = np.average(flat, axis=0, weights=counts)
+    spread = np.sqrt(np.average((flat - location) ** 2, axis=0, weights=counts))
+    spread = np.maximum(spread, 1e-3)
+    standard = np.clip((flat - location) / spread, -_RANGE, _RANGE)
+    strength = 2 * penalty * len(right)
+    found, bias = _logistic(standard, right, counts, (0.0,) * flat.shape[1], strength, 0.0)
+    return Calibrator(tuple(found.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias)
+
+
+def sigmoid(logits: FloatArray) -> FloatArray:
+    """``1 / (1 + exp(-logits))``, without overflow."""
+    # Not scipy's: its import alone is a tenth of the time that a new process takes to answer.
+    small = np.exp(-np.abs(logits))
+    probability: FloatArray = np.where(logits >= 0, np.ones_like(small), small) / (1 + small)
+    return probability
+
+
+def _labels(labels: ArrayLike) -> NDArray[np.bool_]:
+    flat = np.asarray(labels, dtype=bool).ravel()
+    if not len(flat):
+        raise ValueError("labels: expected at least one, got none.")
+    return flat
+
+
+def _line(
+    scores: FloatArray, labels: ArrayLike, weights: ArrayLike | None
+) -> tuple[NDArray[np.float64], float]:
+    """Weights of log odds, kept near 1, and of what else is beside them, kept near 0; an offset.
+
+    `scores`: array, shape (..., F), log odds first.
+    """
+    right, flat = _labels(labels), scores.reshape(-1, scores.shape[-1]).astype(np.float64)
+    counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
+    start = (1.0, *(0.0,) * (flat.shape[1] - 1))
+    return _logistic(flat, right, counts, start, strength=1.0, offset_strength=0.5)
+
+
+def _logistic(
+    features: NDArray[np.float64],
+    labels: NDArray[np.bool_],
+    counts: NDArray[np.float64],
+    start: tuple[float, ...],
+    strength: float,
+    offset_strength: float,
+) -> tuple[NDArray[np.float64], float]:
+    """Weights of at least 0 and offset of a logistic regression; a ridge towards `start` and 0."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    origin = np.array([*start, 0.0])
+    stiffness = np.array([strength] * len(start) + [offset_strength])
+
+    def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        logits = features @ parameters[:-1] + parameters[-1]
+        moved = parameters - origin
+        error = counts * (expit(logits) - labels)
+        value = counts @ (np.logaddexp(0, logits) - logits * labels) + stiffness @ moved**2 / 2
+        gradient = np.append(features.T @ error, error.sum()) + stiffness * moved
+        return float(value) / len(labels), gradient / len(labels)
+
+    bounds = [(0.0, None)] * len(start) + [(None, None)]
+    found = minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found[:-1], float(found[-1])
+
+
+_LEAST_SHARE = np.float32(1e-4)
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusSummary:
+    """What the fused logits l of n queries say over the whole corpus, at temperature T.
+
+    Attributes
+    ----------
+    top : array, shape (n,)
+        Highest l / T.
+    log_normaliser : array, shape (n,)
+        log sum_c exp(l_c / T).
+    soft_normaliser : array, shape (n,)
+        log sum_c exp(l_c / 2T).
+    near_normaliser : array, shape (n,)
+        The same of the `NEAREST` best passages alone.
+    entropy : array, shape (n,)
+        Of the softmax at T, in nats.
+    """
+
+    top: FloatArray
+    log_normaliser: FloatArray
+    soft_normaliser: FloatArray
+    near_normaliser: FloatArray
+    entropy: FloatArray
+
+    @classmethod
+    def of(cls, sums: SoftmaxSums) -> Self:
+        """The summary that a softmax's sums make."""
+        return cls(
+            top=sums.top,
+            log_normaliser=sums.log_normaliser,
+            soft_normaliser=sums.soft_normaliser,
+            near_normaliser=sums.near_normaliser,
+            entropy=sums.log_normaliser - sums.mean_logit,
+        )
+
+    def shifted(self, offset: FloatArray) -> CorpusSummary:
+        """The summary where every l / T of a query is higher by its offset, shape (n,)."""
+        return CorpusSummary(
+            top=self.top + offset,
+            log_normaliser=self.log_normaliser + offset,
+            soft_normaliser=self.soft_normaliser + offset / np.float32(2),
+            near_normaliser=self.near_normaliser + offset / np.float32(2),
+            entropy=self.entropy,
+        )
+
+    def features(self, best: FloatArray | None = None) -> FloatArray:
+        """What tells whether the corpus answers at all, shape (n, 3).
+
+        Minus the entropy and the log of the top's share at twice the temperature say whether one
+        passage stands out; the top itself, whether it is near enough to be the answer, or instead
+        what the member that thinks most of it says: words think little of any answer to a long
+        question. Tried beside them on eleven collections, each by what ten others taught: the
+        corpus's size, the words that query and hit share, the agreement of the members, the
+        likeness of the hits, the top's distance from the mean. None bettered the level without
+        answering more off-topic questions.
+
+        `best`, array, shape (n,): the highest of the members' l / T of the first hit.
+        """
+        near = self.top if best is None else best
+        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, near], axis=1)
+
+    def found_features(
+        self, logits: FloatArray, *, counted: bool = False, nearest: bool = False
+    ) -> FloatArray:
+        """What tells whether the answer, where the corpus has it, is among the first hits.
+
+        Parameters
+        ----------
+        logits : array, shape (n, k)
+            l / T of the hits, best first.
+        counted : bool
+            Whether the number of hits says something of its own.
+        nearest : bool
+            Whether the share is of the nearest passages alone: a crowd of far ones, each with next
+            to nothing, says little of whether the answer is among the first hits.
+
+        Returns
+        -------
+        array, shape (n, k, 2) or (n, k, 3)
+            For the first 1, 2, ... k hits: the top, and the log odds of their share of the
+            softmax at twice the temperature, which rises with every hit; then, if counted, the log
+            of their number: where many passages are relevant each one's share is low.
+        """
+        normaliser = self.near_normaliser if nearest else self.soft_normaliser
+        soft = np.exp(logits / np.float32(2) - normaliser[:, None])
+        share = np.clip(np.cumsum(soft, axis=1), _LEAST_SHARE, 1 - _LEAST_SHARE)
+        top = np.broadcast_to(self.top[:, None], share.shape)
+        features = [top, np.log(share) - np.log1p(-share)]
+        if counted:
+            features.append(np.broadcast_to(np.log1p(np.arange(share.shape[1])), share.shape))
+        return np.stack(features, axis=-1).astype(np.float32)
+
+
+def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
+    """Sum up logits over a corpus.
+
+    `logits`, array, shape (n, N): N at least 1.
+
+    Examples
+    --------
+    >>> summary = summarise(np.zeros((1, 8), "f4"))
+    >>> bool(np.isclose(summary.entropy[0], np.log(8)))
+    True
+    """
+    if logits.ndim != 2 or not logits.shape[1]:
+        raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
+    return CorpusSummary.of(Digest.of(logits).softmax(1 / temperature))
+
+
+def relevance_features(
+    logits: FloatArray,
+    variance: FloatArray,
+    log_normaliser: FloatArray,
+    temperature: float = 1.0,
+) -> FloatArray:
+    """What relevance rests on, shape (n, k, 2): the probit logit and the log posterior of each hit.
+
+    Parameters
+    ----------
+    logits, variance : array, shape (n, k)
+        Mean and variance of each hit's logit, ``slope * mu_s + intercept`` and
+        ``slope^2 sigma_s^2``.
+    log_normaliser : array, shape (n,)
+        Of the `CorpusSummary`.
+    """
+    share = logits / np.float32(temperature) - log_normaliser[:, None]
+    return np.stack([probit(logits, variance), share], axis=-1)
+
 
 CUTOFFS = (1, 4, 10)
 """Numbers of hits that being found is learned for; others lie between or go on from there."""
@@ -32,11 +335,15 @@ class Certainty:
         P(the corpus answers the query).
     by_cutoff : array, shape (n, k)
         P(one of the first 1, 2, ... k hits answers it): `in_corpus`, times that it is found where
-        it is there.
+        it is there. Rises with every hit.
+    relevance : array, shape (n, k)
+        P(this hit is relevant): never more than that of the hit before it, of the first hit
+        `by_cutoff`, and of the first 1, 2, ... k hits together at least that.
     """
 
     in_corpus: FloatArray
     by_cutoff: FloatArray
+    relevance: FloatArray
 
     @property
     def confidence(self) -> FloatArray:
@@ -81,6 +388,13 @@ class HitExamples:
         last = self.found.shape[1]
         return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
 
+    def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+        """Features, labels and weights of hits where the corpus answers, from a place on."""
+        there = self.answerable
+        relevant = self.relevant[there, first:]
+        weight = np.broadcast_to(self.weight[there, None], relevant.shape)
+        return self.relevance[there, first:], relevant, weight
+
     def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
         """Features, labels and weights of being found at `counts`, (n, c, F) and (n, c)."""
         at = self.counts
@@ -90,23 +404,22 @@ class HitExamples:
         return self.found[:, columns], right, weight
 
 
-IDENTITY = Calibrator(weights=(3.0,), location=(0.0,), spread=(3.0,), bias=0.0)
-"""Log odds as they are, between -18 and 18."""
-
-_COUNTED = Calibrator(weights=(3.0, 0.0), location=(0.0, 0.0), spread=(3.0, 1.0), bias=0.0)
-"""The same, beside the log of the number of hits, which says nothing yet."""
-
-
 @dataclass(frozen=True)
 class ConfidenceModel(Record):
     """Relevance of hits and confidence in queries, from the fused logits.
+
+    Everything follows from H = P(the corpus answers) and, where it does, F(k) = P(an answer is
+    among the first k hits) and rho(i) = P(hit i is relevant). Confidence is C(k) = H F(k). What a
+    hit adds to it is the least that its relevance can be; the first one's is C(1), and no hit is
+    more relevant than the one before. So ``max r <= C(k) <= min(H, sum r)`` over the first k, with
+    r(i) the relevance, whatever was learned, and however H is moved.
 
     Attributes
     ----------
     temperature : float
         T of the posterior over the corpus.
     relevance : Calibrator
-        Of a hit.
+        Of a hit, where the corpus has an answer.
     in_corpus : Calibrator
         Of the corpus having an answer.
     found : Calibrator
@@ -117,19 +430,14 @@ class ConfidenceModel(Record):
     standardised : bool
         Whether logits are an unfitted ensemble's similarities, standardised over unrelated
         passages of the corpus, instead of a fitted one's.
-    presence, level : Calibrator
-        A line each on top of the log odds of `in_corpus`, and of its product with `found`: what a
-        user's labels teach, which changes no order of queries. The level may have a second weight,
-        at least 0, of the log of the number of hits.
     by_member : bool
         Whether `in_corpus` asks what the member says that thinks most of the first hit, instead of
         the ensemble, and `found` how many hits there are: as is learned of ensembles with words.
-    first : Calibrator or None
-        Relevance of the first hit, where labels taught it a line of its own; it is never told to be
-        less relevant than the second, of which a search for one hit knows nothing. None: as the
-        others'.
     nearest : bool
         Whether `found` rests on the hits' share of the nearest passages instead of all.
+    per_count : float
+        What the log of the number of hits adds to the log odds of `found`, at least 0: labels of a
+        corpus tell, beside its line.
     """
 
     temperature: float
@@ -138,17 +446,39 @@ class ConfidenceModel(Record):
     found: Calibrator
     unanswerable: float
     standardised: bool = False
-    presence: Calibrator = IDENTITY
-    level: Calibrator = IDENTITY
     by_member: bool = False
-    first: Calibrator | None = None
     nearest: bool = False
+    per_count: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
             raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
         if not 0 <= self.unanswerable <= 1:
             raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
+        if not self.per_count >= 0:
+            raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; see `Record.restore`.
+
+        What earlier versions learned from labels were lines of H and of the product H F, and of
+        the first hit. The line of the product is now that of F, which is the same where H is near
+        1; the first hit follows from F.
+        """
+        saved = [metadata.get(key) for key in ("presence", "level")]
+        if not all(isinstance(line, Mapping) for line in saved):
+            return super().restore(metadata)
+        state = {k: v for k, v in metadata.items() if k not in ("presence", "level", "first")}
+        known = super().restore(state)
+        lines = [_line_of(Calibrator.restore(cast(Any, line))) for line in saved]
+        (held, of_held, _), (found, of_found, per_count) = lines
+        return replace(
+            known,
+            in_corpus=known.in_corpus.on_line(held, of_held),
+            found=known.found.on_line(found, of_found),
+            per_count=per_count,
+        )
 
     def query_features(self, summary: CorpusSummary, best: FloatArray | None) -> FloatArray:
         """What `in_corpus` rests on, shape (n, 3).
@@ -177,33 +507,6 @@ class ConfidenceModel(Record):
         scaled = logits / np.float32(self.temperature)
         return summary.found_features(scaled, counted=self.by_member, nearest=self.nearest)
 
-    def hit_relevance(
-        self, logits: FloatArray, variance: FloatArray, summary: CorpusSummary
-    ) -> FloatArray:
-        """P(this hit is relevant), shape (n, k).
-
-        Parameters
-        ----------
-        logits, variance : array, shape (n, k)
-            As in `relevance_features`.
-        summary : CorpusSummary
-            At this model's temperature.
-        """
-        return self.told_relevance(
-            relevance_features(logits, variance, summary.log_normaliser, self.temperature)
-        )
-
-    def told_relevance(self, features: FloatArray) -> FloatArray:
-        """P(this hit is relevant), shape (n, k), of `relevance_features`, best first."""
-        told = self.relevance.predict(features)
-        if self.first is None:
-            return told
-        # Log odds of all hits fit few first ones: that it is the first says something of its own.
-        told[:, :1] = np.maximum(
-            self.first.predict(features[:, :1]), told[:, 1:2].max(initial=0, axis=1, keepdims=True)
-        )
-        return told
-
     def certainty(
         self,
         summary: CorpusSummary,
@@ -211,6 +514,8 @@ class ConfidenceModel(Record):
         unanswerable: float | None = None,
         doubt: FloatArray | None = None,
         best: FloatArray | None = None,
+        variance: FloatArray | None = None,
+        whole: CorpusSummary | None = None,
     ) -> Certainty:
         """How sure to be of n queries and their hits.
 
@@ -227,39 +532,50 @@ class ConfidenceModel(Record):
             How far what the logits rest on does not know the language of a query, from 0 to 1.
         best : array, shape (n,), optional
             As in `query_features`.
+        variance : array, shape (n, k), optional
+            Of the hits' logits, as in `relevance_features`; 0 by default.
+        whole : CorpusSummary, optional
+            What `in_corpus` rests on, where that is not `summary`.
         """
-        query = self.query_features(summary, best)
-        hits = self.found_features(summary, logits)
-        confidence = self.level.predict(self._stated(query, hits))
-        held = self.presence.predict(self._held(query))
-        held = np.maximum(held, confidence[:, -1])
-        moved = held
+        spread = np.zeros_like(logits) if variance is None else variance
+        return self.judged(
+            self.query_features(summary if whole is None else whole, best),
+            self.found_features(summary, logits),
+            relevance_features(logits, spread, summary.log_normaliser, self.temperature),
+            unanswerable,
+            doubt,
+        )
+
+    def judged(
+        self,
+        query: FloatArray,
+        found: FloatArray,
+        relevance: FloatArray,
+        unanswerable: float | None = None,
+        doubt: FloatArray | None = None,
+    ) -> Certainty:
+        """As `certainty`, of features as `HitExamples` has them."""
+        held = self.in_corpus.predict(query)
         if unanswerable is not None:
-            moved = shifted(moved, self.unanswerable, unanswerable)
+            held = shifted(held, self.unanswerable, unanswerable)
         if doubt is not None and doubt.any():
-            moved = sigmoid(log_odds(moved) - _DOUBT * doubt)
-        factor = moved / np.maximum(held, _SMALLEST)
-        return Certainty(moved, (confidence * factor[:, None]).astype(np.float32))
+            held = sigmoid(log_odds(held) - _DOUBT * doubt)
+        among = self.found_among(found, np.arange(1, found.shape[1] + 1)).astype(np.float64)
+        # No hit adds more than the one before, or it would be more relevant than the first.
+        added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
+        added = np.maximum(added, 0)
+        alone = np.maximum(self.relevance.predict(relevance), added)
+        alone[:, 0] = added[:, 0]
+        shares = np.minimum(np.cumsum(added, axis=1), 1), np.minimum.accumulate(alone, axis=1)
+        by_cutoff, each = ((held[:, None] * share).astype(np.float32) for share in shares)
+        return Certainty(held.astype(np.float32), by_cutoff, each)
 
-    def _held(self, query: FloatArray) -> FloatArray:
-        """Log odds of `in_corpus`, shape (n, 1)."""
-        return log_odds(self.in_corpus.predict(query))[:, None]
+    def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
+        """P(an answer that the corpus has is among the first hits), shape (n, c).
 
-    def _odds(self, query: FloatArray, hits: FloatArray) -> FloatArray:
-        """Log odds of `in_corpus` times `found` at several cutoffs, shape (n, c, 1)."""
-        product = self.in_corpus.predict(query)[:, None] * self.found.predict(hits)
-        return log_odds(product)[..., None]
-
-    def _stated(
-        self, query: FloatArray, hits: FloatArray, counts: Sequence[int] | None = None
-    ) -> FloatArray:
-        """What `level` rests on, shape (n, c, 1 or 2), at the first 1, 2, ... or other counts."""
-        odds = self._odds(query, hits)
-        if counts is None and len(self.level.weights) == 1:
-            return odds
-        number = np.arange(1, hits.shape[1] + 1) if counts is None else np.array(counts)
-        log = np.log(number).astype(np.float32)
-        return np.stack([odds[..., 0], np.broadcast_to(log, odds.shape[:2])], axis=-1)
+        `features`: array, shape (n, c, F), of c numbers of hits, `counts`.
+        """
+        return sigmoid(self.found.logits(features) + np.float32(self.per_count) * _log(counts))
 
     def moved(self, examples: HitExamples) -> Self:
         """Return this model with its probabilities moved to examples, one line for each."""
@@ -267,42 +583,48 @@ class ConfidenceModel(Record):
         there = examples.answerable
         return replace(
             self,
-            relevance=self._relevance(examples),
+            relevance=self.relevance.recalibrated(*examples.hits(first=0)),
             in_corpus=self.in_corpus.recalibrated(examples.query, there, examples.weight),
             found=self.found.recalibrated(features[there], right[there], weight[there]),
             unanswerable=examples.unanswerable,
         )
 
     def recalibrated(self, examples: HitExamples) -> Self:
-        """Return this model fitted to a user's own corpus; the order of queries stays."""
+        """Return this model fitted to a user's own corpus.
+
+        Raises
+        ------
+        ValueError
+            If no hit is relevant.
+        """
+        if not examples.relevant.any():
+            raise ValueError(
+                "calibration: none of the hits is relevant, expected at least one; check that "
+                "relevant ids are those of the index."
+            )
         features, right, weight = examples.cutoffs()
-        stated = self._stated(examples.query, features, examples.counts)
-        moved = replace(
+        there, log = examples.answerable, _log(examples.counts)
+        odds = self.found.logits(features) + np.float32(self.per_count) * log
+        scores = np.stack([odds, np.broadcast_to(log, odds.shape)], axis=-1)
+        (slope, per_count), offset = _line(scores[there], right[there], weight[there])
+        relevance = self.relevance  # of the first hit that is confidence in it alone
+        if examples.relevant.shape[1] > 1:
+            relevance = relevance.recalibrated(*examples.hits(first=1))
+        return replace(
             self,
-            relevance=self._relevance(examples),
-            presence=self.presence.recalibrated(
-                self._held(examples.query), examples.answerable, examples.weight
-            ),
-            level=_COUNTED.reweighted(stated, right, weight),
+            relevance=relevance,
+            in_corpus=self.in_corpus.recalibrated(examples.query, there, examples.weight),
+            found=self.found.on_line(float(slope), offset),
+            per_count=float(slope * self.per_count + per_count),
             unanswerable=examples.unanswerable,
         )
-        if examples.relevant.shape[1] == 1:
-            return moved
-        hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
-        first, others = (
-            self.relevance.lined(
-                examples.relevance[:, some], examples.relevant[:, some], hits[:, some]
-            )
-            for some in (slice(0, 1), slice(1, None))
-        )
-        return replace(moved, first=first, relevance=others)
 
     def surprise(self, examples: HitExamples) -> float:
         """Mean NLL, in nats, of whether the corpus answers and of whether the hits do."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         held = _nll(self.in_corpus.predict(examples.query), there)
-        found = _nll(self.found.predict(features[there]), right[there])
+        found = _nll(self.found_among(features[there], examples.counts), right[there])
         return float(
             np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])
         )
@@ -314,36 +636,25 @@ class ConfidenceModel(Record):
         """
         features, right, weight = examples.cutoffs()
         there = examples.answerable
-        hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
         return replace(
             self,
-            relevance=_learned(self.relevance, examples.relevance, examples.relevant, hits),
+            relevance=_learned(self.relevance, *examples.hits(first=0)),
             in_corpus=_learned(self.in_corpus, examples.query, there, examples.weight),
             found=_learned(self.found, features[there], right[there], weight[there]),
+            per_count=0.0,
             unanswerable=examples.unanswerable,
         )
 
-    def _relevance(self, examples: HitExamples) -> Calibrator:
-        hits = np.broadcast_to(examples.weight[:, None], examples.relevant.shape)
-        return self.relevance.recalibrated(examples.relevance, examples.relevant, hits)
 
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving; without what models saved before do not know of."""
-        new = {"first": self.first is not None, "nearest": self.nearest}
-        return {k: v for k, v in super().metadata().items() if new.get(k, True)}
+def _line_of(saved: Calibrator) -> tuple[float, float, float]:
+    """Slope and offset of log odds, and the weight of log k, that an earlier version saved."""
+    weights = saved.slope * np.array(saved.weights) / saved.spread
+    offset = saved.slope * saved.bias + saved.offset - weights @ np.array(saved.location)
+    return float(weights[0]), float(offset), float(weights[1]) if len(weights) > 1 else 0.0
 
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; ValueError if something is missing, unknown or of another type.
 
-        Version 0.1 knew one confidence, learned for ten hits: it is read as that of the corpus.
-        """
-        if "confidence" not in metadata:
-            return super().restore(metadata)
-        always = Calibrator((0.0, 0.0), (0.0, 0.0), (1.0, 1.0), bias=20.0)
-        known = {name: value for name, value in metadata.items() if name != "confidence"}
-        new = {"in_corpus": metadata["confidence"], "found": always.metadata(), "unanswerable": 0.2}
-        return super().restore(known | new)
+def _log(counts: ArrayLike) -> FloatArray:
+    return np.log(np.asarray(counts, dtype=np.float32))
 
 
 def _learned(
@@ -355,8 +666,8 @@ def _learned(
 
 
 def _nll(probability: FloatArray, truth: NDArray[np.bool_]) -> FloatArray:
-    told = np.where(truth, probability, 1 - probability)
-    surprise: FloatArray = -np.log(np.maximum(told, _SMALLEST)).astype(np.float32)
+    stated = np.where(truth, probability, 1 - probability)
+    surprise: FloatArray = -np.log(np.maximum(stated, _SMALLEST)).astype(np.float32)
     return surprise
 
 
@@ -370,12 +681,8 @@ def log_odds(probability: FloatArray) -> FloatArray:
 def shifted(probability: FloatArray, learned: float, told: float) -> FloatArray:
     """Probabilities of an answer, where another share of questions has none.
 
-    Parameters
-    ----------
-    probability : array
-        Learned where the share `learned` has no answer.
-    learned, told : float
-        Shares in [0, 1); what is nearer to 0 or 1 than a thousandth counts as that.
+    `probability`: learned where the share `learned` has no answer. `learned`, `told`: shares in [0,
+    1); what is nearer to 0 or 1 than a thousandth counts as that.
 
     Examples
     --------
@@ -386,3 +693,22 @@ def shifted(probability: FloatArray, learned: float, told: float) -> FloatArray:
     factor = np.float32(float((1 - after) / after * before / (1 - before)))
     moved = factor * probability / (1 - probability + factor * probability)
     return moved.astype(np.float32)
+
+
+@cache
+def shipped_model(kind: Literal["fitted", "words", "unfitted"]) -> ConfidenceModel:
+    """Return the model that comes with the package.
+
+    It was learned by `benchmarks/quality/shipped_confidence.py` on public collections of several
+    domains: questions asked of the whole corpus and of small ones cut out of it, of corpora
+    without their answers, and of other collections.
+
+    Parameters
+    ----------
+    kind : {"fitted", "words", "unfitted"}
+        From a fitted ensemble's logits, to be used with its own temperature, of encoders with
+        vectors alone or with words among them; or from an unfitted one's standardised
+        similarities.
+    """
+    text = files("uec_rag.confidence").joinpath("shipped.json").read_text(encoding="utf-8")
+    return ConfidenceModel.restore(json.loads(text)[kind])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
 
 _SMALLEST = 1e-5  # share to show, with ever so many queries
@@ -34,6 +36,11 @@ class RiskThreshold(Record):
         How many of them are above the threshold, and how many of those are wrong.
     needed : int
         The least number of calibration queries, all right, of which all could be answered.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is not what it stands for.
     """
 
     threshold: float
@@ -43,6 +50,19 @@ class RiskThreshold(Record):
     answered: int
     wrong: int
     needed: int
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.threshold):
+            raise ValueError("threshold: expected a confidence, or infinity, got NaN.")
+        for name in ("risk", "delta"):
+            check_share(getattr(self, name), name, "a number from 0 to 1")
+        counts = (0, self.wrong, self.answered, self.queries)
+        if any(low > high for low, high in pairwise(counts)) or self.needed < 0:
+            raise ValueError(
+                "queries, answered, wrong, needed: expected counts, of which each of the first "
+                f"three holds the next, got {self.queries}, {self.answered}, {self.wrong}, "
+                f"{self.needed}."
+            )
 
     @property
     def is_controlled(self) -> bool:
@@ -80,6 +100,65 @@ class RiskThreshold(Record):
         never = metadata.get("threshold", 0.0) is None
         found = super().restore({**metadata, "threshold": 0.0} if never else metadata)
         return replace(found, threshold=math.inf) if never else found
+
+
+class Drift:
+    """Whether the confidences of the questions asked are still those of a calibration's.
+
+    A guarantee holds for questions from where the calibration's came. That others come now shows
+    without labels: at 32, 64, 128, ... questions the two samples of confidences are compared
+    (Kolmogorov and Smirnov), at levels that together warn of one unchanged stream in a hundred.
+    After `LONGEST` questions it begins anew, so that what changes late is seen as well.
+
+    Parameters
+    ----------
+    calibration : sequence of float
+        Confidences, at least one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> drift = Drift(rng.uniform(0.2, 1.0, 200))
+    >>> drift.seen(rng.uniform(0.2, 1.0, 64))
+    >>> drift.seen(rng.uniform(0.0, 0.5, 64)) is None
+    False
+    """
+
+    LONGEST = 4096
+
+    def __init__(self, calibration: Sequence[float]) -> None:
+        self.calibration = np.asarray(calibration, dtype=np.float64)
+        self._asked: list[float] = []
+        self._looks = 0
+
+    def seen(self, confidences: Sequence[float]) -> str | None:
+        """Take note of confidences; what to say where they show that the questions changed."""
+        from scipy.stats import ks_2samp
+
+        for confidence in confidences:
+            self._asked.append(round(float(confidence), 4))
+            if len(self._asked) != _FIRST_LOOK << self._looks:
+                continue
+            asked = np.array(self._asked)
+            self._looks += 1
+            # 1 / (m (m + 1)) sums up to 1.
+            level = _FALSE_ALARMS / (self._looks * (self._looks + 1))
+            changed = ks_2samp(self.calibration, asked).pvalue < level
+            if changed or len(asked) >= self.LONGEST:
+                self._asked, self._looks = [], 0
+            if changed:
+                return (
+                    f"The last {len(asked)} questions are not like those that the gate was made "
+                    f"with: their confidence is {asked.mean():.2f} on average, it was "
+                    f"{self.calibration.mean():.2f}. The guarantee does not hold for them; make "
+                    "the gate again, with questions as they are asked now."
+                )
+        return None
+
+
+_FIRST_LOOK = 32
+_FALSE_ALARMS = 0.01
 
 
 def queries_needed(risk: float, delta: float) -> int:
@@ -151,7 +230,7 @@ def risk_threshold(
 
     Labels that are wrong at the very target, in whatever order, are the worst case: by exact
     recursion over the counts (tests/confidence/test_risk.py) they pass with a probability of at
-    most `delta`. What that answers: docs/confidence.md, "The gate".
+    most `delta`. What that answers: docs/measurements/confidence.md, "The gate".
 
     Examples
     --------
@@ -198,11 +277,8 @@ def _lowest_passed(
 ) -> int | None:
     """Place of the lowest threshold that keeps the risk, None where none does.
 
-    Parameters
-    ----------
-    wrong, answered : array of int, shape (m,)
-        Counts above each threshold, downwards; the last one answers all.
-    risk, delta : float
+    `wrong`, `answered`, array of int, shape (m,): counts above each threshold, downwards; the last
+    one answers all.
     """
     p, count = _of_risk(wrong, answered, risk), answered[-1:]
     lasting = _of_next_batch(wrong, answered, risk) <= delta
@@ -277,3 +353,55 @@ def _check_share(name: str, value: float) -> None:
             f"{name}: expected a number between 0 and 1, both excluded, and not below {_SMALLEST}, "
             f"got {value}."
         )
+
+
+_BINS = 10
+_Z = 1.96  # of an interval that holds its share with probability .95
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Questions of about the same confidence.
+
+    Attributes
+    ----------
+    count : int
+    confidence : float
+        Their mean.
+    right : float
+        Share that is answered by its hits.
+    low, high : float
+        Between which the share lies with probability .95 (Wilson's interval).
+    """
+
+    count: int
+    confidence: float
+    right: float
+    low: float
+    high: float
+
+
+def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
+    """Confidence against what came true, in up to ten bins of as many questions each.
+
+    Parameters
+    ----------
+    confidence : array_like, shape (n,)
+    correct : array_like of bool, shape (n,)
+
+    Examples
+    --------
+    >>> [(one.count, one.right) for one in reliability([0.1, 0.9, 0.8], [False, True, True])]
+    [(1, 0.0), (1, 1.0), (1, 1.0)]
+    """
+    sure, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
+    bins = []
+    for rows in np.array_split(np.argsort(sure, kind="stable"), min(_BINS, max(len(sure), 1))):
+        if not len(rows):
+            continue
+        n, share = len(rows), float(right[rows].mean())
+        extra = _Z**2 / n
+        half = math.sqrt(extra * (share * (1 - share) + extra / 4))
+        low, high = ((share + extra / 2 + side) / (1 + extra) for side in (-half, half))
+        bins.append(Bin(n, float(sure[rows].mean()), share, max(low, 0.0), min(high, 1.0)))
+    return bins

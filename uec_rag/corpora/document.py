@@ -1,6 +1,9 @@
 """What a file becomes: a document in sections."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,35 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A text in sections, and where it comes from: for a file, its path inside the folder."""
+    """A text in sections.
+
+    Attributes
+    ----------
+    source
+        Where it comes from: for a file, its path inside the folder.
+    sections
+    sha256
+        Of the file, in hex; "" where it is of none.
+    """
 
     source: str
     sections: tuple[Section, ...]
+    sha256: str = ""
 
 
 def has_words(text: str) -> bool:
     """Whether there is a letter or a digit in a text."""
     return any(character.isalnum() for character in text)
+
+
+def decoded(path: Path) -> str:
+    """Decode as UTF-8, as UTF-16 where it says so, else as what old Windows files are in."""
+    data = path.read_bytes()
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16")
+    if b"\0" in data:
+        raise ValueError("it is not a text file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", errors="replace")

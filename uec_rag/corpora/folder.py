@@ -4,12 +4,17 @@ import hashlib
 import os
 import stat
 import warnings
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeAlias
 
+from uec_rag.base.checks import visible
 from uec_rag.base.environment import missing_extra
-from uec_rag.base.visible import visible
 from uec_rag.corpora.document import Document, has_words
 from uec_rag.corpora.readers import NEEDS, READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
@@ -17,8 +22,33 @@ from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 SECONDS = 60.0
 """What a file may take, by default: a PDF of a thousand pages does."""
 
-_LARGEST = 2**28  # bytes of a file
+Track: TypeAlias = Callable[[Collection[str], str], Iterable[str]]
+"""Goes through sources, and shows how far it is with what it is told they are for."""
+
+LARGEST = 2**28
+"""Bytes of a file, at most."""
+
+_AT_ONCE = 4  # files read at a time
 _LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
+
+
+@dataclass(frozen=True)
+class FolderRead:
+    """What became of the files of a folder; every file is in one of the three, by its source.
+
+    Attributes
+    ----------
+    documents : list of Document
+        In the order of their paths.
+    empty : dict of str to str
+        Files that hold no text, and what is said of each.
+    unreadable : dict of str to str
+        Files, and folders that cannot be listed, and what is the matter with each.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    empty: dict[str, str] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
 
 
 def read_folder(
@@ -31,7 +61,7 @@ def read_folder(
 ) -> list[Document]:
     """Read every file of the kinds in `READERS` in a folder and in the folders inside it.
 
-    Files are read in another process, whose time and memory are limited: a damaged or malicious
+    Files are read in other processes, whose time and memory are limited: a damaged or malicious
     one is left out.
 
     Parameters
@@ -67,62 +97,113 @@ def read_folder(
         For each file that cannot be read, takes too long, is no regular file or holds no text; the
         others are read.
     """
+    read = read_files(
+        folder,
+        track=_bar if show_progress else _as_they_are,
+        follow_symlinks=follow_symlinks,
+        seconds=seconds,
+        only=only,
+    )
+    if not read.documents and only is None:
+        count = len(read.empty) + len(read.unreadable)
+        raise ValueError(
+            f"none of the {count} files in {str(Path(folder).expanduser())!r} holds text to index"
+        )
+    return read.documents
+
+
+def _as_they_are(items: Collection[str], what: str) -> Iterable[str]:
+    return items
+
+
+def _bar(items: Collection[str], what: str) -> Iterable[str]:
     from rich.console import Console
     from rich.progress import track
 
+    return track(items, what, console=Console(stderr=True), transient=True)
+
+
+def read_files(
+    folder: str | Path,
+    *,
+    track: Track = _as_they_are,
+    follow_symlinks: bool = False,
+    seconds: float = SECONDS,
+    only: Collection[str] | None = None,
+) -> FolderRead:
+    """`read_folder` that also returns which files hold no text or cannot be read.
+
+    No file ends it. Parameters, warnings and what is raised are those of `read_folder`, but that
+    there may be no document, and `track` goes through the files in place of `show_progress`.
+    """
     root = Path(folder).expanduser()
     found = {
-        path: problem
-        for path, problem in _found(root, follow_symlinks).items()
-        if only is None or path.relative_to(root).as_posix() in only
+        source: problem
+        for source, problem in _found(root, follow_symlinks).items()
+        if only is None or source in only
     }
-    _check_libraries(path for path, problem in found.items() if problem is None)
-    documents = []
-    with ReadingProcess(seconds) as process:
-        for path, problem in track(
-            found.items(),
-            description="Reading files",
-            console=Console(stderr=True),
-            transient=True,
-            disable=not show_progress,
-        ):
-            source = path.relative_to(root).as_posix()
-            outcome = problem or _read(process, path, source)
+    _check_libraries(source for source, problem in found.items() if problem is None)
+    read = FolderRead()
+    with ExitStack() as stack:
+        free: SimpleQueue[ReadingProcess] = SimpleQueue()
+        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(found)))
+        for _ in range(count):
+            free.put(stack.enter_context(ReadingProcess(seconds)))
+        pool = ThreadPoolExecutor(count)
+        # Whoever interrupts does not wait for the files that are being read.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        outcomes = pool.map(lambda item: item[1] or _read(free, root, item[0]), found.items())
+        for source in track(found, "Reading files"):
+            outcome, kind = next(outcomes), read.unreadable
             if isinstance(outcome, Document):
-                documents.append(outcome)
-            else:
-                warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=2)
-    if not documents and only is None:
-        raise ValueError(f"none of the {len(found)} files in {str(root)!r} holds text to index")
-    return documents
+                if outcome.sections:
+                    read.documents.append(outcome)
+                    continue
+                scan = "; is it a scan?" if source.lower().endswith(".pdf") else ""
+                outcome, kind = f"holds no text{scan}", read.empty
+            kind[source] = outcome
+            warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=3)
+    return read
 
 
-def file_hashes(folder: str | Path, *, follow_symlinks: bool = False) -> dict[str, str]:
-    """Return the SHA-256 of each file that `read_folder` would read, by its path in the folder.
+def file_hashes(
+    folder: str | Path, *, follow_symlinks: bool = False, track: Track = _as_they_are
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Hash the files that `read_folder` would read.
 
     Parameters
     ----------
     folder, follow_symlinks
         As in `read_folder`; so is what is raised.
+    track
+        As in `read_files`.
+
+    Returns
+    -------
+    hashes : dict of str to str
+        SHA-256 of each file, by its source.
+    unreadable : dict of str to str
+        What is the matter with each of the others, as in `FolderRead`.
     """
     root = Path(folder).expanduser()
-    hashes = {}
-    for path, problem in _found(root, follow_symlinks).items():
-        if problem is None:
-            with path.open("rb") as file:
-                hashes[path.relative_to(root).as_posix()] = hashlib.file_digest(
-                    file, "sha256"
-                ).hexdigest()
-    return hashes
+    hashes, unreadable = {}, {}
+    found = _found(root, follow_symlinks)
+    for source in track(found, "Looking for changes"):
+        problem = found[source]
+        try:
+            if problem is None:
+                hashes[source] = _hash(root / source)
+        except OSError as error:
+            problem = f"cannot be read: {_why(error)}"
+        if problem is not None:
+            unreadable[source] = problem
+    return hashes, unreadable
 
 
 def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[str]:
     """Return the paths in a folder of the files whose kind `read_folder` does not read, in order.
 
-    Parameters
-    ----------
-    folder, follow_symlinks
-        As in `read_folder`.
+    `folder`, `follow_symlinks`: as in `read_folder`.
     """
     root = Path(folder).expanduser()
     return sorted(
@@ -132,49 +213,93 @@ def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[st
     )
 
 
-def _read(process: ReadingProcess, path: Path, source: str) -> Document | str:
-    """A document, or what is the matter with it."""
+def _read(free: SimpleQueue[ReadingProcess], root: Path, source: str) -> Document | str:
+    """A file read by a process that is free, or what is the matter with it."""
+    process = free.get()
     try:
-        sections = process.read(path)
-    except UnreadableFileError as error:
-        return f"cannot be read: {error}"
-    kept = tuple(section for section in sections if has_words(section.text))
-    if not kept:
-        return "holds no text" + ("; is it a scan?" if path.suffix.lower() == ".pdf" else "")
-    return Document(source, kept)
+        # Should the file change in between, its hash is that of the state before: it is read again.
+        sha256 = _hash(root / source)
+        sections = process.read(root / source)
+    except (UnreadableFileError, OSError) as error:
+        return f"cannot be read: {_why(error)}"
+    finally:
+        free.put(process)
+    return Document(source, tuple(part for part in sections if has_words(part.text)), sha256)
 
 
-def _check_libraries(files: Iterable[Path]) -> None:
-    for suffix in sorted({path.suffix.lower() for path in files} & NEEDS.keys()):
-        module, package = NEEDS[suffix]
-        if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
-            raise ImportError(missing_extra(package, "demo"))
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _found(root: Path, follow_symlinks: bool) -> dict[Path, str | None]:
-    """Files to read, in order, and what is the matter with those that are not to be read."""
+def _why(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _check_libraries(files: Iterable[str]) -> None:
+    needed = {NEEDS[end] for file in files if (end := Path(file).suffix.lower()) in NEEDS}
+    missing = [
+        package
+        for module, package in sorted(needed)
+        if find_spec(module.partition(".")[0]) is None or find_spec(module) is None
+    ]
+    if missing:
+        raise ImportError(missing_extra(", ".join(missing), "documents"))
+
+
+def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
+    """Sources to read, in the order of their paths, and what is the matter with the others."""
     if not root.exists():
         raise FileNotFoundError(f"no such folder: {str(root)!r}")
     if not root.is_dir():
         raise NotADirectoryError(f"expected a folder, got the file {str(root)!r}")
     found: dict[Path, str | None] = {}
-    for path in _files(root, follow_symlinks):
+    failed: list[OSError] = []
+    for path in _files(root, follow_symlinks, failed):
         if path.is_symlink() and path.is_dir():
             found[path] = _LINK
         elif path.suffix.lower() in READERS:
             found[path] = _problem(path, follow_symlinks)
+    for error in failed:
+        if Path(error.filename) == root:
+            raise error
+        found[Path(error.filename)] = f"cannot be read: {error.strerror}"
     if not found:
         raise ValueError(
             f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
         )
-    return dict(sorted(found.items()))
+    return {
+        source: problem if _is_unicode(source) else "has a name that is not Unicode; rename it"
+        for path, problem in sorted(found.items())
+        for source in [path.relative_to(root).as_posix()]
+    }
 
 
-def _files(root: Path, follow_symlinks: bool) -> Iterator[Path]:
-    """Files that are not hidden, and links to folders that are not followed."""
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # bytes that are none stand in it as surrogates
+        return False
+    return True
+
+
+def _files(
+    root: Path, follow_symlinks: bool, failed: list[OSError] | None = None
+) -> Iterator[Path]:
+    """Files that are not hidden, and links to folders that are not followed.
+
+    What went wrong with a folder is added to `failed`.
+    """
     seen: set[tuple[int, int]] = set()
-    for here, folders, names in os.walk(root, followlinks=follow_symlinks):
-        state = os.stat(here)
+    told = None if failed is None else failed.append
+    for here, folders, names in os.walk(root, onerror=told, followlinks=follow_symlinks):
+        try:
+            state = os.stat(here)
+        except OSError as error:
+            if told is not None:
+                told(error)
+            folders.clear()
+            continue
         if (state.st_dev, state.st_ino) in seen:  # links may lead back
             folders.clear()
             continue
@@ -194,6 +319,6 @@ def _problem(path: Path, follow_symlinks: bool) -> str | None:
         return f"cannot be read: {error.strerror}"
     if not stat.S_ISREG(state.st_mode):
         return "is no regular file"
-    if state.st_size > _LARGEST:
-        return f"has {state.st_size:,} bytes, more than {_LARGEST:,}"
+    if state.st_size > LARGEST:
+        return f"has {state.st_size:,} bytes, more than {LARGEST:,}"
     return None

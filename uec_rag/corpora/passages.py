@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
@@ -11,6 +11,13 @@ from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
 """Characters in a passage, at most: about what small embedding models read of one text."""
+
+HASH = "file_sha256"
+"""Metadata of a passage: the SHA-256 of the file that it is from, when it was read."""
+
+COUNT = "file_passages"
+"""Metadata of a passage: how many passages its file has. Where fewer are stored, somebody was
+stopped while they were added."""
 
 _SHORTEST_BODY = 150  # characters of a passage that is fitted on
 
@@ -54,11 +61,21 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
             passages.append(
                 Passage(
                     id=f"{document.source}#{position}",
-                    text=f"{section.heading}\n\n{chunk}".strip(),
+                    # Some readers give NUL characters, which no store keeps.
+                    text=f"{section.heading}\n\n{chunk}".replace("\0", " ").strip(),
                     metadata={"source": document.source, "title": title, "position": position},
                 )
             )
     return passages
+
+
+def note_states(passages: Sequence[Passage], documents: Iterable[Document]) -> None:
+    """Write on each passage which state of its file it is from, and how many others are."""
+    hashes = {document.source: document.sha256 for document in documents}
+    counts = Counter(passage.metadata["source"] for passage in passages)
+    for passage in passages:
+        source = passage.metadata["source"]
+        passage.metadata.update({HASH: hashes[source], COUNT: counts[source]})
 
 
 def fitting_pairs(
@@ -101,7 +118,7 @@ def fitting_pairs(
 
     Examples
     --------
-    >>> from uec_rag.corpora import Section
+    >>> from uec_rag.corpora.document import Section
     >>> body = "Bread wants time. " + "Let the dough rest until it has doubled in size. " * 3
     >>> manual = Document("manual.txt", (Section("Baking a loaf at home", body),))
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
@@ -131,6 +148,6 @@ def _splitter(size: int) -> Callable[[str], list[str]]:
     try:
         from langchain_text_splitters import RecursiveCharacterTextSplitter
     except ImportError as error:
-        raise ImportError(missing_extra("langchain-text-splitters", "demo")) from error
+        raise ImportError(missing_extra("langchain-text-splitters", "documents")) from error
     splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
     return lambda text: [chunk for chunk in splitter.split_text(text) if has_words(chunk)]

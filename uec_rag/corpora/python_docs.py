@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
-from uec_rag.corpora import Document, Section, passages_of
+from uec_rag.corpora import passages_of
+from uec_rag.corpora.document import Document, Section
 
 CHUNK_SIZE = 500
 """Characters in a passage of the demo, at most."""

@@ -9,8 +9,27 @@ from dataclasses import dataclass
 
 from uec_rag.base.checks import check_texts
 from uec_rag.corpora.document import has_words
-from uec_rag.corpora.sentences import split_first_sentence
 from uec_rag.stores.base import Passage
+
+# A mark that ends a sentence, before white space or (Chinese, Japanese) before anything.
+_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")  # noqa: RUF001
+
+
+def split_first_sentence(text: str) -> tuple[str, str]:
+    """Split off the first sentence or, where that ends earlier, the first paragraph.
+
+    The rest is empty where nothing follows.
+
+    Examples
+    --------
+    >>> split_first_sentence("Bread wants time. Let it rise.")
+    ('Bread wants time.', 'Let it rise.')
+    """
+    end = _END.search(text)
+    if end is None:
+        return " ".join(text.split()), ""
+    return " ".join(text[: end.end()].split()), text[end.end() :].strip()
+
 
 QuestionGenerator = Callable[[str], str]
 """From a passage's text to a question that it answers."""
@@ -89,13 +108,8 @@ def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, s
     The first of the titles that asks for the text, but for one that stands in it word for word,
     which is found too easily; else its first sentence, which asks for the rest.
 
-    Parameters
-    ----------
-    titles : iterable of str
-        What the text is about, as far as it stands for this text and few others.
-    text : str
-    shortest : int
-        Characters of an answer at least.
+    `titles`: what the text is about, as far as it stands for this text and few others. `shortest`:
+    characters of an answer at least.
 
     Examples
     --------

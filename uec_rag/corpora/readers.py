@@ -1,19 +1,203 @@
 """One reader per kind of file: a path becomes sections."""
 
+from __future__ import annotations
+
+import csv
 import io
 import itertools
+import posixpath
 import re
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from uec_rag.corpora.decode import decoded
-from uec_rag.corpora.document import Section
-from uec_rag.corpora.html import html_sections
-from uec_rag.corpora.office import read_csv, read_docx, read_epub, read_pptx, read_xlsx
+from uec_rag.corpora.document import Section, decoded
 
 if TYPE_CHECKING:
+    from bs4 import Tag
     from docutils import nodes
+
+
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_LINES = ("br", "dd", "dt", "li", "summary", "tr")
+_BLOCKS = (
+    *("article", "aside", "blockquote", "details", "div", "dl", "figure", "header", "ol"),
+    *("p", "pre", "section", "table", "ul", *_HEADINGS),
+)
+_NO_PROSE = (
+    *("button", "footer", "nav", "noscript", "script", "select", "style", "svg", "template"),
+    *("title", "a.headerlink"),
+)
+
+
+def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list[Section]:
+    """Headings of a page and the texts under them, without navigation, scripts and the like.
+
+    In a table whose first row are headers, or with `first_row_names` whatever they are, each value
+    gets its column's name.
+    """
+    from bs4 import BeautifulSoup
+
+    soup = BeautifulSoup(markup, "html.parser")
+    title = " ".join(soup.title.get_text().split()) if soup.title else ""
+    for tag in soup.select(", ".join(_NO_PROSE)):
+        tag.decompose()
+    for table in soup.find_all("table"):
+        rows = [row.find_all(["td", "th"]) for row in table.find_all("tr")]
+        named = rows and (first_row_names or all(cell.name == "th" for cell in rows[0]))
+        if named and len(rows) > 1 and table.find(["table", "pre", *_HEADINGS]) is None:
+            lines = soup.new_tag("pre")
+            lines.string = _table([[cell.get_text(" ") for cell in row] for row in rows])
+            table.replace_with(lines)
+    sections = _walked(soup.find("main") or soup.body or soup)
+    return [Section(heading or title, text) for heading, text in sections]
+
+
+def _walked(root: Tag) -> list[tuple[str, str]]:
+    """Headings and the texts under them, in one walk that takes as long at any depth."""
+    from bs4.element import NavigableString, Tag
+
+    sections: list[tuple[list[str], list[str]]] = [([], [])]
+    headings: list[list[str]] = []  # those that are open
+    preformatted = 0
+    left = [(node, False) for node in reversed(root.contents)]
+    while left:
+        node, ends = left.pop()
+        if isinstance(node, Tag):
+            gap = "\n\n" if node.name in _BLOCKS else "\n" if node.name in _LINES else ""
+            if not ends:
+                if node.name in _HEADINGS:
+                    sections.append(([], []))
+                    headings.append(sections[-1][0])
+                preformatted += node.name == "pre"
+                left.append((node, True))
+                left += [(child, False) for child in reversed(node.contents)]
+            (headings[-1] if headings else sections[-1][1]).append(gap)
+            if ends:
+                if node.name in _HEADINGS:
+                    headings.pop()
+                preformatted -= node.name == "pre"
+        # A comment is a NavigableString too, of a class of its own.
+        elif type(node) is NavigableString:
+            kept = preformatted or node in ("\n", "\n\n")
+            text = str(node) if kept else re.sub(r"\s+", " ", node)
+            (headings[-1] if headings else sections[-1][1]).append(text)
+    return [
+        (" ".join("".join(heading).split()).strip("§¶ "), _tidy("".join(parts)))
+        for heading, parts in sections
+    ]
+
+
+def _tidy(text: str) -> str:
+    lines = "\n".join(line.rstrip() for line in text.split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", lines).strip()
+
+
+def read_docx(path: Path) -> list[Section]:
+    """Headings of a Word document and the texts under them."""
+    import mammoth
+
+    with path.open("rb") as file:
+        # Pictures would be written out as base 64.
+        ignored = mammoth.images.img_element(lambda image: {"src": ""})
+        markup = mammoth.convert_to_html(file, convert_image=ignored).value
+    return html_sections(markup, first_row_names=True)
+
+
+def read_pptx(path: Path) -> list[Section]:
+    """A section per slide, under its title: texts, tables, and what the speaker notes."""
+    from pptx import Presentation
+
+    sections = []
+    for number, slide in enumerate(Presentation(str(path)).slides, start=1):
+        title = slide.shapes.title
+        parts = []
+        for shape in slide.shapes:
+            if title is not None and shape.shape_id == title.shape_id:
+                continue
+            if shape.has_text_frame:
+                parts.append(shape.text_frame.text)
+            elif shape.has_table:
+                rows = [[cell.text for cell in row.cells] for row in shape.table.rows]
+                parts.append(_table(rows))
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            parts.append(slide.notes_slide.notes_text_frame.text)
+        heading = "" if title is None else " ".join(title.text_frame.text.split())
+        sections.append(Section(heading, "\n\n".join(part for part in parts if part), number))
+    return sections
+
+
+def read_xlsx(path: Path) -> list[Section]:
+    """A section per sheet, under its name: the values, of formulas what they last gave."""
+    from openpyxl import load_workbook
+
+    book = load_workbook(path, read_only=True, data_only=True)
+    try:
+        return [
+            Section(
+                sheet.title,
+                _table(
+                    ["" if value is None else str(value) for value in row]
+                    for row in sheet.iter_rows(values_only=True)
+                ),
+            )
+            for sheet in book.worksheets
+        ]
+    finally:
+        book.close()
+
+
+def read_csv(path: Path) -> list[Section]:
+    """One section: a line per row."""
+    text = decoded(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
+    try:
+        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:10_000], ",;\t|")
+    except csv.Error:  # a single column
+        dialect = csv.excel
+    rows = csv.reader(io.StringIO(text, newline=""), dialect, doublequote=True)
+    return [Section("", _table(rows))]
+
+
+def read_epub(path: Path) -> list[Section]:
+    """The chapters of a book in the order of reading: headings, and the texts under them."""
+    from bs4 import BeautifulSoup
+
+    with zipfile.ZipFile(path) as book:
+        container = BeautifulSoup(book.read("META-INF/container.xml"), "html.parser")
+        root = container.find("rootfile")
+        if root is None:
+            raise ValueError("it names no package of a book")
+        package = str(root["full-path"])
+        opf = BeautifulSoup(book.read(package), "html.parser")
+        href = {str(item["id"]): str(item["href"]) for item in opf.find_all("item")}
+        folder = posixpath.dirname(package)
+        sections = []
+        for reference in opf.find_all("itemref"):
+            name = posixpath.normpath(
+                posixpath.join(folder, unquote(href[str(reference["idref"])]))
+            )
+            sections += html_sections(book.read(name))
+    return sections
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    """Rows as lines in which each value has its column's name, that of the first row."""
+    kept = [[" ".join(value.split()) for value in row] for row in rows]
+    kept = [row for row in kept if any(row)]
+    if len(kept) < 2:
+        return "\n".join(", ".join(filter(None, row)) for row in kept)
+    names, *values = kept
+    return "\n".join(
+        ", ".join(
+            f"{names[place]}: {value}" if place < len(names) and names[place] else value
+            for place, value in enumerate(row)
+            if value
+        )
+        for row in values
+    )
 
 
 def _read_text(path: Path) -> list[Section]:
@@ -56,7 +240,7 @@ def _read_rst(path: Path) -> list[Section]:
     return list(_rst_sections(tree))
 
 
-def _rst_sections(node: "nodes.Element") -> Iterator[Section]:
+def _rst_sections(node: nodes.Element) -> Iterator[Section]:
     from docutils import nodes
 
     heading, parts, inner = "", [], []
@@ -82,10 +266,24 @@ def _read_html(path: Path) -> list[Section]:
 
 
 def _read_pdf(path: Path) -> list[Section]:
-    from pypdf import PdfReader
+    """The pages, cut where the headings of the outline stand; each goes on over the next pages."""
+    from pypdfium2 import PdfDocument
 
-    pages = PdfReader(path).pages
-    return [Section("", page.extract_text(), number) for number, page in enumerate(pages, 1)]
+    with PdfDocument(path) as pdf:
+        # What a hyphen divides at the end of a line is one word.
+        pages = [_unix(page.get_textpage().get_text_range()).replace("\ufffe", "") for page in pdf]
+        titles = [(mark.get_title(), mark.get_dest()) for mark in pdf.get_toc()]
+        headings = [(title, target.get_index()) for title, target in titles if target is not None]
+    sections, heading = [], ""
+    for number, text in enumerate(pages):
+        for title in [title for title, page in headings if page == number]:
+            words = r"\s+".join(map(re.escape, title.split()))
+            found = re.search(rf"^[\dA-Z.]*\s*{words}\s*$", text, re.MULTILINE)
+            if found is not None:
+                sections.append(Section(heading, text[: found.start()].strip(), number + 1))
+                heading, text = title, text[found.end() :]
+        sections.append(Section(heading, text.strip(), number + 1))
+    return sections
 
 
 READERS: dict[str, Callable[[Path], list[Section]]] = {
@@ -110,7 +308,7 @@ NEEDS = {
     ".rst": ("docutils.core", "docutils"),
     ".html": ("bs4", "beautifulsoup4"),
     ".htm": ("bs4", "beautifulsoup4"),
-    ".pdf": ("pypdf", "pypdf"),
+    ".pdf": ("pypdfium2", "pypdfium2"),
     ".docx": ("mammoth", "mammoth"),
     ".pptx": ("pptx", "python-pptx"),
     ".xlsx": ("openpyxl", "openpyxl"),

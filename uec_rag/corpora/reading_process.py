@@ -55,10 +55,8 @@ class ReadingProcess:
     def read(self, path: Path) -> list[Section]:
         """Read a file by the reader for its ending.
 
-        Raises
-        ------
-        UnreadableFileError
-            If the file is damaged, or takes more time or memory than a file may.
+        Raises UnreadableFileError if the file is damaged, or takes more time or memory than a file
+        may.
         """
         process = self._process = self._process or _start()
         late = threading.Event()
@@ -86,7 +84,10 @@ class ReadingProcess:
             )
         if "error" in answer:
             raise UnreadableFileError(answer["error"])
-        return [Section(*section) for section in answer["sections"]]
+        return [
+            Section(_unicode(heading), _unicode(text), page)
+            for heading, text, page in answer["sections"]
+        ]
 
     def _end(self) -> int | None:
         process, self._process = self._process, None
@@ -110,6 +111,11 @@ def _ask(process: "subprocess.Popen[str]", path: Path) -> dict[str, Any] | None:
             answer: dict[str, Any] = json.loads(line)
             return answer
     return None
+
+
+def _unicode(text: str) -> str:
+    """Text with a mark in place of half a surrogate pair, as a PDF's tables may have it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def serve() -> None:

@@ -10,8 +10,7 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("ray", "ray")) from error
 
 from uec_rag.distributed.fit import fit
-from uec_rag.distributed.index import Indexed, index
+from uec_rag.distributed.index import index, read_passages
 from uec_rag.distributed.members import Resources
-from uec_rag.distributed.rows import read_passages
 
-__all__ = ["Indexed", "Resources", "fit", "index", "read_passages"]
+__all__ = ["Resources", "fit", "index", "read_passages"]

@@ -1,13 +1,14 @@
 """Fitting on a cluster: a map over the pairs, and a reduction of sums.
 
-Encoders run on pools of actors. The curvature of each part of the pairs is a task: the Kronecker
-factors A and G, or the diagonal H, and the loss are sums over pairs, so those of the parts add up
-to those of all. The slopes follow from one similarity for each pair, which costs little.
+Encoders run on pools of actors. The curvature of each part of the pairs is a task, and those of
+the parts add up to that of all. The slopes follow from one similarity for each pair: that is cheap.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
 
 import ray
 
@@ -15,11 +16,9 @@ from uec_rag.distributed.members import OnCluster, Pool, Resources
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble.fit import fit as fit_here
 from uec_rag.ensemble.uec import UEC
-from uec_rag.laplace.fit import Batches, Model, accumulate, require_laplace
+from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 
 if TYPE_CHECKING:
-    from laplace import ParametricLaplace
-
     from uec_rag.ensemble.fit import PairsLike
 
 _PARTS = 4  # of the pairs, for each worker
@@ -45,9 +44,6 @@ def fit(
     UEC
         The same, fitted.
     """
-    require_laplace()
-    from uec_rag.laplace.sums import added
-
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)
     dense = [encoder for encoder in uec.encoders if not isinstance(encoder, WithoutVectors)]
@@ -57,22 +53,17 @@ def fit(
         for encoder in uec.encoders
     ]
 
-    def mapped(batches: Batches, model: Model) -> ParametricLaplace:
+    def mapped(layer: Layer) -> Curvature:
         task = ray.remote(num_cpus=resources.num_cpus, max_retries=-1)(accumulate)
-        held = ray.put(model)
-        parts = [task.remote(part, held) for part in batches.parts(_PARTS * resources.workers)]
-        return added(cast("list[ParametricLaplace]", ray.get(parts)))
+        parts = [task.remote(part) for part in layer.parts(_PARTS * resources.workers)]
+        return reduce(add, ray.get(parts))
 
     try:
         uec.fitted = fit_here(
             encoders,
             uec.fitted,
             pairs,
-            structure=uec.structure,
-            likelihood=uec.likelihood,
-            negatives=uec.negatives,
-            scaled=uec.scaled,
-            seed=uec.seed,
+            uec.options,
             verifier=uec.verifier,
             verify_k=uec.verify_k,
             curvature=mapped,

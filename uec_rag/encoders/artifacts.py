@@ -1,5 +1,7 @@
 """Models' files in the cache folder: whole or not there, and checked each time they are used."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import logging
@@ -42,11 +44,9 @@ def kept(
     ValueError
         If what `make` left is not what `hashes` say.
     """
+    if is_intact(folder, hashes):
+        return folder
     if folder.is_dir():
-        wrong = _difference(folder, hashes)
-        if wrong is None:
-            return folder
-        _log.warning("%s is damaged or was changed (%s); making it anew", folder, wrong)
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
@@ -61,6 +61,14 @@ def kept(
             raise ValueError(f"{folder}: {wrong}, as it came; nothing of it was kept")
         move_into_place(made, folder)
     return folder
+
+
+def is_intact(folder: Path, hashes: Mapping[str, str] | None = None) -> bool:
+    """Whether a folder is there, as `kept` made it; logs a warning where it is another."""
+    wrong = _difference(folder, hashes) if folder.is_dir() else None
+    if wrong is not None:
+        _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
+    return folder.is_dir() and wrong is None
 
 
 def sha256_of(path: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from uec_rag.base.terms import Terms
+from uec_rag.base.gaussian import Terms
 
 Role: TypeAlias = Literal["query", "passage"]
 """Models prompt a question and a passage differently."""
@@ -39,8 +39,7 @@ class Encoded:
         of the network that is kept fixed (the length of the vector, a LayerNorm's statistics).
         Without a linear layer of its own a model has W = identity, and features is embedding.
     terms
-        What a member without vectors makes of the texts instead; embedding and features are then
-        of width 0.
+        The terms of a member without vectors; its embedding and features have width 0.
     """
 
     embedding: Float32Array
@@ -66,18 +65,18 @@ class Encoder(Protocol):
     Attributes
     ----------
     name
-        Readable; used in reports and to give pairs per encoder.
+        Readable; used in reports and as the key of its pairs.
     revision
-        sha256 (hex) over weights, configuration, prompts and last layer; "" where these cannot be
-        known, as behind an API.
+        sha256 (hex) of weights, configuration, prompts and last layer; "" if unknown, as for an
+        API.
     dimension
         d, length of an embedding.
     feature_dimension
         m, length of the last layer's input.
     gain
-        (d,) float32: what multiplies each row of W on its way out; ones for a closing linear layer.
+        (d,) float32: factor of each row of W in the output; ones for a closing linear layer.
     spec
-        What `load_encoder` rebuilds this encoder from; None where nothing on disk can.
+        The `spec` that `load_encoder` rebuilds this encoder from; None if it cannot.
     """
 
     @property
@@ -113,13 +112,7 @@ class OneInstance:
 
 
 class EncoderInside(OneInstance):
-    """What an encoder that wraps another one tells of it; `revision` and `encode` are its own.
-
-    Parameters
-    ----------
-    encoder
-        The one inside.
-    """
+    """What an encoder that wraps another one tells of it; `revision` and `encode` are its own."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -214,14 +207,7 @@ def check_role(role: str) -> None:
 
 
 class BadRows(ValueError):
-    """An encoder returned what is no vector for some texts.
-
-    Parameters
-    ----------
-    message
-    rows
-        (n,): whether a text's row is bad; none where that is not known.
-    """
+    """An encoder returned what is no vector for some texts: `rows`, (n,), where it is known."""
 
     def __init__(self, message: str, rows: npt.NDArray[np.bool_] | None = None) -> None:
         super().__init__(message)

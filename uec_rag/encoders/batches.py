@@ -7,16 +7,18 @@ a batch beyond its caches is slower, batches are also bounded in tokens (benchma
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from uec_rag.encoders.base import Float32Array
-from uec_rag.encoders.shared_tokens import Features, tokeniser
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+Features: TypeAlias = dict[str, Any]
+"""What a model's tokenizer returns: tensors of n rows, and settings."""
 
 _WINDOW = 512  # texts tokenised together; two windows are in memory
 _CPU_TOKENS = 2048  # in a forward pass on a CPU
@@ -44,34 +46,13 @@ def encode_in_batches(
     texts: Sequence[str],
     prompt: str,
     *,
-    tokenisation: str,
     batch_size: int,
     width: int | None,
     show_progress: bool,
 ) -> Float32Array:
-    """Embed texts with a model for which `can_batch` holds.
+    """Embed at least one text with a model for which `can_batch` holds, in the calling thread.
 
-    Parameters
-    ----------
-    model
-        Its forward pass runs in the calling thread.
-    texts
-        At least one.
-    prompt
-        Put before each text.
-    tokenisation
-        What `tokenisation_of` says of the model.
-    batch_size
-        Texts in a forward pass at most.
-    width
-        How much of the model's output to keep; None for all of it.
-    show_progress
-        Show a bar that counts texts.
-
-    Returns
-    -------
-    (n, width) float32
-        The model's output, in the order of `texts`.
+    Returns the first `width` numbers of the output, all if it is None, in the order of `texts`.
     """
     import torch
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
@@ -95,7 +76,7 @@ def encode_in_batches(
         return unsorted
 
     with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
-        return by_windows(model, texts, prompt, embed, tokenisation=tokenisation)
+        return by_windows(model, texts, prompt, embed)
 
 
 def by_windows(
@@ -103,51 +84,30 @@ def by_windows(
     texts: Sequence[str],
     prompt: str,
     embed: Callable[[Features], Float32Array],
-    *,
-    tokenisation: str,
 ) -> Float32Array:
     """Tokenise texts in windows of similar length, each while the one before is embedded.
 
-    Parameters
-    ----------
-    model
-        Only its tokenizer is used.
-    texts
-        At least one.
-    prompt
-        Put before each text.
-    embed
-        Tokens of n texts, padded to a common length -> (n, width) float32; called in this thread.
-    tokenisation
-        What `tokenisation_of` says of the model.
-
-    Returns
-    -------
-    (n, width) float32
-        In the order of `texts`.
+    `embed` turns the tokens of n texts, padded to a common length, into (n, width) float32, in
+    this thread; what comes back is in the order of `texts`.
     """
     order = np.argsort([-len(text) for text in texts], kind="stable")
     windows = [
         [texts[row] for row in order[start : start + _WINDOW]]
         for start in range(0, len(order), _WINDOW)
     ]
-    tokenise = tokeniser(model, tokenisation, prompt)
+
+    def tokenise(window: Sequence[str]) -> Features:
+        return dict(model.preprocess(list(window), prompt=prompt))
+
     parts = [embed(features) for features in one_ahead(tokenise, windows)]
     vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
     return vectors
 
 
 def cut(lengths: npt.NDArray[np.integer], batch_size: int, tokens: int | None) -> Iterator[slice]:
-    """Cut texts that are sorted by length into batches.
+    """Cut texts that are sorted by length, longest first, into batches.
 
-    Parameters
-    ----------
-    lengths
-        (n,) tokens per text, longest first.
-    batch_size
-        Texts in a batch at most.
-    tokens
-        Tokens in a batch at most, padding included; one text may be longer. None for no bound.
+    None has more than so many texts or, padding included, tokens; one text may be longer.
 
     Examples
     --------
@@ -184,17 +144,7 @@ def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator
 
 
 def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Features:
-    """Some rows of a model's input, without the columns that are padding in all of them.
-
-    Parameters
-    ----------
-    features
-        Of n texts, with their "attention_mask" (n, length).
-    rows
-        Which of them.
-    left
-        Whether padding is before the text.
-    """
+    """Some rows of a model's input, without the columns that are padding in all of them."""
     mask = features["attention_mask"]
     longest = int(mask[rows].sum(dim=1).max())
     columns = slice(mask.shape[1] - longest, None) if left else slice(longest)

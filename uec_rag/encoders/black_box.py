@@ -67,11 +67,11 @@ class _Source:
 
 
 class BlackBoxEncoder(IdentityHead):
-    """An encoder made of anything that turns a list of strings into vectors.
+    """An encoder from anything that turns a list of strings into vectors.
 
     Its last layer is the identity on its output, so `features` is `embedding`. Its dimension is
-    known after the first vectors; asking for it earlier embeds one short text. Where a service is
-    out of reach, or asks for patience, it is asked again a few times, ever later.
+    known after the first vectors; reading it earlier embeds one short text. If a service is
+    unreachable or rate-limited, calls are retried a few times with growing delays.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class BlackBoxEncoder(IdentityHead):
         return self._encoded(embed(checked, show_progress), len(checked))
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
-        """Embed texts; through the framework's own asynchronous method where it has one."""
+        """Embed texts, with the framework's own asynchronous method if it has one."""
         checked = await asyncio.to_thread(_check_input, texts, role)
         embed = self._source.aqueries if role == "query" else self._source.apassages
         if embed is None or not checked:

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.forks import free_after_fork
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -71,7 +72,7 @@ class LatestValues(Generic[_Key, _Value]):
         self._size = size
         self._values: OrderedDict[_Key, _Value] = OrderedDict()
         self._taken = 0
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock(), inner=True)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -101,7 +102,7 @@ class LatestValues(Generic[_Key, _Value]):
 
 
 class CachedEncoder(EncoderInside):
-    """An encoder that remembers: only texts never seen before reach the one inside.
+    """A caching encoder: only new texts reach the encoder inside.
 
     The latest texts are in memory, all of them in one SQLite database per revision of the encoder,
     keyed by role and text. Several processes may use one folder at a time. What is read is checked:
@@ -110,11 +111,11 @@ class CachedEncoder(EncoderInside):
     Parameters
     ----------
     encoder
-        The encoder to ask for what is not in the cache.
+        The encoder for texts that are not in the cache.
     folder
-        Where the database lies; made if missing. None for a memory alone.
+        Folder of the database, created if missing. None for memory only.
     revision
-        Stands for the encoder's revision where it has none: name a black box's model and version
+        Revision for an encoder that has none: name a black box's model and version
         ("text-embedding-3-small/1"), and change it when the model behind it changes.
 
     Raises
@@ -128,15 +129,12 @@ class CachedEncoder(EncoderInside):
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None
     ) -> None:
         if isinstance(encoder, WithoutVectors):
-            raise ValueError(
-                f"encoder {encoder.name!r} makes no vectors that a cache could keep; use it as it "
-                "is"
-            )
+            raise ValueError(f"encoder {encoder.name!r} makes no vectors to cache; use it directly")
         self.revision = revision or encoder.revision
         if folder is not None and not self.revision:
             raise ValueError(
-                f"encoder {encoder.name!r} is a black box without a revision: nothing would tell "
-                "the cache that its model has changed; give revision='model name and version'"
+                f"encoder {encoder.name!r} is a black box without a revision: the cache could "
+                "not detect that its model has changed; give revision='model name and version'"
             )
         super().__init__(encoder)
         self._memory: LatestValues[bytes, _Row] = LatestValues(_ROOM, _size)
@@ -161,7 +159,7 @@ class CachedEncoder(EncoderInside):
             raise self._mixed()
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts, from the cache where they are in it.
+        """Embed texts, from the cache if they are there.
 
         Raises
         ------
@@ -183,7 +181,7 @@ class CachedEncoder(EncoderInside):
         return await asyncio.to_thread(self._assemble, keys, found)
 
     def unknown(self, texts: Sequence[str], role: Role) -> list[str]:
-        """Texts that would have to be encoded in a role, each once."""
+        """Texts that are not cached in a role, each once."""
         return list(self._lookup(texts, role)[1].values())
 
     @contextmanager

@@ -1,16 +1,24 @@
 """Models of sentence-transformers from a folder, the hub, or memory, in the precision asked for."""
 
+from __future__ import annotations
+
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from uec_rag.encoders.base import LastLayer, Role
+
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+    from torch import nn
 
     _Model: TypeAlias = SentenceTransformer | SparseEncoder
+
 
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
@@ -24,24 +32,14 @@ _CONFIGURATION = "config_sentence_transformers.json"
 _HUB_TIMEOUT = 5.0  # seconds to wait for a sign of life
 
 
-def load_model(kind: Kind, given: str | Path, device: str | None, fetch: bool) -> tuple[str, Any]:
-    """Load from a folder or the hub; what is not there is found out within seconds.
-
-    Parameters
-    ----------
-    kind
-        What to make of it.
-    given
-        Hub name, at a commit or tag where "@revision" follows it, or local folder.
-    device
-        "cpu", "cuda", "mps"; None for the best there is.
-    fetch
-        Whether to ask the hub; otherwise only what was downloaded earlier is found.
+def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
+    """A model as it is, or from a folder or the hub; what is not there is found out within seconds.
 
     Returns
     -------
     str
-        The hub name, or the folder's absolute path.
+        The hub name, or the folder's absolute path; of a model in memory what it says it was loaded
+        from, "" where it does not say.
     SentenceTransformer, SparseEncoder or CrossEncoder
 
     Raises
@@ -51,7 +49,10 @@ def load_model(kind: Kind, given: str | Path, device: str | None, fetch: bool) -
     ValueError
         If a hub's SparseEncoder is asked for as a SentenceTransformer.
     """
-    from uec_rag.base.environment import shield_from_broken_torchvision
+    if not isinstance(given, (str, Path)):
+        config = getattr(getattr(given[0], "auto_model", None), "config", None)  # type: ignore[index]
+        return str(getattr(config, "_name_or_path", "") or ""), given
+    from uec_rag.base.environment import require, shield_from_broken_torchvision
 
     folder = Path(given).expanduser().absolute()
     name = str(given)
@@ -60,6 +61,7 @@ def load_model(kind: Kind, given: str | Path, device: str | None, fetch: bool) -
             f"cannot load encoder {name!r}: there is no folder {folder}; a hub name has the form "
             "owner/model"
         )
+    require("models", "sentence-transformers", "torch")
     shield_from_broken_torchvision()
     with _quiet_weight_loading():
         if folder.is_dir():
@@ -71,6 +73,14 @@ def load_model(kind: Kind, given: str | Path, device: str | None, fetch: bool) -
             f"write {SPARSE + name!r}"
         )
     return name, model
+
+
+def is_model(value: object, kind: Kind) -> bool:
+    """Whether a value is a model of a kind, by the names of its class's ancestors: no import."""
+    return not isinstance(value, type) and any(
+        base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
+        for base in type(value).__mro__
+    )
 
 
 def is_sparse_folder(given: str | Path) -> bool:
@@ -96,14 +106,14 @@ def _says_sparse(configuration: Path) -> bool:
     return isinstance(said, dict) and said.get("model_type") == "SparseEncoder"
 
 
-def _loader(kind: Kind) -> "Callable[..., _Model]":
+def _loader(kind: Kind) -> Callable[..., _Model]:
     import sentence_transformers
 
     loader: Callable[..., _Model] = getattr(sentence_transformers, kind)
     return loader
 
 
-def _load_folder(kind: Kind, folder: Path, device: str | None) -> "_Model":
+def _load_folder(kind: Kind, folder: Path, device: str | None) -> _Model:
     try:
         return _loader(kind)(str(folder), device=device, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
@@ -113,7 +123,7 @@ def _load_folder(kind: Kind, folder: Path, device: str | None) -> "_Model":
         ) from error
 
 
-def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> "_Model":
+def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _Model:
     model, _, revision = name.partition("@")
     try:
         return _loader(kind)(
@@ -182,30 +192,16 @@ def _quiet_weight_loading() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def origin(model: "SentenceTransformer | SparseEncoder | CrossEncoder") -> str:
-    """Name or folder that a model in memory says it was loaded from; "" where it does not say."""
-    config = getattr(getattr(model[0], "auto_model", None), "config", None)
-    return str(getattr(config, "_name_or_path", "") or "")
-
-
 def place(
-    model: "SentenceTransformer | SparseEncoder | CrossEncoder",
+    model: SentenceTransformer | SparseEncoder | CrossEncoder,
     device: str | None,
     dtype: Precision | None,
     *,
     loaded_here: bool,
 ) -> None:
-    """Put a model on a device and in a precision.
+    """Put a model on a device and in a precision; None leaves it where, and as, it is.
 
-    Parameters
-    ----------
-    model
-    device
-        None leaves it where it is.
-    dtype
-        None: float16 on an accelerator and float32 on a CPU for a model that was loaded here.
-    loaded_here
-        Whether it was; a model in memory keeps its own precision.
+    One that was loaded here is then float16 on an accelerator and float32 on a CPU.
     """
     import torch
 
@@ -223,3 +219,128 @@ def check_settings(dtype: str | None, batch_size: int) -> None:
         raise ValueError(f"dtype must be 'float32', 'float16' or 'bfloat16', got {dtype!r}")
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size must be an integer of at least 1, got {batch_size!r}")
+
+
+# Of a transformer's configuration, what changes its output with the weights unchanged. The whole
+# configuration would also change with the version of the library that read it.
+_HASHED_CONFIGURATION = (
+    "model_type",
+    "hidden_act",
+    "num_attention_heads",
+    "layer_norm_eps",
+    "position_embedding_type",
+    "rope_theta",
+)
+
+
+def revision_of(
+    model: SentenceTransformer | SparseEncoder,
+    prompts: Mapping[Role, str],
+    last_layer: LastLayer,
+) -> str:
+    """sha256 (hex) over weights, architecture, tokenizer, prompts and last layer.
+
+    The same on every machine, device and storage precision; the names of weights do not count,
+    since versions of the library name them differently.
+    """
+    digest = hashlib.sha256()
+    description = {
+        "modules": [_describe(module) for module in model],
+        "prompts": {role: prompts[role] for role in ("query", "passage")},
+        "last_layer": last_layer,
+        "truncate_dim": getattr(model, "truncate_dim", None),
+        "max_length": str(model.max_seq_length),
+        "tokenizer": tokenizer_state(model),
+    }
+    digest.update(json.dumps(description, sort_keys=True, default=str).encode())
+    hash_weights(digest, model)
+    return digest.hexdigest()
+
+
+def hash_weights(digest: hashlib._Hash, model: nn.Module) -> None:
+    """Feed a model's weights to a hash, as they would be in single precision."""
+    import torch
+
+    for weight in model.state_dict().values():
+        # Integer buffers are positions and counters, stored by some versions and not by others.
+        if weight.is_floating_point():
+            digest.update(str(tuple(weight.shape)).encode())
+            digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
+
+
+def revision_of_files(prompts: Mapping[Role, str], *contents: bytes) -> str:
+    """sha256 (hex) over prompts and the bytes of a model's files, where those are all there is."""
+    digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _describe(module: object) -> dict[str, object]:
+    described: dict[str, object] = {"class": type(module).__name__}
+    config = getattr(getattr(module, "auto_model", None), "config", None)
+    if config is not None:
+        described |= {key: getattr(config, key, None) for key in _HASHED_CONFIGURATION}
+    elif hasattr(module, "get_config_dict"):
+        described |= module.get_config_dict()
+    return described
+
+
+def tokenizer_state(model: SentenceTransformer | SparseEncoder | CrossEncoder) -> object:
+    """Everything that decides how a model splits a text, but for how much of it."""
+    tokenizer = model.tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
+        state = json.loads(backend.to_str())
+        # Set anew by every call.
+        state.pop("padding", None)
+        state.pop("truncation", None)
+        return state
+    return tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else None
+
+
+_BGE_EN = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："  # noqa: RUF001
+
+# (pattern in the name, query prompt, passage prompt), from the model cards; the first that matches.
+# The instruction-tuned e5 models and bge-m3 are left out on purpose: theirs depend on the task.
+_FAMILIES = (
+    (r"(^|[^a-z0-9])e5-(small|base|large)(?!.*instruct)", "query: ", "passage: "),
+    (r"bge-(small|base|large)-en", _BGE_EN, ""),
+    (r"bge-(small|base|large)-zh", _BGE_ZH, ""),
+    (r"arctic-embed-[a-z]+-v2", "query: ", ""),
+    (r"arctic-embed", _BGE_EN, ""),
+)
+
+
+def family_prompts(name: str) -> dict[Role, str]:
+    """Prompts of the model family that a hub name or folder belongs to.
+
+    Examples
+    --------
+    >>> family_prompts("intfloat/multilingual-e5-small")
+    {'query': 'query: ', 'passage': 'passage: '}
+    >>> family_prompts("sentence-transformers/all-MiniLM-L6-v2")
+    {'query': '', 'passage': ''}
+    """
+    for pattern, query, passage in _FAMILIES:
+        if re.search(pattern, name.lower()):
+            return {"query": query, "passage": passage}
+    return {"query": "", "passage": ""}
+
+
+def prompts_of(model: SentenceTransformer | SparseEncoder, source: str) -> dict[Role, str]:
+    """Prompts of a model: as configured, else as its family has them.
+
+    sentence-transformers writes empty prompts into every model that is saved without any, so a
+    configuration in which all are empty says nothing. The source is a hub name or folder.
+    """
+    configured = {key: value for key, value in model.prompts.items() if value}
+    default = configured.get(model.default_prompt_name or "", "")
+    query = configured.get("query", default)
+    passage = next(
+        (configured[key] for key in ("document", "passage", "corpus") if key in configured), default
+    )
+    if query or passage:
+        return {"query": query, "passage": passage}
+    return family_prompts("/".join(source.replace("\\", "/").rstrip("/").split("/")[-2:]))

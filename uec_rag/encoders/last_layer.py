@@ -87,11 +87,8 @@ class LastLayerTap:
 def attach(model: "SentenceTransformer", last_layer: LastLayer) -> LastLayerTap:
     """Find the last linear layer of a model.
 
-    Raises
-    ------
-    ValueError
-        If last_layer is "ffn" and the model is not a BERT-like transformer, linearly pooled,
-        with nothing but a normalisation after that.
+    Raises ValueError if last_layer is "ffn" and the model is not a BERT-like transformer, linearly
+    pooled, with nothing but a normalisation after that.
     """
     return _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
 

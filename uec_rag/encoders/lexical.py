@@ -4,16 +4,373 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from hashlib import blake2b
+from itertools import chain, pairwise
+from typing import TypeAlias
 
 import numpy as np
+import regex
+import Stemmer
+from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.terms import Saturation, Terms
+from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
-from uec_rag.encoders.words import Tokenizer, WordTokenizer, key_of, weights_of
+
+# Small words that tell English from other languages in Latin letters; none is in both lists.
+_ENGLISH = """
+a an and are as at be been but by can could did do does for from had has have he her his how i
+if in into is it its of on or our she should that the their them there these they this those to
+we were what when where which who whose why will with would you your not
+"""
+
+_OTHERS = """
+der das und ist nicht ein eine einen einem einer eines mit auf für von dem des wie wird werden
+welche welcher welches wer wo wann warum sich zu zum zur bei auch sind nach wurde kann über
+le la les du une et est dans que qui pour sur avec sont pas au aux ce cette quel quelle quels
+quelles comment où quand pourquoi combien il elle nous vous
+el los las del y en es por con para una uno se su qué cuál cuáles cómo cuándo dónde quién
+cuánto cuántos porque más
+il lo gli di che è della dello dei degli delle nel nella con per sono non quale quali chi cosa
+quando dove perché
+o os do dos das um uma em não com são na no nas nos mais qual quais quem onde quanto
+het een van niet zijn wat wie hoe waar welke voor aan bij wordt werd deze ook naar
+och att det som en är på av för med till den inte vad vem hur när vilken vilket
+og å ikke til fra hvad hvem hvordan hvor hvilken hva hvilke er
+ja ei että oli mikä kuka missä miten kun ovat tai mutta
+nie jest się na w z do że jak kto co gdzie kiedy jaki jaka jakie przez oraz był
+je se že ve kdo kde jak proč nebo byl jako
+și este cu pe din nu ce cine unde când pentru sau
+és az egy nem hogy mi ki hol mikor van volt
+ve bir bu ne kim nerede için ile nasıl hangi olarak
+yang dan di itu ini dengan untuk apa siapa dari pada adalah tidak
+và của là có không những được trong cho một
+"""  # noqa: RUF001  # the dotless i is Turkish
+
+ENGLISH = frozenset(_ENGLISH.split())
+FOREIGN = frozenset(_OTHERS.split()) - ENGLISH
+
+
+Tokenizer: TypeAlias = Callable[[str], list[str]]
+"""What a user may give instead: the terms of a text, each as often as it occurs."""
+
+FRAGMENT_WEIGHT = 0.25
+"""Of a part of a word, where the word itself has 1."""
+
+# Chosen on nDCG@10 of fourteen collections in five languages: .733 for stems, .739 with their first
+# four letters at this weight (none worse), .755 with all runs of four, too, which costs English
+# .015 at worst and four times the terms; hence those where they earn most.
+_BEGINNING = 4
+_RUN = 4
+_MOST_WORDS = 2**18  # that are remembered at a time
+_LONGEST = 128  # characters of a word; longer ones are data, which has no stem and no parts
+
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
+_SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
+_HAS_SPACELESS = regex.compile(_SPACELESS)
+_STRETCH = regex.compile(rf"{_SPACELESS}+|(?:(?!{_SPACELESS}).)+")
+_PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
+_POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic, left out as often as written
+# Scripts that tell the language, or one near enough; Latin does not.
+_SCRIPTS = {
+    "Arabic": "arabic",
+    "Armenian": "armenian",
+    "Cyrillic": "russian",
+    "Devanagari": "hindi",
+    "Greek": "greek",
+    "Tamil": "tamil",
+}
+
+
+def languages() -> list[str]:
+    """Names of the languages whose words can be stemmed."""
+    return sorted(Stemmer.algorithms())
+
+
+class WordTokenizer:
+    """Words to keys, as the module says.
+
+    Parameters
+    ----------
+    language : str, optional
+        Of words in Latin letters, one of `languages`. By default English, and a text whose
+        function words are of another language gives runs of letters, too.
+
+    Examples
+    --------
+    >>> WordTokenizer().terms("Parsing HTTPServer errors")
+    ['pars', 'httpserver', '~http', 'http', 'server', '~serv', 'error', '~erro']
+    """
+
+    def __init__(self, language: str | None = None) -> None:
+        if language is not None and language not in languages():
+            raise ValueError(f"language: expected one of {languages()}, got {language!r}.")
+        self.language = language
+        self._remembered: dict[tuple[str, bool], tuple[int, ...]] = {}
+
+    def __call__(self, text: str) -> NDArray[np.uint64]:
+        """Keys of a text's terms, each as often as it occurs."""
+        words = split_words(text)
+        runs = self._with_runs(words)
+        keys = chain.from_iterable(self._keys(word, runs) for word in words)
+        return np.fromiter(keys, dtype=np.uint64)
+
+    def terms(self, text: str) -> list[str]:
+        """The terms of a text; parts of words begin with ``~``."""
+        words = split_words(text)
+        runs = self._with_runs(words)
+        return [term for word in words for term in self._terms(word, runs)]
+
+    def named(self, text: str) -> dict[int, str]:
+        """What to call the terms of a text that are no parts of words: the word, as written."""
+        found: dict[int, str] = {}
+        for word in split_words(text):
+            whole, *others = (t for t in self._terms(word, False) if not t.startswith("~"))
+            found[key_of(whole)] = whole if _HAS_SPACELESS.search(word) else word
+            found.update((key_of(other), other) for other in others)
+        return found
+
+    def _keys(self, word: str, runs: bool) -> tuple[int, ...]:
+        if len(word) > _LONGEST:
+            return self._keys_anew(word, runs)
+        # Most words come again and again.
+        known = self._remembered.get((word, runs))
+        if known is None:
+            if len(self._remembered) >= _MOST_WORDS:
+                self._remembered = {}
+            known = self._keys_anew(word, runs)
+            self._remembered[word, runs] = known
+        return known
+
+    def _keys_anew(self, word: str, runs: bool) -> tuple[int, ...]:
+        return tuple(key_of(t, part=t.startswith("~")) for t in self._terms(word, runs))
+
+    def _terms(self, word: str, runs: bool) -> Iterator[str]:
+        spaceless = _HAS_SPACELESS.search(word)
+        if len(word) > _LONGEST and not spaceless:
+            yield word.casefold()
+            return
+        yield from self._forms(word.casefold().strip("_") or word, runs)
+        parts = [] if spaceless else _PART.findall(word)
+        if len(parts) > 1:
+            for part in parts:
+                yield from self._forms(part.casefold(), runs)
+
+    def _forms(self, word: str, runs: bool) -> Iterator[str]:
+        if _HAS_SPACELESS.search(word):
+            for stretch in _STRETCH.findall(word):
+                if not _HAS_SPACELESS.match(stretch):
+                    yield from self._forms(stretch, runs)
+                elif len(stretch) == 1:
+                    yield stretch
+                else:
+                    yield from (stretch[i : i + 2] for i in range(len(stretch) - 1))
+            return
+        stem = self._stem(word)
+        yield stem
+        if len(stem) > _BEGINNING:
+            yield f"~{stem[:_BEGINNING]}"
+        if runs or not word.isascii():
+            edged = f"_{word}_"
+            yield from (f"~{edged[i : i + _RUN]}" for i in range(max(1, len(edged) - _RUN + 1)))
+
+    def _stem(self, word: str) -> str:
+        language = self.language or "english"
+        if not word.isascii():
+            language = next(
+                (to for of, to in _SCRIPTS.items() if _script(of).search(word)), language
+            )
+        # A new one each time: none may be used by two threads, and words are remembered.
+        stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
+        return stem
+
+    def _with_runs(self, words: list[str]) -> bool:
+        if self.language is not None:
+            return self.language not in ("english", "porter", "lovins")
+        lowered = [word.lower() for word in words]
+        return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, as they are written: stretches of letters, digits and underscores.
+
+    Examples
+    --------
+    >>> split_words("os.path, naïve_case")
+    ['os', 'path', 'naïve_case']
+    """
+    normal = text if text.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", text))
+    words: list[str] = _WORD.findall(normal)
+    return words
+
+
+# Of plural, past and -ing, where a syllable is left: what is left of "speed" or "string" is none.
+_ENDING = regex.compile(
+    r"(?:(?<=[aeiouy]\w*)ing|(?<=[aeiouy]\w*)(?<!e)ed|(?<=\w\w)(?<![su])(?:es|s))$"
+)
+
+
+@lru_cache(_MOST_WORDS)
+def _uninflected(word: str) -> str:
+    plain = _ENDING.sub("", word).removesuffix("e")
+    if plain[-2:-1] == plain[-1:]:  # "running", "call"
+        plain = plain[:-1]
+    return f"{plain[:-1]}i" if plain.endswith("y") else plain
+
+
+def whole_share(matched: Mapping[str, float], text: str) -> float:
+    """How much of what words of a question count in a text is evidence that it has the answer.
+
+    A text has "capitalize" and a question "capital": one stem, two words. A word that stands in the
+    text as it is, or in another English inflection, counts in full, and one of which the text has
+    the stem alone `FRAGMENT_WEIGHT`. What any question may have ("what", "of") counts nothing.
+    Words of other letters are taken to be whole where their stems are the same.
+
+    `matched`: what each word of the question counts in the text. Returns from 0 to 1; 1 where no
+    word is matched.
+
+    Examples
+    --------
+    >>> whole_share({"capital": 2.0}, "bytes.capitalize()"), whole_share({"line": 2.0}, "All lines")
+    (0.25, 1.0)
+    """
+    total = sum(matched.values())
+    if not total:
+        return 1.0
+    words = split_words(text)
+    held = {w.casefold() for word in words for w in (word, *_PART.findall(word))}
+    plain = {_uninflected(word) for word in held}
+
+    def weight(label: str) -> float:
+        word = label.casefold()
+        if not word.isascii():
+            return 1.0
+        if word in ENGLISH:
+            return 0.0
+        # Of a part of an identifier the label is the stem.
+        whole = word in held or word in plain or _uninflected(word) in plain
+        return 1.0 if whole else FRAGMENT_WEIGHT
+
+    return sum(weight(word) * value for word, value in matched.items()) / total
+
+
+def key_of(term: str, *, part: bool = False) -> int:
+    """A term as a number of 64 bits, odd for a part of a word.
+
+    That any two of a million terms share one happens in 1 of 20 million indexes.
+    """
+    digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little")
+    return digest | 1 if part else digest & ~1
+
+
+def weights_of(keys: NDArray[np.uint64]) -> NDArray[np.float32]:
+    """What each term weighs in a query."""
+    return np.where(keys & np.uint64(1), FRAGMENT_WEIGHT, 1).astype(np.float32)
+
+
+@cache
+def _script(name: str) -> regex.Pattern[str]:
+    return regex.compile(rf"\p{{{name}}}")
+
+
+LATIN, NOT_ENGLISH = "Latin letters", "Latin letters, not English"
+
+_MOST_LETTERS = 2000  # of a text
+_FEWEST_WORDS = 2  # function words that tell a language
+_EAST_ASIAN = {"CJK": "Chinese or Japanese characters", "HIRAGANA": "Japanese characters"}
+_EAST_ASIAN |= {"KATAKANA": _EAST_ASIAN["HIRAGANA"], "HANGUL": "Korean characters"}
+
+
+def writing_of(text: str) -> str | None:
+    """What most letters of a text are; None where it has none.
+
+    Examples
+    --------
+    >>> [writing_of(text) for text in ("Who wrote it?", "Кто это написал?", "谁写的", "1984")]
+    ['Latin letters', 'Cyrillic letters', 'Chinese or Japanese characters', None]
+    >>> writing_of("Wer hat das Buch geschrieben, und wann?")
+    'Latin letters, not English'
+    """
+    most = letters_in(text)
+    if most != LATIN:
+        return most
+    words = text[:_MOST_LETTERS].lower().split()
+    strange = sum(word in FOREIGN for word in words)
+    foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
+    return NOT_ENGLISH if foreign else LATIN
+
+
+def letters_in(text: str) -> str | None:
+    """What most letters of a text are, whatever the language; None where it has none."""
+    if text.isascii():  # at once, as it is asked of hits in every search
+        return LATIN if any(map(str.isalpha, text[:_MOST_LETTERS])) else None
+    counts: Counter[str] = Counter()
+    for letter, count in Counter(text[:_MOST_LETTERS]).items():
+        if letter.isalpha():
+            counts[_script_of(letter)] += count
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def letters_of(writing: str | None) -> str | None:
+    """The letters alone, whatever the language."""
+    return LATIN if writing == NOT_ENGLISH else writing
+
+
+def writings(texts: Iterable[str], least: float = 0.02) -> tuple[str, ...]:
+    """In what texts are written, the most frequent first; what fewer than a share are in is left.
+
+    `least`: share of the texts.
+    """
+    counts = Counter(found for text in texts if (found := writing_of(text)) is not None)
+    enough = least * counts.total()
+    return tuple(name for name, count in counts.most_common() if count >= enough)
+
+
+@cache
+def _script_of(letter: str) -> str:
+    first = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
+    return _EAST_ASIAN.get(first, f"{first.capitalize()} letters")
+
+
+_TOKENS = WordTokenizer()
+
+
+def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
+    """A text in pieces, and which of them are some words, in whatever form; "the" is none.
+
+    `words`: as `Members.words` has those of a question, for instance.
+
+    Examples
+    --------
+    >>> marked("The dough rests. Rest!", ["resting"])
+    [('The dough ', False), ('rests', True), ('. ', False), ('Rest', True), ('!', False)]
+    """
+    telling = [word for word in words if word.casefold() not in ENGLISH]
+    wanted = {key for word in telling for key in _TOKENS.named(word)}
+    inner = regex.compile(
+        "|".join(map(regex.escape, sorted(telling, key=len, reverse=True))) or "(?!)"
+    )
+    spans: list[tuple[int, int]] = []
+    for found in _WORD.finditer(text) if wanted else ():
+        if wanted.isdisjoint(_TOKENS.named(found[0])):
+            continue
+        within = [] if found[0].isascii() else [*inner.finditer(found[0])]
+        start = found.start()  # where no blanks are between words, they stand within one
+        spans += [(start + one.start(), start + one.end()) for one in within] or [found.span()]
+    edges = [0, *chain.from_iterable(spans), len(text)]
+    pieces = [
+        (text[start:end], place % 2 == 1) for place, (start, end) in enumerate(pairwise(edges))
+    ]
+    return [piece for piece in pieces if piece[0]]
+
 
 NAME = "bm25"
+LONGEST_QUERY = 50_000
+"""Characters of a query whose words are looked up: some thousand words, far beyond a question."""
 
 # Every script and rule of the tokenizer: a saved index whose words were split otherwise is refused.
 _PROBE = (
@@ -23,30 +380,31 @@ _PROBE = (
 
 
 class Lexical(WithoutVectors):
-    """BM25 as an encoder without vectors: a text is its terms, see `uec_rag.encoders.words`.
+    """BM25 as an encoder without vectors: a text is its terms, see `uec_rag.encoders.lexical`.
 
-    The similarity of a query and a passage is BM25's score over the most that a passage could get
-    from the query, words that no passage has among them: from 0 to 1. How rare a word is and how
-    long passages are is counted over the index as it is when it is asked. No word is left out as
-    saying too little: those that are everywhere weigh next to nothing by themselves. A passage is
-    read to its end, however long; one without a word is found by other members alone, which its
-    metadata says under "uec_missing", and refused where there is no other.
+    The similarity of a query and a passage is BM25's score, divided by the highest score that any
+    passage could get from the query, unknown words included: from 0 to 1. Document frequencies and
+    passage lengths are those of the index at search time. There is no stop list: words that are
+    everywhere have almost no weight. A passage is read to its end, a query up to its 50,000th
+    character. A passage without a word is found by other members alone, as its metadata says under
+    "uec_missing", and refused if there are none.
 
     Parameters
     ----------
     k1, b : float
-        Of BM25, see `Saturation`. The default is in the middle of what nine collections liked,
-        between which and the best for each lay .006 nDCG@10 on average.
+        Of BM25, see `Saturation`. The default is a compromise over nine collections, on average
+        .006 nDCG@10 below the best value for each.
     tokenizer : callable(str) -> list of str, optional
-        The terms of a text, each as often as it occurs. By default words in any language.
+        Returns the terms of a text, with repetitions. By default words in any language.
     language : str, optional
-        Of words in Latin letters, a Snowball stemmer's name ("german"); needed for no language.
+        Name of a Snowball stemmer ("german") for words in Latin letters; optional in every
+        language.
 
     Raises
     ------
     ValueError, TypeError
-        If a number is out of its range, the language has no stemmer, the tokenizer cannot be
-        called, or both it and a language are given.
+        If a number is out of range, the language has no stemmer, the tokenizer is not callable, or
+        both a tokenizer and a language are given.
 
     Examples
     --------
@@ -70,8 +428,7 @@ class Lexical(WithoutVectors):
             )
         if tokenizer is not None and language is not None:
             raise ValueError(
-                f"language: {language!r} is for the tokenizer that comes with the package; leave "
-                "it out beside one of your own."
+                f"language: {language!r} is for the built-in tokenizer; leave it out with your own."
             )
         self.name = NAME
         self._own = tokenizer
@@ -79,7 +436,7 @@ class Lexical(WithoutVectors):
 
     @property
     def spec(self) -> str | None:
-        """What `load_encoder` rebuilds it from; None with a tokenizer of one's own."""
+        """The `spec` for `load_encoder`; None with a custom tokenizer."""
         if self._own is not None:
             return None
         usual, mine = Saturation(), self.saturation
@@ -92,7 +449,7 @@ class Lexical(WithoutVectors):
 
     @property
     def revision(self) -> str:
-        """sha256 (hex) of the settings and of what becomes of a text in many scripts."""
+        """sha256 (hex) of the settings and of the terms of a sample text in many scripts."""
         terms = self._words.terms(_PROBE) if self._own is None else _called(self._own, _PROBE)
         state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
@@ -103,11 +460,12 @@ class Lexical(WithoutVectors):
         Raises
         ------
         TypeError, ValueError
-            If texts or role are not what they must be, or a tokenizer of one's own does not return
-            strings.
+            If texts or role are invalid, or a custom tokenizer does not return strings.
         """
         check_role(role)
         checked = check_texts(texts)
+        if role == "query":
+            checked = [text[:LONGEST_QUERY] for text in checked]
         if self._own is None:
             keys = [self._words(text) for text in checked]
             named = [self._words.named(text) for text in checked] if role == "query" else None
@@ -133,10 +491,7 @@ def _called(tokenizer: Tokenizer, text: str) -> list[str]:
 def restore_lexical(spec: str) -> Lexical:
     """Make what a `Lexical.spec` says.
 
-    Raises
-    ------
-    ValueError
-        If it is no such spec.
+    Raises ValueError if it is no such spec.
 
     Examples
     --------

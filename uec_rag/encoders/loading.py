@@ -15,17 +15,16 @@ from uec_rag.encoders.black_box import (
     is_langchain,
     is_llama_index,
 )
-from uec_rag.encoders.bundled import load_pypi
-from uec_rag.encoders.bundled_bert import OnnxEncoder
-from uec_rag.encoders.bundled_use import UniversalSentenceEncoder
-from uec_rag.encoders.hub import SPARSE, Kind, Precision, is_sparse_folder
+from uec_rag.encoders.bundled.bert import OnnxEncoder
+from uec_rag.encoders.bundled.packages import PACKAGED, load_pypi
+from uec_rag.encoders.bundled.static import StaticEncoder
+from uec_rag.encoders.hub import SPARSE, Precision, is_model, is_sparse_folder
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.onnx import BACKENDS, Backend, ExportedEncoder
 from uec_rag.encoders.parallel import ParallelEncoder
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.sparse import LearnedSparse
-from uec_rag.encoders.static import StaticEncoder
 from uec_rag.encoders.verifier import VerifierLike, is_cross_encoder
 
 if TYPE_CHECKING:
@@ -71,10 +70,7 @@ def load_encoders(
     With last_layer "auto" each is "ffn" if it is a transformer that can be looked into, and
     "projection" with a warning if it is not.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `specs` is not a list, or empty; else as in `load_encoder`.
+    Raises TypeError, ValueError if `specs` is not a list, or empty; else as in `load_encoder`.
     """
     if isinstance(specs, str) or not isinstance(specs, Sequence):
         raise TypeError(
@@ -100,11 +96,7 @@ def load_encoders(
 def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> Encoder:
     """Load an encoder with its last layer, or with "auto" with whichever it has.
 
-    Parameters
-    ----------
-    last_layer : {"projection", "ffn", "auto"}
-    load : callable(last_layer) -> Encoder
-        Raises ValueError where the encoder has no such layer.
+    `load` raises ValueError where the encoder has no such layer.
     """
     if last_layer != "auto":
         return load(last_layer)
@@ -113,8 +105,8 @@ def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> 
     except ValueError:
         encoder = load("projection")
     warnings.warn(
-        f"Encoder {encoder.name!r} has no feed-forward layer to look into: its posterior is about "
-        "the projection on its output, whose variance hardly tells one text from another.",
+        f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
+        "the projection on its output, whose variance hardly differs between texts.",
         UserWarning,
         stacklevel=4,
     )
@@ -131,13 +123,14 @@ def load_encoder(
     backend: Backend = "torch",
     fetch: bool = True,
 ) -> Encoder:
-    """Make an encoder of whatever stands for one.
+    """Make an encoder from a name, a folder, a model or a callable.
 
     Parameters
     ----------
     spec
         A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
-        "intfloat/e5-small-v2@COMMIT"), a folder, the name of an embedded model ("pypi:wordllama"),
+        "intfloat/e5-small-v2@COMMIT"), a folder, an embedded model ("arctic-embed-s", or by the
+        package it comes in, "pypi:wordllama"),
         "bm25" for words (see `Lexical`), "sparse:naver/splade-v3" for a SparseEncoder of the hub
         (a folder says itself that it is one, see `LearnedSparse`), a SentenceTransformer, a
         SparseEncoder, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d) array,
@@ -199,8 +192,8 @@ def load_encoder(
     encoder = BlackBoxEncoder(spec)
     if last_layer == "ffn":
         raise ValueError(
-            f"last_layer='ffn' looks inside the model, which encoder {encoder.name!r} does not "
-            "allow; use last_layer='projection'"
+            f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
+            "does not expose; use last_layer='projection'"
         )
     return encoder
 
@@ -213,6 +206,7 @@ def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend, fetch
             return _load_by_name(spec, settings, backend, fetch)
     if backend != "torch":
         return _load_exported(spec, settings, backend, fetch)
+    name = PACKAGED.get(name, name)
     if name.startswith("pypi:"):
         return load_pypi(name.removeprefix("pypi:"), **settings)
     if isinstance(spec, str):
@@ -253,9 +247,8 @@ def _load_exported(spec: str | Path, settings: _Settings, backend: Backend, fetc
     encoder = _load_by_name(spec, {**settings, "device": "cpu", "dtype": "float32"}, "torch", fetch)
     if not isinstance(encoder, SentenceTransformerEncoder):
         raise ValueError(
-            f"backend={backend!r}: encoder {str(spec)!r} is no model of sentence-transformers; "
-            "leave it on torch, and write the backend on the others, as in "
-            f"'{backend}:NAME'"
+            f"backend={backend!r}: encoder {str(spec)!r} is not a sentence-transformers model; "
+            f"leave it on torch, and write the backend on the others, as in '{backend}:NAME'"
         )
     return ExportedEncoder(encoder, backend)
 
@@ -269,19 +262,11 @@ def _of_sparse(settings: _Settings) -> _SparseSettings:
 
 
 def _is_sparse_encoder(value: object) -> "TypeGuard[SparseEncoder]":
-    return _is_of_sentence_transformers(value, "SparseEncoder")
+    return is_model(value, "SparseEncoder")
 
 
 def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
-    return _is_of_sentence_transformers(value, "SentenceTransformer")
-
-
-def _is_of_sentence_transformers(value: object, kind: Kind) -> bool:
-    """By name, up the class's ancestors: no need to import the library to see it is not one."""
-    return not isinstance(value, type) and any(
-        base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
-        for base in type(value).__mro__
-    )
+    return is_model(value, "SentenceTransformer")
 
 
 def _pickled(encoder: InThread) -> tuple[Any, ...]:
@@ -290,8 +275,8 @@ def _pickled(encoder: InThread) -> tuple[Any, ...]:
     if encoder.spec is None:
         raise TypeError(
             f"encoder {encoder.name!r} cannot go to another process: it is a model in memory, or "
-            "has prompts of its own, and no name brings it back. Save the SentenceTransformer with "
-            "its prompts to a folder, and load the encoder from there"
+            "has prompts of its own, and cannot be loaded by name. Save the SentenceTransformer "
+            "with its prompts to a folder, and load the encoder from there"
         )
     settings = {
         key: getattr(encoder, key)
@@ -317,6 +302,5 @@ for _kind in (
     OnnxEncoder,
     SentenceTransformerEncoder,
     StaticEncoder,
-    UniversalSentenceEncoder,
 ):
     copyreg.pickle(_kind, _pickled)

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -15,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.environment import missing_extra
+from uec_rag.base.environment import require
 from uec_rag.encoders.artifacts import cache_folder, kept
 from uec_rag.encoders.base import Encoded, Float32Array, InThread, Role, check_role, check_vectors
-from uec_rag.encoders.batches import by_windows, can_batch, pads_left
-from uec_rag.encoders.bundled_bert import open_session, threads
+from uec_rag.encoders.batches import Features, by_windows, can_batch, pads_left
+from uec_rag.encoders.bundled.bert import open_session, threads
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
-from uec_rag.encoders.shared_tokens import Features
 
 Backend: TypeAlias = Literal["torch", "onnx", "onnx-int8"]
 """What runs a transformer: torch, or onnxruntime with its weights in float32 or int8."""
@@ -81,7 +79,6 @@ class ExportedEncoder(InThread):
         self._inputs = [value.name for value in self._session.get_inputs()]
         self._split = encoder.tap.split
         self._model = encoder.model  # for its tokenizer
-        self._tokenisation = encoder.tokenisation
         self._left = pads_left(encoder.model)
         self._lock = threading.Lock()
         self._compare(encoder, graph, _NEAREST[backend])
@@ -90,10 +87,8 @@ class ExportedEncoder(InThread):
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages; the model cuts off what is too long for it.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If texts or role are not what they must be, or the model returns NaN, infinity or zeros.
+        Raises TypeError, ValueError if texts or role are not what they must be, or the model
+        returns NaN, infinity or zeros.
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
@@ -122,7 +117,6 @@ class ExportedEncoder(InThread):
                 checked,
                 self.prompts[role],
                 embed,
-                tokenisation=self._tokenisation,
             )
         vectors, features = self._split(output)
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
@@ -154,14 +148,8 @@ def one_by_one(
 ) -> list[dict[str, IntArray]]:
     """Split padded tokens of n texts into n inputs of one text each, without padding.
 
-    Parameters
-    ----------
-    features
-        As a model's tokenizer returns them, with the "attention_mask".
-    names
-        Which of them to keep.
-    left
-        Whether padding is before the text.
+    `features`: as a model's tokenizer returns them, with the "attention_mask". `names`: which of
+    them to keep. `left`: whether padding is before the text.
     """
     mask = features["attention_mask"].numpy()
     arrays = {name: features[name].numpy() for name in names}
@@ -196,11 +184,11 @@ def _graph(encoder: SentenceTransformerEncoder, backend: Backend, names: list[st
     graphs = cache_folder() / "graphs"
 
     def export(folder: Path) -> None:
-        _require_exporter()
+        require("models", "onnx", "onnxscript")
         _export(encoder, names, folder / _GRAPH)
 
     def quantise(folder: Path) -> None:
-        _require_exporter()
+        require("models", "onnx", "onnxscript")
         _quantise(_graph(encoder, "onnx", names), folder / _GRAPH)
 
     if backend == "onnx":
@@ -210,12 +198,6 @@ def _graph(encoder: SentenceTransformerEncoder, backend: Backend, names: list[st
 
 def _int8_revision(encoder: SentenceTransformerEncoder) -> str:
     return hashlib.sha256(f"{encoder.revision} {_RECIPE}".encode()).hexdigest()
-
-
-def _require_exporter() -> None:
-    missing = [name for name in ("onnx", "onnxscript") if find_spec(name) is None]
-    if missing:
-        raise ImportError(missing_extra(" and ".join(missing), "onnx"))
 
 
 def _export(encoder: SentenceTransformerEncoder, names: list[str], path: Path) -> None:

@@ -53,12 +53,8 @@ class ParallelEncoder(InThread, EncoderInside):
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As the encoder inside.
-        RuntimeError
-            If a process ended before its work.
+        Raises TypeError, ValueError as the encoder inside. RuntimeError if a process ended before
+        its work.
         """
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 

@@ -22,14 +22,12 @@ from uec_rag.encoders.hub import (
     Precision,
     check_settings,
     load_model,
-    origin,
     place,
+    prompts_of,
+    revision_of,
     without_revision,
 )
 from uec_rag.encoders.last_layer import LastLayerTap, attach
-from uec_rag.encoders.prompts import prompts_of
-from uec_rag.encoders.revision import revision_of
-from uec_rag.encoders.shared_tokens import tokenisation_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -41,13 +39,13 @@ class SentenceTransformerEncoder(InThread):
     Parameters
     ----------
     model_or_name
-        Hub name, at a commit or tag where "@revision" follows it, local folder, or a
-        SentenceTransformer. Code that comes with a model is never run: load one that needs it
-        yourself, with `trust_remote_code`, and give the SentenceTransformer.
+        Hub name, optionally with "@revision" (a commit or tag), local folder, or a
+        SentenceTransformer. Code shipped with a model is never run: if a model needs it, load it
+        yourself with `trust_remote_code`, and pass the SentenceTransformer.
     name
         By default the last part of the hub name or folder.
     last_layer
-        "projection": the model's closing linear Dense where it has one, else the identity on the
+        "projection": the model's closing linear Dense if it has one, else the identity on the
         pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
         their kin).
     device
@@ -58,12 +56,12 @@ class SentenceTransformerEncoder(InThread):
     batch_size
         Texts per forward pass at most; batches are formed by length, on a CPU of fewer long ones.
     query_prompt, passage_prompt
-        What to put before each text. By default the model's own configuration, else the prompt of
-        a known family (e5, bge, arctic-embed), else nothing. "" switches a prompt off.
+        Text to put before each input. By default from the model's configuration, else the prompt of
+        a known family (e5, bge, arctic-embed), else none. "" disables a prompt.
     spec
-        What `load_encoder` rebuilds this encoder from; by default the name or folder.
+        The `spec` that `load_encoder` rebuilds this encoder from; by default the name or folder.
     fetch
-        Whether to ask the hub; otherwise only what was downloaded earlier is found.
+        Whether to use the hub; otherwise only models already downloaded are found.
 
     Raises
     ------
@@ -91,10 +89,7 @@ class SentenceTransformerEncoder(InThread):
             raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
         check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
-        if isinstance(model_or_name, (str, Path)):
-            source, model = load_model("SentenceTransformer", model_or_name, device, fetch)
-        else:
-            source, model = origin(model_or_name), model_or_name
+        source, model = load_model("SentenceTransformer", model_or_name, device, fetch)
         own_prompts = query_prompt is None and passage_prompt is None
         found = prompts_of(model, source)
         self.prompts: dict[Role, str] = {
@@ -106,7 +101,7 @@ class SentenceTransformerEncoder(InThread):
         self.last_layer: LastLayer = last_layer
         self.batch_size = batch_size
         self.device, self.dtype = device, dtype
-        self.model = model
+        self.model: SentenceTransformer = model
         # Of the weights as they were stored: a cast to half precision must not change it, or an
         # index made on a GPU would be refused on a CPU.
         self.revision = revision_of(model, self.prompts, last_layer)
@@ -114,7 +109,6 @@ class SentenceTransformerEncoder(InThread):
         self.tap: LastLayerTap = attach(model, last_layer)
         self._lock = threading.Lock()
         self._can_batch = can_batch(model)
-        self.tokenisation = tokenisation_of(model)
         # One short text tells the width, and at once whether the model works in this precision.
         self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
 
@@ -129,7 +123,7 @@ class SentenceTransformerEncoder(InThread):
         return np.ones(self.dimension, np.float32) if self.tap.gain is None else self.tap.gain
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts as queries or as passages; the model cuts off what is too long for it.
+        """Embed texts as queries or as passages; the model truncates long ones.
 
         Raises
         ------
@@ -150,7 +144,6 @@ class SentenceTransformerEncoder(InThread):
                     self.model,
                     texts,
                     self.prompts[role],
-                    tokenisation=self.tokenisation,
                     batch_size=self.batch_size,
                     width=self.tap.output_width or self.model.truncate_dim,
                     show_progress=show_progress,

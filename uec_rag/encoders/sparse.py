@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.terms import Terms
+from uec_rag.base.gaussian import Terms
 from uec_rag.encoders.base import Encoded, Role, WithoutVectors, check_role
 from uec_rag.encoders.hub import (
     SPARSE,
     Precision,
     check_settings,
     load_model,
-    origin,
     place,
+    prompts_of,
+    revision_of,
     without_revision,
 )
-from uec_rag.encoders.prompts import prompts_of
-from uec_rag.encoders.revision import revision_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SparseEncoder
@@ -74,11 +73,7 @@ class LearnedSparse(WithoutVectors):
     ) -> None:
         check_settings(dtype, batch_size)
         loaded_here = isinstance(model_or_name, (str, Path))
-        model: SparseEncoder
-        if isinstance(model_or_name, (str, Path)):
-            source, model = load_model("SparseEncoder", model_or_name, device, fetch)
-        else:
-            source, model = origin(model_or_name), model_or_name
+        source, model = load_model("SparseEncoder", model_or_name, device, fetch)
         if model.similarity_fn_name not in ("dot", "cosine"):
             raise ValueError(
                 f"encoder {source!r} compares by {model.similarity_fn_name!r}; terms are compared "
@@ -88,7 +83,7 @@ class LearnedSparse(WithoutVectors):
         self.name = name or without_revision(source) or "sparse-encoder"
         self.spec = f"{SPARSE}{source}" if source else None
         self.device, self.dtype, self.batch_size = device, dtype, batch_size
-        self.model = model
+        self.model: SparseEncoder = model
         self.revision = self._revision()  # of the weights as they were stored
         place(model, device, dtype, loaded_here=loaded_here)
         # Of an autoencoder's features none has a name.
@@ -103,10 +98,8 @@ class LearnedSparse(WithoutVectors):
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Weigh the terms of queries or passages; the model cuts off what is too long for it.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If texts or role are not what they must be, or the model returns NaN or infinity.
+        Raises TypeError, ValueError if texts or role are not what they must be, or the model
+        returns NaN or infinity.
         """
         check_role(role)
         checked = check_texts(texts)

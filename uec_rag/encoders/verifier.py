@@ -4,9 +4,7 @@ import functools
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
@@ -17,44 +15,52 @@ from uec_rag.encoders.base import Float32Array, OneInstance
 from uec_rag.encoders.hub import (
     Precision,
     check_settings,
+    hash_weights,
+    is_model,
     load_model,
-    origin,
     place,
+    tokenizer_state,
     without_revision,
 )
-from uec_rag.encoders.revision import hash_weights, tokenizer_state
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
-    from torch import Tensor, nn
 
 ScoringFunction: TypeAlias = Callable[[str, list[str]], object]
 """From a query and n passages to n scores."""
 
-VerifierLike: TypeAlias = "str | Path | CrossEncoder | Verifier | ScoringFunction"
+
+class LangChainCrossEncoder(Protocol):
+    """The method that makes an object a LangChain `BaseCrossEncoder`."""
+
+    def score(self, text_pairs: list[tuple[str, str]]) -> list[float]:
+        """Score pairs of texts."""
+        ...
+
+
+VerifierLike: TypeAlias = (
+    "str | Path | CrossEncoder | LangChainCrossEncoder | Verifier | ScoringFunction"
+)
 """Whatever `load_verifier` makes a verifier of."""
 
 _ACCEPTED = (
-    "a hub name or folder of a CrossEncoder, a CrossEncoder, or a callable(query, passages) -> "
-    "scores"
+    "a hub name or folder of a CrossEncoder, a CrossEncoder, a LangChain BaseCrossEncoder, or a "
+    "callable(query, passages) -> scores (of a LlamaIndex postprocessor "
+    "uec_rag.llama_index.nodes.as_verifier makes one)"
 )
 
+LARGEST_SCORE = np.float32(1e6)
+"""How far a score counts: squares and slopes of larger ones are beyond single precision."""
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Scores of n pairs of a query and a passage.
 
-    Attributes
-    ----------
-    scores
-        (n,): the higher, the better; on any scale.
-    features
-        (n, m): the input of the linear layer whose output the score is; of width 0 where there is
-        none to look at.
+def bounded(scores: Float32Array) -> Float32Array:
+    """A verifier's scores as they count: beyond +-`LARGEST_SCORE` as that.
+
+    Raises ValueError if a score is NaN or infinite.
     """
-
-    scores: Float32Array
-    features: Float32Array
+    if not np.isfinite(scores).all():
+        raise ValueError("scores: expected finite numbers, got NaN or infinity.")
+    return np.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)
 
 
 class Verifier(Protocol):
@@ -77,8 +83,8 @@ class Verifier(Protocol):
     @property
     def spec(self) -> str | None: ...  # noqa: D102
 
-    def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Scored:
-        """Score the passages of each query; all pairs one after the other."""
+    def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
+        """Score the passages of each query, (n,): all n pairs one after the other, any scale."""
         ...
 
 
@@ -96,7 +102,7 @@ class FunctionVerifier(OneInstance):
     --------
     >>> def shared_words(query, passages):
     ...     return [len({*query.split()} & {*passage.split()}) for passage in passages]
-    >>> FunctionVerifier(shared_words).score(["a b"], [["b c", "c", "b a"]]).scores
+    >>> FunctionVerifier(shared_words).score(["a b"], [["b c", "c", "b a"]])
     array([1., 0., 2.], dtype=float32)
     """
 
@@ -107,27 +113,22 @@ class FunctionVerifier(OneInstance):
         self.name = _name_of(function)
         self._function = function
 
-    def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Scored:
+    def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
         """Score the passages of each query.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If what comes back is not one finite number per passage.
+        Raises TypeError, ValueError if what comes back is not one finite number per passage.
         """
         found = [
             _checked(retried(self._function, query, list(own)), len(own), self.name)
             for query, own in zip(queries, passages, strict=True)
         ]
-        scores = np.concatenate([np.zeros(0, np.float32), *found])
-        return Scored(scores, np.zeros((len(scores), 0), dtype=np.float32))
+        return np.concatenate([np.zeros(0, np.float32), *found])
 
 
 class CrossEncoderVerifier(OneInstance):
     """A verifier around a CrossEncoder of sentence-transformers with one score per pair.
 
-    The score is its logit, whatever activation its configuration names; where a linear layer makes
-    it, as in every sequence classifier, that layer's input comes along.
+    The score is its logit, whatever activation its configuration names.
 
     Parameters
     ----------
@@ -157,10 +158,7 @@ class CrossEncoderVerifier(OneInstance):
         fetch: bool = True,
     ) -> None:
         check_settings(dtype, batch_size)
-        if isinstance(model_or_name, (str, Path)):
-            source, model = load_model("CrossEncoder", model_or_name, device, fetch)
-        else:
-            source, model = origin(model_or_name), model_or_name
+        source, model = load_model("CrossEncoder", model_or_name, device, fetch)
         loaded_here = isinstance(model_or_name, (str, Path))
         self.name = without_revision(source) or "cross-encoder"
         if model.num_labels != 1:
@@ -172,81 +170,43 @@ class CrossEncoderVerifier(OneInstance):
         self.spec = source if loaded_here else None
         self.batch_size = batch_size
         self.device, self.dtype = device, dtype
-        self.model = model
+        self.model: CrossEncoder = model
         self.revision = _revision(model)
         place(model, device, dtype, loaded_here=loaded_here)
         self._lock = threading.Lock()
-        self._head = _head_of(model)
-        if self._head is not None and not self._is_linear_in_features():
-            self._head = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As pickle stores it: what it is loaded from, and what it must be."""
         if self.spec is None:
             raise TypeError(
                 f"verifier {self.name!r} cannot go to another process: it is a model in memory, "
-                "and no name brings it back. Save it to a folder, and give that"
+                "and cannot be loaded by name. Save it to a folder, and give that"
             )
         return _unpickled, (self.spec, self.device, self.dtype, self.batch_size, self.revision)
 
-    def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Scored:
+    def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
         """Score the passages of each query, all pairs in one call of the model's `predict`.
 
-        Raises
-        ------
-        ValueError
-            If a score is NaN or infinite.
+        Raises ValueError if a score is NaN or infinite.
         """
         pairs = [
             (query, passage)
             for query, own in zip(queries, passages, strict=True)
             for passage in own
         ]
-        width = 0 if self._head is None else self._head.in_features
         if not pairs:
-            return Scored(np.zeros(0, np.float32), np.zeros((0, width), np.float32))
+            return np.zeros(0, np.float32)
+        from torch.nn import Identity
+
         # A tokenizer changes its own padding while it works: one thread at a time.
-        with self._lock, self._reading() as activation:
-            output = self.model.predict(
+        with self._lock:
+            scores = self.model.predict(
                 pairs,
                 batch_size=self.batch_size,
                 show_progress_bar=False,
-                activation_fn=activation,
+                activation_fn=Identity(),
             )
-        both = np.asarray(output, dtype=np.float32).reshape(len(pairs), 1 + width)
-        return Scored(_checked(both[:, 0], len(pairs), self.name), both[:, 1:].copy())
-
-    def _is_linear_in_features(self) -> bool:
-        """Whether the score is what the layer makes of its input, tried on two pairs."""
-        assert self._head is not None
-        tried = self.score(["score"], [["score", "another passage"]])
-        weight = self._head.weight.detach().float().cpu().numpy()[0]
-        bias = 0.0 if self._head.bias is None else float(self._head.bias.detach())
-        return bool(np.allclose(tried.features @ weight + bias, tried.scores, rtol=0.05, atol=0.05))
-
-    @contextmanager
-    def _reading(self) -> "Iterator[Callable[[Tensor], Tensor]]":
-        """Append the head's input to every score, so that the library's sorting carries both."""
-        import torch
-
-        if self._head is None:
-            yield torch.nn.Identity()
-            return
-        read: list[Tensor] = []
-        thread = threading.get_ident()
-
-        def record(_: object, inputs: "tuple[Tensor]") -> None:
-            if threading.get_ident() == thread:
-                read.append(inputs[0].float())
-
-        def append(scores: "Tensor") -> "Tensor":
-            return torch.cat([scores.float(), read.pop()], dim=-1)
-
-        handle = self._head.register_forward_pre_hook(record)
-        try:
-            yield append
-        finally:
-            handle.remove()
+        return _checked(scores, len(pairs), self.name)
 
 
 def load_verifier(
@@ -262,8 +222,9 @@ def load_verifier(
     Parameters
     ----------
     spec
-        A hub name or a folder of a CrossEncoder, a CrossEncoder, a callable(query, passages) that
-        returns a score per passage, or a `Verifier`, returned as it is.
+        A hub name or a folder of a CrossEncoder, a CrossEncoder, a LangChain `BaseCrossEncoder`, a
+        callable(query, passages) that returns a score per passage, or a `Verifier`, returned as it
+        is.
     device, dtype, batch_size, fetch
         As in `CrossEncoderVerifier`; of several devices the first.
 
@@ -283,6 +244,13 @@ def load_verifier(
         return CrossEncoderVerifier(
             spec, device=here, dtype=dtype, batch_size=batch_size, fetch=fetch
         )
+    if not isinstance(spec, type) and callable(pairwise := getattr(spec, "score", None)):
+
+        def score(query: str, passages: list[str]) -> object:
+            return pairwise([(query, passage) for passage in passages])
+
+        score.__name__ = _name_of(spec)
+        return FunctionVerifier(score)
     if isinstance(spec, type) or not callable(spec):
         raise TypeError(f"verifier: expected {_ACCEPTED}, got {type(spec).__name__} {spec!r:.80}")
     return FunctionVerifier(spec)
@@ -308,12 +276,8 @@ def is_verifier(value: object) -> TypeGuard[Verifier]:
 
 
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
-    """Whether a value is a CrossEncoder, by the names of its class's ancestors."""
-    return not isinstance(value, type) and any(
-        base.__name__ == "CrossEncoder"
-        and base.__module__.partition(".")[0] == "sentence_transformers"
-        for base in type(value).__mro__
-    )
+    """Whether a value is a CrossEncoder."""
+    return is_model(value, "CrossEncoder")
 
 
 def _name_of(function: object) -> str:
@@ -345,20 +309,6 @@ def _checked(scores: object, rows: int, name: str) -> Float32Array:
             f"{rows} passages; expected finite numbers"
         )
     return flat
-
-
-def _head_of(model: "CrossEncoder") -> "nn.Linear | None":
-    """The linear layer whose only output is the score: the last that a forward pass goes through.
-
-    None for models that score otherwise, as language models do by a word of their vocabulary.
-    """
-    from torch import nn
-
-    last = None
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            last = module
-    return last if last is not None and last.out_features == 1 else None
 
 
 def _revision(model: "CrossEncoder") -> str:

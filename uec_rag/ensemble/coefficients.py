@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.softmax_sums import softmax
+from uec_rag.base.records import Record
+from uec_rag.base.sums import softmax
 from uec_rag.ensemble.convolution import Space
 from uec_rag.ensemble.evidence import EvidenceWeights
 
 
 class CoefficientRule(Protocol):
-    """A rule that turns the encoders' Gaussians of n texts into convex weights (n, K)."""
+    """A rule for convex weights (n, K) of n texts.
+
+    One that needs the encoders' Gaussians alone is a callable of them. `StandardisedTrace` and
+    `Evidence` need what an ensemble or a corpus knows: these are records, which
+    `uec_rag.ensemble.fitted.Fitted` reads.
+    """
 
     name: ClassVar[str]
-
-    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Weights of each text, shape (n, K), rows summing to 1."""
-        ...
 
     def metadata(self) -> dict[str, object]:
         """JSON-able state, for saving."""
         ...
 
 
+class _Rule(Record):
+    """A rule of this package's, saved with its name."""
+
+    name: ClassVar[str]
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name, **super().metadata()}
+
+
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(_Rule):
     """Every encoder counts the same."""
 
     name: ClassVar[str] = "uniform"
@@ -39,13 +51,9 @@ class Uniform:
         """Weights 1 / K."""
         return np.full((len(parts[0]), len(parts)), 1 / len(parts), dtype=np.float32)
 
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {"name": self.name}
-
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(_Rule):
     """The same given weights for every text.
 
     Parameters
@@ -70,13 +78,9 @@ class Fixed:
         weights = np.asarray(self.weights, dtype=np.float64)
         return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
 
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {"name": self.name, "weights": list(self.weights)}
-
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(_Rule):
     """The paper's rule: softmax of minus the total variance over the encoders (paper eq. 4).
 
     Parameters
@@ -102,13 +106,9 @@ class Trace:
         """Weights ``softmax(-tr Sigma_k / T)``."""
         return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
 
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {"name": self.name, "temperature": self.temperature}
-
 
 @dataclass(frozen=True)
-class StandardisedTrace:
+class StandardisedTrace(_Rule):
     """Softmax of minus the log trace in standard deviations from what an encoder is used to.
 
     What is usual is another number for every encoder: the paper's rule compares these, this one
@@ -126,21 +126,13 @@ class StandardisedTrace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "temperature", _temperature(self.temperature))
 
-    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Weights 1 / K: what is usual is not known here."""
-        return Uniform()(parts)
-
     def of(self, standard: FloatArray) -> FloatArray:
         """Weights of queries of standardised log traces (n, K)."""
         return softmax(-standard / np.float32(self.temperature))
 
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {"name": self.name, "temperature": self.temperature}
-
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(_Rule):
     """Coefficients from what the corpus says about each encoder on the query.
 
     They come from `EvidenceWeights` where a corpus is at hand, as in a search. Without one, and
@@ -153,19 +145,12 @@ class Evidence:
 
     weights: EvidenceWeights | None = None
     name: ClassVar[str] = "evidence"
-
-    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Weights 1 / K: without a corpus there is no evidence."""
-        return Uniform()(parts)
-
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
-        return {
-            "name": self.name,
-            "gate": None if self.weights is None else self.weights.metadata(),
-        }
+    _saved_as: ClassVar[Mapping[str, str]] = {"weights": "gate"}
 
 
+_RULES: dict[str, type[Uniform | Fixed | Trace | StandardisedTrace | Evidence]] = {
+    rule.name: rule for rule in (Uniform, Fixed, Trace, StandardisedTrace, Evidence)
+}
 _EXPECTED = (
     "coefficients: expected 'evidence', 'trace', 'uniform', 'standardised_trace', one weight per "
     "encoder or a mapping from encoder name to weight"
@@ -230,7 +215,7 @@ def _rule(
                 f"coefficients: expected a weight for each of {list(names)}, got {list(spec)}."
             )
         return Fixed(tuple(spec[name] for name in names))
-    if callable(spec):
+    if isinstance(spec, _Rule) or callable(spec):
         return spec
     if not isinstance(spec, Iterable):
         raise TypeError(f"{_EXPECTED}, got {spec!r}.")
@@ -254,20 +239,10 @@ def _temperature(value: float) -> float:
 def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
     """Rebuild a rule from its `metadata`.
 
-    Raises
-    ------
-    ValueError
-        If it is not one of this module's rules.
+    Raises ValueError if it is not one of this module's rules.
     """
-    match metadata:
-        case {"name": "uniform"}:
-            return Uniform()
-        case {"name": "evidence", "gate": gate}:
-            return Evidence(EvidenceWeights.restore(gate) if isinstance(gate, dict) else None)
-        case {"name": "trace", "temperature": float(temperature)}:
-            return Trace(temperature)
-        case {"name": "standardised_trace", "temperature": float(temperature)}:
-            return StandardisedTrace(temperature)
-        case {"name": "fixed", "weights": list(weights)}:
-            return Fixed(tuple(weights))
-    raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")
+    rule = _RULES.get(str(metadata.get("name")))
+    state = {key: value for key, value in metadata.items() if key != "name"}
+    if rule is None or len(state) != len(fields(rule)):  # none has a default where it is saved
+        raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")
+    return rule.restore(state)

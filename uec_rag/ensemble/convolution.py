@@ -55,20 +55,19 @@ def direct_sum(
         blocks, of encoders without vectors, are scaled alike.
     """
     pi = _checked(parts, coefficients)
-    widths = [part.dimension for part in parts if part.dimension] or [0]
     factors = _factors(pi, weights)
-    mean = np.concatenate([p.mean * f[:, None] for p, f in zip(parts, factors.T, strict=True)], 1)
-    terms = [t.scaled(f) for p, f in zip(parts, factors.T, strict=True) for t in p.terms]
-    square = factors**2
-    if any(part.profile is None for part in parts):
-        variance = np.concatenate(
-            [p.variance * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
-        )
-        return Gaussian(mean, variance, pi, widths, terms)
-    scales = np.concatenate(
-        [p.scales * f[:, None] for p, f in zip(parts, square.T, strict=True)], 1
-    )
-    return Gaussian.factored(mean, scales, block_diagonal(parts), pi, widths, terms)
+    factored = all(part.profile is not None for part in parts)
+    widths, means, spreads, terms = [], [], [], []
+    for part, factor in zip(parts, factors.T, strict=True):
+        means.append(part.mean * factor[:, None])
+        spreads.append((part.scales if factored else part.variance) * (factor**2)[:, None])
+        terms += [block.scaled(factor) for block in part.terms]
+        if part.dimension:
+            widths.append(part.dimension)
+    mean, spread = np.concatenate(means, 1), np.concatenate(spreads, 1)
+    if not factored:
+        return Gaussian(mean, spread, pi, widths or [0], terms)
+    return Gaussian.factored(mean, spread, block_diagonal(parts), pi, widths or [0], terms)
 
 
 def block_scales(weights: FloatArray) -> FloatArray:
@@ -103,10 +102,7 @@ def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
     ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``; the mean is normalised as the paper does before
     scoring, and the variance is scaled along with it.
 
-    Raises
-    ------
-    ValueError
-        If the encoders differ in dimension.
+    Raises ValueError if the encoders differ in dimension.
     """
     pi = _checked(parts, coefficients)
     check_one_space([part.dimension for part in parts])
@@ -139,11 +135,10 @@ def check_one_space(dimensions: Sequence[int]) -> None:
 def block_diagonal(parts: Sequence[Gaussian]) -> FloatArray:
     """Profiles of factored Gaussians on the diagonal of one matrix, zero elsewhere."""
     profiles = [part.profile for part in parts if part.profile is not None]
-    out = np.zeros((sum(len(p) for p in profiles), sum(p.shape[1] for p in profiles)), np.float32)
-    row = column = 0
-    for profile in profiles:
+    rows, columns = np.cumsum([(0, 0), *map(np.shape, profiles)], axis=0).T.tolist()
+    out = np.zeros((rows[-1], columns[-1]), np.float32)
+    for profile, row, column in zip(profiles, rows[:-1], columns[:-1], strict=True):
         out[row : row + len(profile), column : column + profile.shape[1]] = profile
-        row, column = row + len(profile), column + profile.shape[1]
     return out
 
 

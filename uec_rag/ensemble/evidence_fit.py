@@ -13,7 +13,7 @@ from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence
 
 LEARNED = ("entropy", "gap", "top", "base")
 """What counts by default. Not the trace: learned from made-up languages it takes a new subject for
-one, and on questions of finance that cost .02 to .04 of nDCG@10 (docs/confidence.md)."""
+one, and on questions of finance that cost .02 to .04 of nDCG@10 (docs/measurements)."""
 
 LEARNED_BESIDE = (*LEARNED, "deviation")
 """What counts where other corpora say what it means. Beside made-up languages the deviation earns
@@ -74,7 +74,6 @@ def corpus_views(
         At most so many in a view.
     unanswerable : float
         Share of a view's queries whose relevant passages are taken out of it.
-    seed : int
 
     Raises
     ------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -28,6 +28,13 @@ MISSING = "uec_missing"
 _log = logging.getLogger(__name__)
 
 
+def missing_members(metadata: Mapping[str, object]) -> set[str]:
+    """Names of the members that a passage is stored without."""
+    names = metadata.get(MISSING)
+    # Whoever writes to a store by other means may have written anything.
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+
 def encode_all(
     encoders: Sequence[Encoder],
     posteriors: Sequence[Posterior] | None,
@@ -39,11 +46,8 @@ def encode_all(
 ) -> list[Encoded]:
     """What each member makes of texts; with "drop", zeros where it failed.
 
-    Raises
-    ------
-    Exception
-        A member's own: with "drop" only where no other answered, or it never did and nobody knows
-        how wide its vectors are.
+    Raises a member's own error: with "drop" only where no other answered, or it never did and
+    nobody knows how wide its vectors are.
     """
     encodes = [partial(e.encode, role=role, show_progress=show_progress) for e in encoders]
     if on_error == "raise":
@@ -116,7 +120,7 @@ def _without_failures(
         missing = rows - int(_present(found.embedding).sum())
         if missing:
             _log.warning(
-                "encoder %r does not count in %d of %d texts: %s",
+                "encoder %r is left out for %d of %d texts: %s",
                 encoder.name,
                 missing,
                 rows,

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.verifier import Verifier
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
-from uec_rag.ensemble.familiar import Familiar
 from uec_rag.ensemble.fit_queries import FitQueries
-from uec_rag.ensemble.fitted import Fitted, blocks_of
-from uec_rag.ensemble.made_up_language import LANGUAGES, made_up
-from uec_rag.ensemble.questions import Questions, choose_questions
-from uec_rag.ensemble.report import FitFacts, FitReport
+from uec_rag.ensemble.fitted import Familiar, FitFacts, FitOptions, FitReport, Fitted, blocks_of
+from uec_rag.ensemble.questions import LANGUAGES, Questions, choose_questions, made_up
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
-from uec_rag.laplace.fit import Curvature, fit_posterior, require_laplace
-from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Negatives, Pairs, check_pairs
-from uec_rag.laplace.posterior import Posterior, Structure
-from uec_rag.laplace.terms import fit_terms
+from uec_rag.laplace.curvature import Curvature, Layer, accumulate
+from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.pairs import Pairs, check_pairs
+from uec_rag.laplace.posterior import Posterior
 
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""
@@ -39,32 +35,24 @@ def fit(
     encoders: Sequence[Encoder],
     unfitted: Fitted,
     pairs: PairsLike,
+    options: FitOptions,
     *,
-    structure: Structure,
-    likelihood: Likelihood,
-    negatives: Negatives = "hard",
-    scaled: bool = True,
-    seed: int,
     verifier: Verifier | None = None,
     verify_k: int = VERIFY_K,
     show_progress: bool = False,
-    curvature: Curvature | None = None,
+    curvature: Callable[[Layer], Curvature] = accumulate,
 ) -> Fitted:
     """Fit an ensemble; see `UEC.fit`.
 
     Parameters
     ----------
-    encoders : sequence of K Encoder
     unfitted : Fitted
         What is known before: names, space, rule and beta.
     pairs : iterable or mapping
         As in `UEC.fit`.
-    structure, likelihood, negatives, scaled, seed
-        As in `fit_posterior`.
     verifier, verify_k
         As in `UEC`.
-    show_progress : bool
-    curvature : callable, optional
+    curvature : callable
         As in `fit_posterior`.
 
     Returns
@@ -73,19 +61,13 @@ def fit(
         `unfitted` with the posteriors and what is learned on top of them.
     """
     given = _pairs_of_each(unfitted.names, pairs)
-    # Whatever else can go wrong must do so before hours of encoding, not after.
-    require_laplace()
     if unfitted.space == "shared":
         check_one_space([encoder.dimension for encoder in encoders])
     start = time.perf_counter()
     found = fit_posteriors(
         encoders,
         given,
-        structure=structure,
-        likelihood=likelihood,
-        negatives=negatives,
-        scaled=scaled,
-        seed=seed,
+        options,
         show_progress=show_progress,
         curvature=curvature,
     )
@@ -98,10 +80,10 @@ def fit(
         if by_evidence
         else None,
         found.questions,
-        seed,
+        options.seed,
     )
     if by_evidence:
-        strange = _in_no_language(encoders, fitted, found.questions, seed)
+        strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     model = questions.fit_confidence(fitted, fitted.evidence_weights)
@@ -111,12 +93,12 @@ def fit(
     if verifier is not None:
         name = verifier_name(fitted.names, verifier)
         checked = questions.fit_verifier(fitted, fitted.evidence_weights, verifier, name, verify_k)
-        summaries[name] = checked.posterior.summary
+        summaries[name] = checked.summary
     seconds = time.perf_counter() - start - found.encoding_seconds
     report = FitReport(
         summaries,
-        structure,
-        likelihood,
+        options.structure,
+        options.likelihood,
         found.encoding_seconds,
         seconds,
         facts=FitFacts.of(
@@ -137,7 +119,11 @@ def fit(
 
 
 def _in_no_language(
-    encoders: Sequence[Encoder], fitted: Fitted, questions: Questions, seed: int
+    encoders: Sequence[Encoder],
+    fitted: Fitted,
+    questions: Questions,
+    seed: int,
+    show_progress: bool,
 ) -> list[AskedElsewhere]:
     """Questions that words answer and models do not, where there are both."""
     if len({isinstance(encoder, Lexical) for encoder in encoders}) < 2:
@@ -145,8 +131,9 @@ def _in_no_language(
     out = []
     for number, language in enumerate(LANGUAGES):
         strange = made_up(questions, language, seed + number)
-        queries = fitted.gaussians([e.encode(strange.queries, "query") for e in encoders])
-        corpus = fitted.gaussians([e.encode(strange.corpus, "passage") for e in encoders])
+        shown = {"show_progress": show_progress}
+        queries = fitted.gaussians([e.encode(strange.queries, "query", **shown) for e in encoders])
+        corpus = fitted.gaussians([e.encode(strange.corpus, "passage", **shown) for e in encoders])
         similarities = [moments(q, c)[0] for q, c in zip(queries, corpus, strict=True)]
         traces = fitted.standardised_traces(queries)
         out.append(AskedElsewhere(similarities, strange.relevant, traces))
@@ -215,50 +202,29 @@ class _Encodings:
 def fit_posteriors(
     encoders: Sequence[Encoder],
     pairs: Sequence[Pairs],
+    options: FitOptions,
     *,
-    structure: Structure,
-    likelihood: Likelihood,
-    negatives: Negatives = "hard",
-    scaled: bool = True,
-    seed: int,
     show_progress: bool,
-    curvature: Curvature | None = None,
+    curvature: Callable[[Layer], Curvature] = accumulate,
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
-    Parameters
-    ----------
-    encoders : sequence of Encoder
-    pairs : sequence of Pairs
-        One per encoder; the same object where they share.
-    structure, likelihood, negatives, scaled, seed, curvature
-        As in `fit_posterior`.
-    show_progress : bool
+    `pairs`: one per encoder; the same object where they share. `curvature`: as in `fit_posterior`.
     """
     start = time.perf_counter()
-    questions = choose_questions(list({id(own): own for own in pairs}.values()), seed)
+    questions = choose_questions(list({id(own): own for own in pairs}.values()), options.seed)
     queries, passages = [], []
     for encoder, own in zip(encoders, pairs, strict=True):
-        asked = [*own.queries, *questions.queries]
-        found = [*own.passages, *questions.corpus]
-        queries.append(_Encodings.of(encoder, asked, "query", show_progress))
-        passages.append(_Encodings.of(encoder, found, "passage", show_progress))
+        texts = [*own.queries, *questions.queries], [*own.passages, *questions.corpus]
+        queries.append(_Encodings.of(encoder, texts[0], "query", show_progress))
+        passages.append(_Encodings.of(encoder, texts[1], "passage", show_progress))
     encoding_seconds = time.perf_counter() - start
-    posteriors = [
-        _fit_one(
-            own,
-            q.select(own.queries),
-            p.select(own.passages),
-            encoder.gain,
-            structure=structure,
-            likelihood=likelihood,
-            negatives=negatives,
-            scaled=scaled,
-            seed=seed,
-            curvature=curvature,
+    posteriors = []
+    for encoder, own, asked, found in zip(encoders, pairs, queries, passages, strict=True):
+        sides = asked.select(own.queries), found.select(own.passages)
+        posteriors.append(
+            fit_posterior(own, *sides, encoder.gain, **options.of_posterior, curvature=curvature)
         )
-        for encoder, own, q, p in zip(encoders, pairs, queries, passages, strict=True)
-    ]
     return FittedPosteriors(
         posteriors,
         [q.gaussians(questions.queries, p) for q, p in zip(queries, posteriors, strict=True)],
@@ -266,33 +232,3 @@ def fit_posteriors(
         questions,
         encoding_seconds,
     )
-
-
-def _fit_one(
-    pairs: Pairs,
-    queries: Encoded,
-    passages: Encoded,
-    gain: FloatArray,
-    *,
-    structure: Structure,
-    likelihood: Likelihood,
-    negatives: Negatives,
-    scaled: bool,
-    seed: int,
-    curvature: Curvature | None,
-) -> Posterior:
-    """Fit one encoder, with vectors or without; parameters as in `fit_posterior`."""
-    if queries.terms is None or passages.terms is None:
-        return fit_posterior(
-            pairs,
-            queries,
-            passages,
-            gain,
-            structure=structure,
-            likelihood=likelihood,
-            negatives=negatives,
-            scaled=scaled,
-            seed=seed,
-            curvature=curvature,
-        )
-    return fit_terms(pairs, queries.terms, passages.terms, structure=structure, seed=seed)

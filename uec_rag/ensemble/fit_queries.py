@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders.verifier import Verifier
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.encoders.verifier import Verifier, bounded
+from uec_rag.ensemble.evidence import EvidenceWeights, SimilaritySummary
 from uec_rag.ensemble.evidence_fit import (
     AskedElsewhere,
     CorpusView,
@@ -21,9 +22,161 @@ from uec_rag.ensemble.evidence_fit import (
 )
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.questions import Questions
-from uec_rag.ensemble.similarity_summary import SimilaritySummary
-from uec_rag.ensemble.verifier import FittedVerifier, Verification
-from uec_rag.ensemble.verifier_fit import ReadViews, fit_verifier, read_views
+from uec_rag.ensemble.verifier import FittedVerifier, Verification, Verified
+from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll
+from uec_rag.laplace.posterior import PosteriorSummary
+
+_HELD_OUT = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class ReadViews:
+    """What a verifier says of the best hits of each view's queries.
+
+    Attributes
+    ----------
+    cuts, views : list of CorpusView, of FitView
+        Which queries were asked of which passages, and what the ensemble says.
+    hits : list of int arrays, shape (n, v)
+        The view's columns that were read.
+    pairs : list of int arrays, shape (n, v)
+        Where in `scores` each is.
+    scores : array, shape (p,)
+        Of distinct pairs.
+    query : int array, shape (p,)
+        Which question each pair is of.
+    labels : array, shape (p,)
+        1 where the passage answers it.
+    """
+
+    cuts: Sequence[CorpusView]
+    views: Sequence[FitView]
+    hits: list[NDArray[np.intp]]
+    pairs: list[NDArray[np.intp]]
+    scores: FloatArray
+    query: NDArray[np.int64]
+    labels: FloatArray
+
+    def joined(self, summary: PosteriorSummary, weight: float) -> list[FitView]:
+        """The views, with what the verifier says added to their logits."""
+        out = []
+        for view, hits, pairs in zip(self.views, self.hits, self.pairs, strict=True):
+            scores = self.scores[pairs.ravel()]
+            read = Verified.of(summary, weight, scores, (hits.shape[0], hits.shape[1]))
+            logits = view.logits + read.floor[:, None]
+            logits[np.arange(len(hits))[:, None], hits] += read.gain
+            out.append(replace(view, logits=logits))
+        return out
+
+
+def read_views(
+    verifier: Verifier,
+    k: int,
+    questions: Questions,
+    cuts: Sequence[CorpusView],
+    views: Sequence[FitView],
+) -> ReadViews:
+    """Have a verifier read the k best hits of every query of every view, each pair once.
+
+    `questions`: their texts.
+    """
+    size = len(questions.corpus)
+    hits = [np.argsort(-view.logits, axis=1, kind="stable")[:, :k] for view in views]
+    keys = [
+        cut.queries[:, None].astype(np.int64) * size + cut.passages[columns]
+        for cut, columns in zip(cuts, hits, strict=True)
+    ]
+    distinct, place = np.unique(np.concatenate([k.ravel() for k in keys]), return_inverse=True)
+    query, passage = distinct // size, distinct % size
+    asked, starts = np.unique(query, return_index=True)
+    read = [[questions.corpus[column] for column in own] for own in np.split(passage, starts[1:])]
+    scores = bounded(verifier.score([questions.queries[row] for row in asked], read))
+    ends = np.cumsum([k.size for k in keys])[:-1]
+    labels = [float(p in questions.relevant[q]) for q, p in zip(query, passage, strict=True)]
+    return ReadViews(
+        cuts,
+        views,
+        hits,
+        [part.reshape(k.shape) for part, k in zip(np.split(place, ends), keys, strict=True)],
+        scores,
+        query,
+        np.asarray(labels, dtype=np.float32),
+    )
+
+
+def fit_verifier(name: str, k: int, read: ReadViews, encoders: int, seed: int) -> FittedVerifier:
+    """Fit a verifier's slope and intercept, and confidence where it has read.
+
+    `k`: how many hits it reads. `encoders`: how many there are beside it. `seed`: of the held-out
+    split.
+    """
+    summary = fit_pair_scores(read.scores, read.labels, read.query, seed)
+    weight = 1 / encoders
+    model = fit_confidence(read.joined(summary, weight))
+    return FittedVerifier(name, k, weight, summary, model)
+
+
+def fit_pair_scores(
+    scores: FloatArray,
+    labels: FloatArray,
+    query: NDArray[np.int64],
+    seed: int,
+) -> PosteriorSummary:
+    """Fit slope and intercept of a verifier's scores, ``P(answer) = sigmoid(a s + b)``.
+
+    They are put at their MAP on four fifths of the queries, and measured on the others.
+
+    Parameters
+    ----------
+    scores : array, shape (n,)
+        On any scale.
+    labels : array, shape (n,)
+        1 for an answer.
+    query : int array, shape (n,)
+        Which query each pair is of.
+    seed : int
+        Of the split.
+
+    Returns
+    -------
+    PosteriorSummary
+        Without a variance. The slope is that of the raw scores; 0 where these are all alike.
+    """
+    asked = np.unique(query)
+    order = np.random.default_rng(seed).permutation(asked)
+    held_out = np.isin(query, order[: round(len(asked) * _HELD_OUT)])
+    fitting = ~held_out
+    slope, intercept = _line(scores[fitting], labels[fitting])
+    truth = labels[held_out]
+    _, free = _line(scores[held_out], truth, slope)
+    nothing = np.zeros(len(truth), dtype=np.float32)
+    nll = float(predictive_nll(scores[held_out], nothing, truth, slope, free).mean())
+    return PosteriorSummary(
+        slope=slope,
+        intercept=intercept,
+        prior_precision=0.0,
+        scale=0.0,
+        log_trace_mean=0.0,
+        log_trace_sd=1.0,
+        pairs=int(fitting.sum()),
+        held_out=len(truth),
+        nll=nll,
+        nll_deterministic=nll,
+        log_marginal_likelihood=0.0,
+    )
+
+
+def _line(
+    scores: FloatArray, labels: FloatArray, slope: float | None = None
+) -> tuple[float, float]:
+    """`bernoulli_map` of scores on any scale."""
+    centre, spread = float(scores.mean()), float(scores.std())
+    if spread <= 1e-6 * max(1.0, abs(centre)):
+        return 0.0, 0.0
+    known = None if slope is None else slope * spread
+    found, intercept = bernoulli_map((scores - centre) / np.float32(spread), labels, known)
+    return found / spread, intercept - found * centre / spread
+
 
 CORPUS_SIZES = (150, 600, 2400)
 """Confidence is learned over corpora of these sizes, to hold for any."""
@@ -115,7 +268,7 @@ class FitQueries:
         if verification is None:
             return [self._asked(cut, fitted, weights) for cut in self._cuts(sizes, _MOST_ASKED)]
         read = self._read(fitted, weights, sizes, verification.verifier, verification.fitted.k)
-        return read.joined(verification.fitted.posterior, verification.fitted.weight)
+        return read.joined(verification.fitted.summary, verification.fitted.weight)
 
     def fit_verifier(
         self,

@@ -1,27 +1,330 @@
-"""What fitting found, and what is computed from it; no encoder is needed for any of it."""
+"""How an ensemble is fitted, what that found, and what is computed from it, without encoders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.terms import Terms
+from uec_rag.base.checks import check_beta
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders.base import Encoded, Role
+from uec_rag.encoders.base import Encoded, LastLayers, Role
+from uec_rag.encoders.lexical import writings
 from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
 from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
-from uec_rag.ensemble.evidence import EvidenceWeights, evidence_of
-from uec_rag.ensemble.familiar import Familiar
+from uec_rag.ensemble.evidence import EvidenceWeights, SimilaritySummary, evidence_of
 from uec_rag.ensemble.faults import present, without_missing
-from uec_rag.ensemble.report import FitReport
-from uec_rag.ensemble.similarity_summary import SimilaritySummary
 from uec_rag.ensemble.verifier import FittedVerifier
-from uec_rag.laplace.posterior import Posterior
+from uec_rag.laplace.likelihood import Likelihood
+from uec_rag.laplace.pairs import Negatives
+from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
+
+_ENOUGH = 300  # pairs; with fewer a prior decides much of what a fit finds
+_IGNORED = 0.02  # a member's mean share, below which it counts for nothing
+_CONSTANT = 0.01  # standard deviation of the shares, below which queries do not matter
+# Factor on the variance between members at which the residuals of held-out hits have, on average
+# over other collections, the variance that is shown; see `benchmarks/quality/variance.py`.
+BETWEEN = 18.0
+
+
+@dataclass(frozen=True)
+class FitOptions(Record):
+    """The embedding space and how encoders are fitted; only the paper needs other values.
+
+    Attributes
+    ----------
+    space : {"direct", "shared"}
+        "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
+        them as the paper does.
+    structure : {"kron", "diag"}
+        Of the Laplace posterior over each last layer.
+    temperature : float, optional
+        T of "trace" (paper eq. 4), in the unit of raw traces, 1.5 by default; of
+        "standardised_trace", in standard deviations over the fit's held-out queries, 1 by default.
+    likelihood : {"pairs", "in_batch"}
+        What the posterior is fitted on: labelled pairs, or the softmax over a batch's passages.
+    negatives : {"hard", "random"}
+        The negatives of a query: a random and a hard passage, or a random one alone.
+    scaled : bool
+        Whether to scale a posterior's variance to the held-out pairs, or leave it as Laplace gives
+        it.
+    last_layer : {"projection", "ffn", "auto"}
+        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand,
+        "auto" falls back to "projection", with a warning.
+    beta : float
+        How strongly sigma_s^2 lowers a score (paper eq. 6).
+    seed : int
+        Seed of the held-out split and of mining negatives.
+
+    Raises
+    ------
+    ValueError
+        If a value is none of the above.
+    """
+
+    space: Space = "direct"
+    structure: Structure = "kron"
+    temperature: float | None = None
+    likelihood: Likelihood = "pairs"
+    negatives: Negatives = "hard"
+    scaled: bool = True
+    last_layer: LastLayers = "projection"
+    beta: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, allowed in _ALLOWED.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name}: expected one of {allowed}, got {value!r}.")
+        object.__setattr__(self, "beta", check_beta(self.beta))
+
+    @classmethod
+    def of(cls, options: FitOptions | None, chosen: Mapping[str, Any]) -> FitOptions:
+        """Options with some of them chosen by name.
+
+        Raises
+        ------
+        TypeError
+            If `options` is something else, or a name is not one of them.
+        """
+        if not isinstance(options, FitOptions | None):
+            raise TypeError(f"options: expected FitOptions, got {type(options).__name__}.")
+        names = [field.name for field in fields(cls)]
+        unknown = [name for name in chosen if name not in names]
+        if unknown:
+            raise TypeError(
+                f"UEC: there is no parameter {unknown[0]!r}; beside its own it takes the fields of "
+                f"FitOptions: {', '.join(names)}."
+            )
+        return replace(options or cls(), **chosen)
+
+    @property
+    def of_posterior(self) -> dict[str, Any]:
+        """Those that `fit_posterior` takes, by name."""
+        names = ("structure", "likelihood", "negatives", "scaled", "seed")
+        return {name: getattr(self, name) for name in names}
+
+
+_ALLOWED = {
+    "space": get_args(Space),
+    "structure": get_args(Structure),
+    "likelihood": get_args(Likelihood),
+    "negatives": get_args(Negatives),
+    "last_layer": get_args(LastLayers),
+}
+
+PAPER = FitOptions(
+    space="shared",
+    structure="diag",
+    negatives="random",
+    scaled=False,
+    last_layer="auto",
+    beta=0.01,
+)
+"""Options of `UEC.paper`."""
+
+
+@dataclass(frozen=True)
+class FitFacts(Record):
+    """What the posteriors do not tell of a fit.
+
+    Attributes
+    ----------
+    pairs : tuple of K int
+        Distinct pairs of a query and its passage that each encoder was fitted on.
+    shares, deviations : tuple of K float
+        How much each encoder counted in the fit queries: mean and standard deviation.
+    unanswerable : float
+        Share of the questions without an answer that confidence was learned with.
+    own_confidence : bool
+        Whether confidence was learned from these pairs alone, since they clearly told otherwise
+        than the many collections that it rests on elsewhere.
+    """
+
+    pairs: tuple[int, ...]
+    shares: tuple[float, ...]
+    deviations: tuple[float, ...]
+    unanswerable: float
+    own_confidence: bool
+
+    @classmethod
+    def of(
+        cls, pairs: Sequence[int], shares: FloatArray, unanswerable: float, own_confidence: bool
+    ) -> FitFacts:
+        """Facts of a fit, from each fit query's shares (n, K)."""
+        mean, deviation = (tuple(v.tolist()) for v in (shares.mean(axis=0), shares.std(axis=0)))
+        return cls(tuple(pairs), mean, deviation, unanswerable, own_confidence)
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What `UEC.fit` found.
+
+    Attributes
+    ----------
+    encoders : dict
+        Encoder name -> `PosteriorSummary` (slope, prior precision, scale, pairs, held-out NLL);
+        a verifier's, too.
+    structure, likelihood : str
+        How the posteriors were fitted.
+    encoding_seconds, fitting_seconds : float
+        Time in the encoders, and in everything else.
+    source : str
+        What it was fitted on where that was not the user's doing: of `UEC()`, as it comes.
+    facts : FitFacts or None
+        None for the fit that comes with the package.
+    """
+
+    encoders: dict[str, PosteriorSummary]
+    structure: str
+    likelihood: str
+    encoding_seconds: float
+    fitting_seconds: float
+    source: str = ""
+    facts: FitFacts | None = None
+
+    def __str__(self) -> str:
+        """Return a table, one line per encoder, and the notes."""
+        head = ("encoder", "pairs", "slope", "prior prec.", "scale", "NLL", "without var.")
+        rows = [
+            (
+                name,
+                str(s.pairs),
+                f"{s.slope:.1f}",
+                f"{s.prior_precision:.2g}",
+                f"{s.scale:.2g}",
+                f"{s.nll:.4f}",
+                f"{s.nll_deterministic:.4f}",
+            )
+            for name, s in self.encoders.items()
+        ]
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in (head, *rows)
+        ]
+        took = f"encoding {self.encoding_seconds:.1f} s, fitting {self.fitting_seconds:.1f} s"
+        how = f"{self.structure} posterior, {self.likelihood} likelihood"
+        lines.append(f"{how}; {self.source or took}")
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before trusting the fit, in sentences."""
+        return [*self._of_pairs(), *self.of_shares, *self._of_confidence()]
+
+    def _of_pairs(self) -> Iterator[str]:
+        fewest = min(self.facts.pairs) if self.facts else _ENOUGH
+        if fewest < _ENOUGH:
+            yield (
+                f"Fitted on {fewest} pairs: below {_ENOUGH} slopes, variances and confidence rest "
+                "on what is usual as much as on the pairs. Give more where you can."
+            )
+        for what in ("slope", "variance"):
+            names = [name for name, s in self.encoders.items() if what in s.by_prior]
+            if names:
+                yield (
+                    f"The {what} of {', '.join(names)} is what is usual more than what the pairs "
+                    "tell: a prior decided."
+                )
+
+    @property
+    def of_shares(self) -> list[str]:
+        """What to know of how much each encoder counts."""
+        if self.facts is None or len(self.facts.shares) < 2:
+            return []
+        # A verifier comes after the encoders, and has no share: it reads the first hits only.
+        shares = list(zip(self.encoders, self.facts.shares, strict=False))
+        notes = []
+        if max(self.facts.deviations) < _CONSTANT:
+            weights = ", ".join(f"{name} {share:.2f}" for name, share in shares)
+            notes.append(f"The encoders count the same in every query: {weights}.")
+        return notes + [
+            f"{name} is as good as ignored: it counts for {share:.1%} on average. Leave it out, or "
+            "look whether it suits these texts."
+            for name, share in shares
+            if share < _IGNORED
+        ]
+
+    def _of_confidence(self) -> Iterator[str]:
+        if self.facts is None:
+            return
+        rests = (
+            "these pairs alone, which clearly told otherwise than other collections"
+            if self.facts.own_confidence
+            else "many collections, its level in part on these pairs"
+        )
+        yield (
+            f"Confidence rests on {rests}; {self.facts.unanswerable:.0%} of the questions asked "
+            "had no answer."
+        )
+
+
+ENOUGH_PASSAGES = 16
+"""Passages that tell how far apart an encoder holds a corpus."""
+
+_COMPARED = 64
+_SAME = 0.999  # cosines above it are of one text twice
+
+# Of the distance of fit passages. Corpora of one subject keep .57 to .85 of it, those in a language
+# that an encoder does not know .04 to .63 (six encoders, twelve English and eight other corpora).
+_ALIKE = 0.7
+
+
+@dataclass(frozen=True)
+class Familiar(Record):
+    """What an ensemble was fitted on.
+
+    Attributes
+    ----------
+    writings : tuple of str
+        In what the questions and passages are written, see `uec_rag.encoders.lexical`.
+    distance : tuple of K floats
+        1 less the mean cosine of two fit passages, to each encoder; 0 to one without vectors.
+    """
+
+    writings: tuple[str, ...]
+    distance: tuple[float, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str], passages: Sequence[Gaussian]) -> Self:
+        """What texts are like, and each encoder's Gaussians of passages among them."""
+        return cls(writings(texts), tuple(distance(part.mean) for part in passages))
+
+    def strange(self, found: Iterable[str]) -> list[str]:
+        """Which of some writings no fit text was in."""
+        return [name for name in found if name not in self.writings]
+
+    def lost(self, vectors: Sequence[FloatArray]) -> list[int]:
+        """Encoders that hardly tell passages apart that they were not fitted on.
+
+        `vectors`, sequence of K arrays, shape (m, d_k): of the same passages.
+        """
+        return [
+            member
+            for member, (usual, means) in enumerate(zip(self.distance, vectors, strict=True))
+            if usual and distance(means) < _ALIKE * usual
+        ]
+
+
+def distance(vectors: FloatArray) -> float:
+    """1 less the mean cosine of two different texts; 0 where there are no vectors."""
+    some = vectors[:_COMPARED]
+    length = np.linalg.norm(some, axis=1, keepdims=True)
+    unit = some / np.maximum(length, np.float32(1e-12))
+    cosine = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+    cosine = cosine[cosine < _SAME]
+    return float(1 - cosine.mean()) if vectors.shape[1] and len(cosine) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +336,10 @@ class Fitted:
     names : tuple of K str
         The encoders'.
     space : {"direct", "shared"}
-    rule : CoefficientRule
     beta : float
         How strongly sigma_s^2 lowers a score.
     posteriors : tuple of K Posterior, or None
         None before `UEC.fit`: variances are 0 and slopes 1.
-    confidence_model : ConfidenceModel or None
-    report : FitReport or None
     familiar : Familiar or None
         What the fit's texts were like; None where that is not known.
     verifier : FittedVerifier or None
@@ -100,10 +400,11 @@ class Fitted:
         """Each encoder's Gaussians of texts that it has encoded."""
         if self.posteriors is None:
             return [Gaussian.certain(e.embedding, blocks_of(e)) for e in encoded]
-        return [
-            posterior.gaussian(e.embedding, e.features).with_terms(blocks_of(e))
-            for posterior, e in zip(self.posteriors, encoded, strict=True)
-        ]
+        parts = []
+        for posterior, e in zip(self.posteriors, encoded, strict=True):
+            part = posterior.gaussian(e.embedding, e.features)
+            parts.append(part if e.terms is None else part.with_terms(blocks_of(e)))
+        return parts
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
         """Coefficients of texts of a role from the encoders' Gaussians alone, shape (n, K).
@@ -116,7 +417,9 @@ class Fitted:
             return np.where(present(parts), Uniform()(parts), np.float32(0))
         if role == "query" and isinstance(self.rule, StandardisedTrace) and self.posteriors:
             return without_missing(self.rule.of(self.standardised_traces(parts)), parts)
-        return without_missing(self.rule(parts), parts)
+        # A rule that is no callable of Gaussians needs more than is known here.
+        rule = self.rule if callable(self.rule) else Uniform()
+        return without_missing(rule(parts), parts)
 
     def weigh(
         self,
@@ -126,22 +429,17 @@ class Fitted:
     ) -> FloatArray:
         """Coefficients of queries from what a corpus says of each encoder, shape (n, K).
 
-        Parameters
-        ----------
-        weights : EvidenceWeights
-        parts : sequence of Gaussian
-            Each encoder's Gaussians of the queries.
-        summaries : sequence of K SimilaritySummary
-            Of each encoder's cosines to the corpus that is searched, at its slope.
+        `parts`: each encoder's Gaussians of the queries. `summaries`: of each encoder's cosines to
+        the corpus that is searched, at its slope.
         """
         traces = self.standardised_traces(parts)
         evidence = evidence_of(summaries, self.slopes, self.intercepts, traces)
         pi = without_missing(weights.coefficients(evidence), parts)
-        known = [
-            s.leaders.max(axis=1) > 0 if part.terms else np.ones(len(pi), dtype=bool)
-            for s, part in zip(summaries, parts, strict=True)
-        ]
-        return without_silent(pi, np.stack(known, axis=1))
+        known = np.ones(pi.shape, dtype=bool)
+        for member, (summary, part) in enumerate(zip(summaries, parts, strict=True)):
+            if part.terms:
+                known[:, member] = summary.leaders.max(axis=1) > 0
+        return without_silent(pi, known)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Gaussian convolution of the encoders' Gaussians with given coefficients."""
@@ -156,12 +454,9 @@ class Fitted:
 
     def best_logits(self, own: Sequence[FloatArray]) -> FloatArray:
         """The highest of the encoders' own logits ``a_k s_k + b_k``, of K arrays of cosines."""
-        logits = [
-            np.float32(slope) * similarities + np.float32(intercept)
-            for slope, intercept, similarities in zip(
-                self.slopes, self.intercepts, own, strict=True
-            )
-        ]
+        logits = []
+        for slope, intercept, similarities in zip(self.slopes, self.intercepts, own, strict=True):
+            logits.append(np.float32(slope) * similarities + np.float32(intercept))
         best: FloatArray = np.max(logits, axis=0)
         return best
 
@@ -169,17 +464,39 @@ class Fitted:
         """Variance of the logits of similarities of variance `sigma2`."""
         return np.float32(self.slope) ** 2 * sigma2
 
+    def disagreement(
+        self, own: FloatArray, best: FloatArray, coefficients: FloatArray
+    ) -> FloatArray:
+        """Variance between the encoders' similarities, in the unit of the ensemble's, shape (n, k).
+
+        The second half of the law of total variance: ``sum_k pi_k (l_k - sum_j pi_j l_j)^2`` over
+        the slope squared, times a constant. What an encoder says of a passage, l_k, is how far the
+        passage's logit lies below that of the best in the corpus: each has an offset of its own in
+        each query, which says nothing of a passage. With the offset the variance tells wrong first
+        hits from right ones no better than chance (`benchmarks/quality/variance.py`).
+
+        Parameters
+        ----------
+        own : array, shape (n, K, k)
+            Each encoder's similarities of the hits.
+        best : array, shape (n, K)
+            The highest of each encoder's logits over the corpus, without the intercept.
+        coefficients : array, shape (n, K)
+        """
+        below = np.asarray(self.slopes, np.float32)[:, None] * own - best[:, :, None]
+        pi = coefficients[:, :, None]
+        mean = (pi * below).sum(axis=1, keepdims=True)
+        spread: FloatArray = (pi * (below - mean) ** 2).sum(axis=1)
+        return spread * np.float32(BETWEEN / self.slope**2)
+
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
         """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
         if self.posteriors is None:
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
-        return np.stack(
-            [
-                posterior.standardised_log_trace(part)
-                for posterior, part in zip(self.posteriors, parts, strict=True)
-            ],
-            axis=1,
-        )
+        traces = np.empty((len(parts[0]), len(parts)), dtype=np.float32)
+        for member, (posterior, part) in enumerate(zip(self.posteriors, parts, strict=True)):
+            traces[:, member] = posterior.standardised_log_trace(part)
+        return traces
 
     def shares(self, coefficients: FloatArray) -> FloatArray:
         """How much each encoder counted: ``pi_k w_k``, rows summing to 1, shape (n, K).
@@ -203,14 +520,10 @@ def blocks_of(encoded: Encoded) -> tuple[Terms, ...]:
 def without_silent(coefficients: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
     """Coefficients that leave out members which know nothing of a query, shape (n, K).
 
-    Parameters
-    ----------
-    coefficients : array, shape (n, K)
-    known : array of bool, shape (n, K)
-        Whether any passage has a similarity to the query. Where no member has one the coefficients
-        stay as they are.
+    `coefficients`: array, shape (n, K). `known`, array of bool, shape (n, K): whether any passage
+    has a similarity to the query. Where no member has one the coefficients stay as they are.
     """
     left = np.where(known, coefficients, np.float32(0))
     total = left.sum(axis=1, keepdims=True)
-    kept: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), coefficients)
-    return kept.astype(np.float32)
+    shares: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), coefficients)
+    return shares.astype(np.float32)

@@ -4,55 +4,208 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TypeVar, cast
 
 import numpy as np
 
-from uec_rag.base.checks import check_beta
+from uec_rag.base.environment import TRUSTED, trusted
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
-from uec_rag.base.files import read_json, read_tensors, write_json
+from uec_rag.base.saved.files import read_json, read_tensors, write_json
+from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
+from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
-from uec_rag.encoders.verifier import Verifier
+from uec_rag.encoders.onnx import BACKENDS
+from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import restore_rule
-from uec_rag.ensemble.familiar import Familiar
-from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.options import OPTIONS
-from uec_rag.ensemble.report import FitFacts, FitReport
-from uec_rag.ensemble.trusted import load_named
-from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
-from uec_rag.ensemble.verifier_save import read_verifier, write_verifier
-from uec_rag.laplace.posterior import Posterior
+from uec_rag.ensemble.fitted import Familiar, FitFacts, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
+from uec_rag.laplace.posterior import Posterior, PosteriorSummary
+
+# Models that a saved ensemble names: which are loaded unasked.
+#
+# A saved folder may come from a stranger. What it names is fetched, with the user's own token,
+# only if the user says so; what is on the machine already, or comes with this package, is loaded.
+
+
+_Member = TypeVar("_Member")
+
+
+def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _Member:
+    """Load an encoder or a verifier that a saved ensemble names.
+
+    Parameters
+    ----------
+    spec : str
+        As it was saved.
+    load : callable
+        Loads it; is told whether the hub may be asked.
+    trust : bool
+        Whether to fetch models from the hub.
+
+    Raises
+    ------
+    IndexCorrupted
+        If it is a folder inside a saved folder: those hold no models.
+    ValueError
+        If it would have to be fetched, and the user has not said so.
+    """
+    name = spec
+    for backend in BACKENDS:
+        name = name.removeprefix(f"{backend}:")
+    name = name.removeprefix("hf:").removeprefix(SPARSE)
+    if name.startswith("pypi:"):  # of known content, whatever is fetched
+        return load(True)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        _check_outside(folder)
+        return load(True)
+    model = name.partition("@")[0]
+    if trust or any(fnmatchcase(model, pattern) for pattern in trusted()):
+        return load(True)
+    try:
+        return load(False)
+    except OSError as error:
+        raise ValueError(
+            f"encoders: the saved ensemble names {name!r}, which is not on this machine. If you "
+            f"trust it, load with trust=True, or list it in the variable {TRUSTED} (as in "
+            f"{TRUSTED}='intfloat/*'); or give the encoder, as in encoders={{...: ...}}."
+        ) from error
+
+
+def _check_outside(folder: Path) -> None:
+    place = folder.resolve()
+    for outer in (place, *place.parents):
+        if not (outer / MANIFEST).is_file():
+            continue
+        try:
+            read_manifest(outer)
+        except IndexCorrupted:
+            continue  # another program's
+        raise IndexCorrupted(
+            f"encoders: the saved ensemble names the folder {str(folder)!r}, which lies inside the "
+            f"saved folder {str(outer)!r}; such a model is not loaded. Give the encoder, as in "
+            "encoders={...: ...}, if you trust it."
+        )
+
+
+FILE = "verifier.json"
+
+
+@dataclass(frozen=True)
+class SavedVerifier:
+    """What a saved verifier brings back, but for the model.
+
+    Attributes
+    ----------
+    name, spec, revision
+        As of `Verifier`; the name made unique among the encoders'.
+    k : int
+        How many hits it reads.
+    """
+
+    name: str
+    spec: str | None
+    revision: str
+    k: int
+    fitted: FittedVerifier | None
+
+    def load(
+        self, given: Mapping[str, MemberLike], device: str | Sequence[str] | None, *, trust: bool
+    ) -> Verifier:
+        """Load the model, or take the one given.
+
+        Raises ValueError if it has to be given, or is not to be fetched unasked.
+        FingerprintMismatch if it is not the one that was saved.
+        """
+        spec = self.spec
+        if self.name in given:
+            verifier = load_verifier(cast(VerifierLike, given[self.name]), device=device)
+        elif spec is None:
+            raise ValueError(
+                f"encoders: the verifier {self.name!r} cannot be loaded by name (a callable or a "
+                f"model in memory); pass it, as in UEC.load(path, encoders={{{self.name!r}: ...}})."
+            )
+        else:
+            verifier = load_named(
+                spec,
+                lambda fetch: load_verifier(spec, device=device, fetch=fetch),
+                trust=trust,
+            )
+        if verifier.revision != self.revision:
+            raise FingerprintMismatch(
+                f"encoders: the verifier {self.name!r} is not the model that was saved (revision "
+                f"{verifier.revision[:12]!r}, expected {self.revision[:12]!r}); give the same "
+                "weights, or fit and save again."
+            )
+        return verifier
+
+
+def write_verifier(
+    folder: Path, name: str, k: int, verifier: Verifier, fitted: FittedVerifier | None
+) -> None:
+    """Write a verifier's files beside an ensemble's.
+
+    `name`: unique among the members'.
+    """
+    state: dict[str, object] = {
+        "name": name,
+        "spec": verifier.spec,
+        "revision": verifier.revision,
+        "k": k,
+    }
+    if fitted is not None:
+        state["fitted"] = {
+            "weight": fitted.weight,
+            "summary": fitted.summary.metadata(),
+            "confidence": fitted.confidence_model.metadata(),
+        }
+    write_json(folder / FILE, state)
+
+
+def read_verifier(folder: Path) -> SavedVerifier | None:
+    """Read what `write_verifier` wrote, checked already; None where there is no verifier."""
+    file = folder / FILE
+    if not file.is_file():
+        return None
+    state = read_json(file)
+    with as_corrupted(file):
+        name, spec, revision, k = (state[key] for key in ("name", "spec", "revision", "k"))
+        if not all(isinstance(value, str) for value in (name, spec or "", revision)):
+            raise TypeError("a verifier's name, spec and revision are strings")
+        fitted = None
+        if "fitted" in state:
+            saved = state["fitted"]
+            fitted = FittedVerifier(
+                name,
+                int(k),
+                float(saved["weight"]),
+                PosteriorSummary.restore(saved["summary"]),
+                ConfidenceModel.restore(saved["confidence"]),
+            )
+        return SavedVerifier(name, spec, revision, int(k), fitted)
+
 
 KIND = "UEC ensemble"
 
-_BEFORE_0_2: dict[str, Any] = {"negatives": "hard", "scaled": True}
-"""Options that ensembles saved by 0.1 do not name."""
+# The temperature is saved with the rule that has it.
+_OPTIONS = [field.name for field in fields(FitOptions) if field.name != "temperature"]
 
 
 @dataclass(frozen=True)
 class SavedEnsemble:
-    """What a saved ensemble brings back.
-
-    Attributes
-    ----------
-    encoders : list of Encoder
-    fitted : Fitted
-    options : dict
-        Of the constructor of `UEC`: how it fits, last_layer and seed.
-    verifier : Verifier or None
-    verify_k : int
-    """
+    """What a saved ensemble brings back."""
 
     encoders: list[Encoder]
     fitted: Fitted
-    options: dict[str, Any]
+    options: FitOptions
     verifier: Verifier | None = None
     verify_k: int = VERIFY_K
 
@@ -88,37 +241,20 @@ def write_ensemble(
     folder: Path,
     encoders: Sequence[Encoder],
     fitted: Fitted,
-    options: Mapping[str, object],
-    last_layer: LastLayers,
+    options: FitOptions,
     verifier: Verifier | None = None,
     verify_k: int = VERIFY_K,
 ) -> None:
     """Write the files of an ensemble into an existing folder.
 
-    Parameters
-    ----------
-    folder : path
-    encoders : sequence of Encoder
-    fitted : Fitted
-    options : mapping
-        As in `SavedEnsemble`.
-    last_layer : {"projection", "ffn", "auto"}
-    verifier : Verifier, optional
-    verify_k : int
-
-    Raises
-    ------
-    ValueError
-        If its rule for the coefficients is not one of this package's.
+    Raises ValueError if its rule for the coefficients is not one of this package's.
     """
     from safetensors.numpy import save_file
 
     restore_rule(fitted.rule.metadata())  # a rule of the user's own would not come back: say so now
     state: dict[str, object] = {
-        "space": fitted.space,
-        **options,
-        "beta": fitted.beta,
-        "fingerprint": fingerprint(encoders, fitted, last_layer),
+        **{name: getattr(options, name) for name in _OPTIONS},
+        "fingerprint": fingerprint(encoders, fitted, options.last_layer),
         "coefficients": fitted.rule.metadata(),
         "encoders": [
             {
@@ -167,15 +303,18 @@ def read_ensemble(
     with as_corrupted(file):
         saved = [_SavedEncoder(**entry) for entry in state["encoders"]]
         names = tuple(encoder.name for encoder in saved)
-        options = _BEFORE_0_2 | {option: state[option] for option in OPTIONS if option in state}
+        temperature = state["coefficients"].get("temperature")
+        options = FitOptions.restore(
+            {"temperature": temperature} | {name: state[name] for name in _OPTIONS}
+        )
         posteriors = report = None
         if "posteriors" in state:
             posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
             encoding_seconds, fitting_seconds = state["seconds"]
             report = FitReport(
                 {name: post.summary for name, post in zip(names, posteriors, strict=True)},
-                state["structure"],
-                state["likelihood"],
+                options.structure,
+                options.likelihood,
                 encoding_seconds,
                 fitting_seconds,
                 state.get("source", ""),
@@ -183,9 +322,9 @@ def read_ensemble(
             )
         fitted = Fitted(
             names=names,
-            space=state["space"],
+            space=options.space,
             rule=restore_rule(state["coefficients"]),
-            beta=check_beta(state["beta"]),
+            beta=options.beta,
             posteriors=posteriors,
             confidence_model=(
                 ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
@@ -204,11 +343,11 @@ def read_ensemble(
         verifier = checked.load(encoders, device, trust=trust)
         encoders = {name: given for name, given in encoders.items() if name != checked.name}
         if report is not None and checked.fitted is not None:
-            told = report.encoders | {checked.name: checked.fitted.posterior.summary}
-            report = replace(report, encoders=told)
+            summaries = report.encoders | {checked.name: checked.fitted.summary}
+            report = replace(report, encoders=summaries)
         fitted = replace(fitted, report=report, verifier=checked.fitted)
-    loaded = _load_encoders(saved, encoders, options["last_layer"], device, trust=trust)
-    if fingerprint(loaded, fitted, options["last_layer"]) != expected:
+    loaded = _load_encoders(saved, encoders, options.last_layer, device, trust=trust)
+    if fingerprint(loaded, fitted, options.last_layer) != expected:
         raise IndexCorrupted(
             f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
             "with; its files were changed or mixed. Save it again."
@@ -267,7 +406,7 @@ def _load_encoders(
                 f"encoders: {entry.name!r} is not the model that was saved (revision "
                 f"{encoder.revision[:12]!r}, expected {entry.revision[:12]!r}); "
                 + (
-                    "it makes other terms of a text than then, by another tokenizer, setting or "
+                    "its terms of a text have changed, through another tokenizer, setting or "
                     "version of PyStemmer, regex or uec-rag: go back to that, or fit and index "
                     "again."
                     if isinstance(encoder, Lexical)

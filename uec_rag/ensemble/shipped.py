@@ -11,18 +11,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from uec_rag.base.errors import IndexCorrupted
-from uec_rag.base.files import write_json
-from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.base.saved.files import write_json
+from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.evidence import EvidenceWeights
-from uec_rag.ensemble.familiar import Familiar
-from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.report import FitReport
+from uec_rag.ensemble.fitted import Familiar, FitOptions, FitReport, Fitted
 from uec_rag.ensemble.save import fingerprint
-from uec_rag.laplace.compact import CompactPosterior
-from uec_rag.laplace.posterior import PosteriorSummary
+from uec_rag.laplace.posterior import CompactPosterior, PosteriorSummary
 
 _STATE, _TENSORS = "shipped.json", "shipped.safetensors"
 
@@ -41,10 +37,8 @@ class ShippedFit:
         Name and revision of each encoder.
     posteriors : tuple of CompactPosterior
         One per encoder.
-    weights : EvidenceWeights
     temperature : float
         Of the confidence model; the rest of it is `shipped_model`'s.
-    familiar : Familiar
     fingerprint : str
         Of the ensemble.
     """
@@ -113,17 +107,14 @@ def shipped_fit() -> ShippedFit:
     return ShippedFit(posteriors=posteriors, weights=weights, familiar=familiar, **state)
 
 
-def with_shipped_fit(
-    encoders: Sequence[Encoder], unfitted: Fitted, options: Mapping[str, object]
-) -> Fitted:
+def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:
     """Take up the fit that comes with the package, where it is these encoders'.
 
     Parameters
     ----------
     encoders : sequence of Encoder
         The embedded ones.
-    unfitted : Fitted
-    options : mapping
+    options : FitOptions
         How the ensemble would be fitted. Where that is not how the package's fit was made, the
         ensemble stays as it is.
 
@@ -138,8 +129,7 @@ def with_shipped_fit(
         If what the package brings is not what was written into it.
     """
     shipped = shipped_fit()
-    asked = {"space": unfitted.space, **options}
-    if any(asked[option] != value for option, value in shipped.options.items()):
+    if any(getattr(options, option) != value for option, value in shipped.options.items()):
         return unfitted
     changed = [
         known["name"]
@@ -148,9 +138,9 @@ def with_shipped_fit(
     ]
     if changed:
         warnings.warn(
-            f"The fit that comes with the package is of other revisions of {changed} than are "
-            "loaded here: this UEC() is not fitted. Call fit(pairs), or install the versions of "
-            "the libraries that the package was tested with.",
+            f"The fit shipped with the package is for other revisions of {changed} than those "
+            "loaded: this UEC() is not fitted. Call fit(pairs), or install the versions of the "
+            "libraries that the package was tested with.",
             UserWarning,
             stacklevel=3,
         )
@@ -164,8 +154,8 @@ def with_shipped_fit(
         confidence_model=shipped.confidence_model,
         report=FitReport(
             {name: p.summary for name, p in zip(unfitted.names, posteriors, strict=True)},
-            str(options["structure"]),
-            str(options["likelihood"]),
+            options.structure,
+            options.likelihood,
             0.0,
             0.0,
             shipped.source,
@@ -173,7 +163,5 @@ def with_shipped_fit(
         familiar=shipped.familiar,
     )
     if fingerprint(encoders, fitted, "projection") != shipped.fingerprint:
-        raise IndexCorrupted(
-            "The fit that comes with the package was damaged; install uec-rag again."
-        )
+        raise IndexCorrupted("The fit shipped with the package is damaged; install uec-rag again.")
     return fitted

@@ -2,104 +2,87 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
-from uec_rag.base.checks import check_beta, check_k
-from uec_rag.base.generations import reading, writing
-from uec_rag.encoders import (
-    EMBEDDED,
-    Backend,
-    Encoder,
-    EncoderLike,
-    LastLayers,
-    MemberLike,
-    Precision,
-    load_encoders,
-)
-from uec_rag.encoders.base import unique_names
-from uec_rag.encoders.verifier import VerifierLike, load_verifier
+from uec_rag.base.checks import check_k, check_texts
+from uec_rag.base.errors import proving
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.saved.generations import reading, writing
+from uec_rag.base.spans import span
+from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.encoders import EMBEDDED, Encoder
+from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
+from uec_rag.encoders.hub import Precision
+from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
+from uec_rag.encoders.onnx import Backend
+from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
-from uec_rag.ensemble.convolution import Space
-from uec_rag.ensemble.encoding import Encoding
-from uec_rag.ensemble.faults import OnError
-from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.options import PAPER, check_options
+from uec_rag.ensemble.convolution import Space, block_scales
+from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
+from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted, blocks_of
 from uec_rag.ensemble.verifier import VERIFY_K, Verification
-from uec_rag.laplace.likelihood import Likelihood
-from uec_rag.laplace.pairs import Negatives
-from uec_rag.laplace.posterior import Structure
+from uec_rag.laplace.posterior import Posterior
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
 
 
-class UEC(Encoding):
+_PLAIN = "This UEC is not fitted: variances are 0 and encoders weigh the same, a plain ensemble."
+
+
+class UEC:
     """An ensemble of embedding models whose embeddings are Gaussians.
 
     Parameters
     ----------
     encoders : sequence, optional
         Each a hub name, a folder, "pypi:NAME", a SentenceTransformer, a LangChain or LlamaIndex
-        embedding, or a callable(list[str]) -> (n, d) array; or "bm25" for words, in the direct sum.
-        Without any they are `uec_rag.encoders.EMBEDDED`, already fitted: that fit comes with the
-        package, and `fit` replaces it. Any encoders that are given, these too, wait for `fit`, and
-        so do options of how to fit.
-    space : {"direct", "shared"}
-        "direct" stacks the encoders' embeddings, whose dimensions may differ; "shared" averages
-        them as the paper does.
-    structure : {"kron", "diag"}
-        Of the Laplace posterior over each last layer.
+        embedding, or a callable(list[str]) -> (n, d) array; or "bm25" (direct sum only). The
+        default is `uec_rag.encoders.EMBEDDED`, already fitted: its fit ships with the package, and
+        `fit` replaces it. If encoders (even these) or fit options are given, the ensemble is not
+        fitted until `fit`.
     coefficients : {"evidence", "trace", "standardised_trace", "uniform"}, weights or rule, optional
-        How much each encoder counts in a query (in the shared space, in every text). By default
-        "evidence" in the direct sum and "trace" in the shared space, which keeps no similarities
-        of single encoders.
-    temperature : float, optional
-        T of "trace" (paper eq. 4), in the unit of raw traces, 1.5 by default; of
-        "standardised_trace", in standard deviations over the fit's held-out queries, 1 by default.
-    likelihood : {"pairs", "in_batch"}
-        What the posterior is fitted on: labelled pairs, or the softmax over a batch's passages.
-    negatives : {"hard", "random"}
-        What a query's answer is told from: a random and a hard passage, or a random one alone.
-    scaled : bool
-        Whether a posterior's variance is scaled to the held-out pairs; else it is Laplace's own.
-    last_layer : {"projection", "ffn", "auto"}
-        Which layer the posterior is about; "ffn" needs a transformer with its weights at hand,
-        "auto" takes "projection" where there is none, with a warning.
-    beta : float
-        How strongly sigma_s^2 lowers a score (paper eq. 6).
+        The weight of each encoder in a query (in the shared space, in every text). By default
+        "evidence" in the direct sum and "trace" in the shared space, which has no similarities of
+        single encoders.
+    options : FitOptions, optional
+        The space of the embeddings, and how `fit` fits.
     device, dtype, batch_size, backend
         For the encoders that are loaded here: "cpu", "cuda", "mps", or several for a process each;
         "float32", "float16", "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before
         a name, as in "onnx-int8:intfloat/e5-small-v2").
-    seed : int
-        Of the held-out split and the mining of negatives.
     on_error : {"raise", "drop"}
-        Where an encoder fails on texts that others encode: with "drop" its coefficient is 0 there,
-        as the log says, and under "uec_missing" the metadata of passages, which rank lower than
-        they should until they are added again; a verifier that fails counts in none of the
-        queries it was asked about. Not saved; `fit` always raises.
+        What to do if an encoder fails on texts that others encode. With "drop" its coefficient is 0
+        for them; the log says so, and so does "uec_missing" in the metadata of passages, which rank
+        too low until they are added again. A verifier that fails is left out for the queries of
+        that call. Not saved; `fit` always raises.
     verifier : optional
-        What reads query and passage together and scores the pair: a CrossEncoder of
-        sentence-transformers (a name, a folder or an object) or a callable(query, passages) ->
-        scores. `fit` learns what its score is worth; before, it is not asked. Then its logit joins
-        the sum over each query's first hits, which are ordered anew, and in confidence.
+        A reranker that scores query and passage together: a CrossEncoder of sentence-transformers
+        (a name, a folder or an object), a LangChain `BaseCrossEncoder`, or a callable(query,
+        passages) -> scores. `fit` learns its weight; before that it is not used. Its weighted logit
+        is then added for each query's first hits, which are reranked, and in confidence.
     verify_k : int
-        How many hits it reads.
+        How many hits the verifier reranks.
+    **chosen
+        Fields of `FitOptions`, in place of those of `options`: ``UEC(encoders, space="shared")``.
 
     Attributes
     ----------
     encoders : list of Encoder
     verifier : Verifier or None
+    options : FitOptions
     fitted : Fitted
         What `fit` found, replaced as a whole by it; empty before.
 
     Raises
     ------
     ValueError, TypeError
-        If there are no encoders or an option is not one of those above.
+        If there are no encoders or an option is none of those above.
 
     Examples
     --------
@@ -116,58 +99,41 @@ class UEC(Encoding):
         self,
         encoders: Sequence[EncoderLike] | None = None,
         *,
-        space: Space = "direct",
-        structure: Structure = "kron",
         coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
-        temperature: float | None = None,
-        likelihood: Likelihood = "pairs",
-        negatives: Negatives = "hard",
-        scaled: bool = True,
-        last_layer: LastLayers = "projection",
-        beta: float = 1.0,
+        options: FitOptions | None = None,
         device: str | Sequence[str] | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
         backend: Backend = "torch",
-        seed: int = 0,
         on_error: OnError = "raise",
         verifier: VerifierLike | None = None,
         verify_k: int = VERIFY_K,
+        **chosen: Any,
     ) -> None:
-        check_options(
-            space=space,
-            structure=structure,
-            likelihood=likelihood,
-            negatives=negatives,
-            last_layer=last_layer,
-            on_error=on_error,
-        )
-        strength = check_beta(beta)
+        self.options = FitOptions.of(options, chosen)
+        if on_error not in get_args(OnError):
+            raise ValueError(f"on_error: expected one of {get_args(OnError)}, got {on_error!r}.")
         self.encoders: list[Encoder] = load_encoders(
             EMBEDDED if encoders is None else encoders,
-            last_layer=last_layer,
+            last_layer=self.options.last_layer,
             device=device,
             dtype=dtype,
             batch_size=batch_size,
             backend=backend,
         )
-        self.verifier = None
+        self.verifier: Verifier | None = None
         if verifier is not None:
             check_k(verify_k, "verify_k")
             self.verifier = load_verifier(
                 verifier, device=device, dtype=dtype, batch_size=batch_size
             )
         self.verify_k = verify_k
-        self.structure: Structure = structure
-        self.likelihood: Likelihood = likelihood
-        self.negatives: Negatives = negatives
-        self.scaled = scaled
-        self.last_layer: LastLayers = last_layer
-        self.seed = seed
         self.on_error: OnError = on_error
         names = unique_names([encoder.name for encoder in self.encoders])
-        rule = make_rule(coefficients, names, temperature, space)
-        self.fitted = Fitted(tuple(names), space, rule, strength)
+        space = self.options.space
+        rule = make_rule(coefficients, names, self.options.temperature, space)
+        self.fitted = Fitted(tuple(names), space, rule, self.options.beta)
+        self._warned = False
         if encoders is None:
             from uec_rag.ensemble.shipped import with_shipped_fit
 
@@ -175,11 +141,11 @@ class UEC(Encoding):
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
-        """The paper as it is written.
+        """The paper's method, unchanged.
 
         Shared space; diagonal posteriors over the last block's output layer, fitted on pairs with
-        random negatives, their variance as Laplace gives it; softmax of minus the raw traces with
-        T = 1.5; beta = 0.01. A model that cannot be looked into has its posterior over the
+        random negatives, their variance as Laplace gives it; softmax of minus the raw traces with T
+        = 1.5; beta = 0.01. For a model without accessible layers the posterior is over the
         projection on its output, with a warning.
 
         Parameters
@@ -187,14 +153,164 @@ class UEC(Encoding):
         encoders : sequence
             Of one dimension.
         **options
-            What to choose otherwise, as in the constructor: ``likelihood="in_batch"`` is the
-            authors' code, ``coefficients="standardised_trace"`` measures T in standard deviations.
+            Other choices, as in the constructor: ``likelihood="in_batch"`` is the authors' code,
+            ``coefficients="standardised_trace"`` measures T in standard deviations.
         """
-        return cls(encoders, **(PAPER | options))
+        chosen: dict[str, Any] = {"coefficients": "trace", "options": PAPER}
+        return cls(encoders, **(chosen | options))
 
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"
         return f"UEC({self.names}, space={self.space!r}, coefficients={self.rule.name!r}, {state})"
+
+    @property
+    def names(self) -> list[str]:
+        """The encoders' names, made unique."""
+        return list(self.fitted.names)
+
+    @property
+    def space(self) -> Space:
+        """The space of the encoders' embeddings."""
+        return self.fitted.space
+
+    @property
+    def rule(self) -> CoefficientRule:
+        """The rule that gives each encoder's coefficient in a text."""
+        return self.fitted.rule
+
+    @property
+    def beta(self) -> float:
+        """How strongly sigma_s^2 lowers a score."""
+        return self.fitted.beta
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...] | None:
+        """One per encoder; None before `fit`."""
+        return self.fitted.posteriors
+
+    @property
+    def confidence_model(self) -> ConfidenceModel | None:
+        """The model from logits to relevance and confidence, fitted on the fit pairs."""
+        verifier = self.fitted.verifier
+        return self.fitted.confidence_model if verifier is None else verifier.confidence_model
+
+    @property
+    def report(self) -> FitReport | None:
+        """What `fit` found; None before."""
+        return self.fitted.report
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called, a fitted ensemble was loaded, or this is `UEC()`."""
+        return self.fitted.posteriors is not None
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        return self.fitted.weights
+
+    @property
+    def slopes(self) -> list[float]:
+        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
+        return self.fitted.slopes
+
+    def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
+        """Coefficients of texts from the encoders' Gaussians alone; see `Fitted.coefficients`."""
+        return self.fitted.coefficients(parts, role)
+
+    def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
+        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
+        return self.fitted.combine(parts, coefficients)
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of `embed`'s Gaussians."""
+        dimensions = [encoder.dimension for encoder in self.encoders]
+        return sum(dimensions) if self.space == "direct" else dimensions[0]
+
+    def embed(
+        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool = False
+    ) -> Gaussian:
+        """Embed texts as Gaussians of the ensemble.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        role : {"query", "passage"}
+            Models may use different prompts for the two; a query's coefficients follow the rule.
+        show_progress : bool
+
+        Returns
+        -------
+        Gaussian
+            n texts over `dimension` dimensions, with the `coefficients` (n, K).
+        """
+        return self._combined(self.encode(texts, role, show_progress=show_progress), role)
+
+    async def aembed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
+        """`embed` without blocking the event loop."""
+        return await asyncio.to_thread(self._combined, await self.aencode(texts, role), role)
+
+    def _combined(self, parts: Sequence[Gaussian], role: Role) -> Gaussian:
+        return self.combine(parts, self.coefficients(parts, role))
+
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool = False
+    ) -> list[Gaussian]:
+        """Each encoder's own Gaussians of the texts, in the order of `encoders`."""
+        check_role(role)
+        checked = check_texts(texts)
+        self._warn_unfitted()
+        with span("encode", texts=len(checked), role=role):
+            encoded = encode_all(
+                self.encoders,
+                self.posteriors,
+                checked,
+                role,
+                self.on_error,
+                show_progress=show_progress,
+            )
+        return self.fitted.gaussians(encoded)
+
+    async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
+        """`encode` without blocking the event loop; encoders run side by side."""
+        check_role(role)
+        checked = await asyncio.to_thread(check_texts, texts)
+        self._warn_unfitted()
+        with span("encode", texts=len(checked), role=role):
+            encoded = await aencode_all(
+                self.encoders, self.posteriors, checked, role, self.on_error
+            )
+        return await asyncio.to_thread(self.fitted.gaussians, encoded)
+
+    def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
+        """The sparse blocks of `embed` for passages, without running the models that give vectors.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        """
+        scales = block_scales(self.fitted.weights)
+        return [
+            block.scaled(scale)
+            for encoder, scale in zip(self.encoders, scales, strict=True)
+            if isinstance(encoder, WithoutVectors)
+            for block in blocks_of(encoder.encode(texts, "passage"))
+        ]
+
+    def _warn_unfitted(self) -> None:
+        unheard = self.verifier is not None and self.fitted.verifier is None
+        if self._warned or (self.is_fitted and not unheard):
+            return
+        self._warned = True
+        said = [] if self.is_fitted else [_PLAIN]
+        if unheard:
+            said.append("The verifier is not used: its weight is not fitted.")
+        warnings.warn(
+            " ".join([*said, "Call fit(pairs) with at least 32 (query, passage) pairs."]),
+            UserWarning,
+            stacklevel=4,
+        )
 
     def fit(self, pairs: PairsLike, *, show_progress: bool = False) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -217,8 +333,6 @@ class UEC(Encoding):
         ValueError, TypeError
             If the pairs are too few, of one label, not texts, or not given for every encoder, or
             the encoders of a shared space differ in dimension.
-        ImportError
-            If laplace-torch is not installed: pip install "uec-rag[fit]".
         """
         from uec_rag.ensemble.fit import fit
 
@@ -226,11 +340,7 @@ class UEC(Encoding):
             self.encoders,
             self.fitted,
             pairs,
-            structure=self.structure,
-            likelihood=self.likelihood,
-            negatives=self.negatives,
-            scaled=self.scaled,
-            seed=self.seed,
+            self.options,
             verifier=self.verifier,
             verify_k=self.verify_k,
             show_progress=show_progress,
@@ -239,7 +349,7 @@ class UEC(Encoding):
 
     @property
     def verification(self) -> Verification | None:
-        """The verifier with what was fitted of it; None where there is none, or before `fit`."""
+        """The fitted verifier; None without one, or before `fit`."""
         if self.verifier is None or self.fitted.verifier is None:
             return None
         return Verification(self.verifier, self.fitted.verifier, self.on_error)
@@ -249,7 +359,7 @@ class UEC(Encoding):
         """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
         from uec_rag.ensemble.save import fingerprint
 
-        return fingerprint(self.encoders, self.fitted, self.last_layer)
+        return fingerprint(self.encoders, self.fitted, self.options.last_layer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a folder: safetensors and JSON; the encoders by name, not their weights.
@@ -257,7 +367,7 @@ class UEC(Encoding):
         Raises
         ------
         FileExistsError
-            If `path` is something else than a saved ensemble.
+            If `path` is anything but a saved ensemble.
         BlockingIOError
             If another process is saving there.
         """
@@ -265,6 +375,7 @@ class UEC(Encoding):
 
         with writing(path, KIND) as folder:
             self.write(folder)
+            self.prove(folder)
 
     def write(self, folder: Path) -> None:
         """Write the files of a saved ensemble into an existing folder, as a part of something else.
@@ -281,10 +392,23 @@ class UEC(Encoding):
             self.encoders,
             self.fitted,
             self.options,
-            self.last_layer,
             self.verifier,
             self.verify_k,
         )
+
+    def prove(self, folder: Path) -> None:
+        """Read the files that `write` wrote, with the models at hand; RuntimeError if that fails.
+
+        A save fails as a load would, and what was saved before stays.
+        """
+        from uec_rag.ensemble.save import read_ensemble
+        from uec_rag.ensemble.verifier import verifier_name
+
+        models: dict[str, MemberLike] = dict(zip(self.names, self.encoders, strict=True))
+        if self.verifier is not None:
+            models[verifier_name(self.fitted.names, self.verifier)] = self.verifier
+        with proving("ensemble"):
+            read_ensemble(folder, models, None, trust=False)
 
     @classmethod
     def load(
@@ -302,29 +426,29 @@ class UEC(Encoding):
         ----------
         path : path
         encoders : mapping, optional
-            Encoder name -> object, for those that no name on disk brings back (an API's, a
-            callable), or to take a model from elsewhere; a verifier among them.
+            Encoder name -> object, for encoders that cannot be loaded by name (an API, a callable),
+            or to use a model from elsewhere; the verifier too.
         device : str, optional
             For the encoders that are loaded by name.
         trust : bool
-            Fetch from the hub whatever models the folder names. Otherwise those that are on this
-            machine already serve, embedded ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists.
+            Fetch any model that the folder names from the hub. Otherwise only models that are on
+            this machine, embedded ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are
+            loaded.
         verify : bool
-            Compare every file's sha256 with what was saved, not the small ones' alone. Sizes are
-            compared in any case.
+            Check the sha256 of every file, not only of the small ones. Sizes are always checked.
 
         Raises
         ------
         FileNotFoundError
             If there is no saved ensemble.
         IndexCorrupted
-            If it is not whole: see `uec_rag.IndexCorrupted`.
+            If it is damaged: see `uec_rag.IndexCorrupted`.
         FingerprintMismatch
             If an encoder is not the one that was saved.
         TypeError
             If `encoders` is not a mapping.
         ValueError
-            If an encoder has to be given, or is not to be fetched unasked.
+            If an encoder must be given, or may not be fetched without `trust`.
         """
         from uec_rag.ensemble.save import KIND
 
@@ -347,10 +471,9 @@ class UEC(Encoding):
         uec = cls(
             saved.encoders,
             coefficients=saved.fitted.rule,
-            space=saved.fitted.space,
+            options=saved.options,
             verifier=saved.verifier,
             verify_k=saved.verify_k,
-            **saved.options,
         )
         uec.fitted = saved.fitted
         return uec

@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +23,16 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import span
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import unique_names
-from uec_rag.encoders.verifier import Scored, Verifier
+from uec_rag.encoders.verifier import Verifier, bounded
 from uec_rag.ensemble.faults import OnError
-from uec_rag.laplace.posterior import Posterior
+from uec_rag.laplace.posterior import PosteriorSummary
 
 VERIFY_K = 20
 """Hits that a verifier reads, unless told otherwise."""
+
+_FURTHEST = 100.0
+"""Log odds that a verifier's score may say, and their deviation: beyond 17 single precision knows
+no other probability than 1, beyond -87 none but 0, but sums of what is unbounded are no numbers."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,13 +48,12 @@ class FittedVerifier:
 
     Attributes
     ----------
-    name : str
     k : int
         How many hits it reads.
     weight : float
         Its coefficient: 1 / K beside K encoders.
-    posterior : Posterior
-        Slope and intercept of its score, and the posterior over the layer that gives it.
+    summary : PosteriorSummary
+        Slope and intercept of its score, and how well they do.
     confidence_model : ConfidenceModel
         What turns logits into relevance and confidence where it has read the first hits.
     """
@@ -57,7 +61,7 @@ class FittedVerifier:
     name: str
     k: int
     weight: float
-    posterior: Posterior
+    summary: PosteriorSummary
     confidence_model: ConfidenceModel
 
 
@@ -69,54 +73,56 @@ class Verified:
     ----------
     scores : array, shape (n, v)
         Its own, on its own scale.
-    gain, variance : array, shape (n, v)
-        Logits that a hit has more than one that was not read, at least 0, and their variance.
+    gain : array, shape (n, v)
+        Logits that a hit has more than one that was not read, at least 0.
     floor : array, shape (n,)
         Logits that every passage has: what the worst that was read has.
     """
 
     scores: FloatArray
     gain: FloatArray
-    variance: FloatArray
     floor: FloatArray
 
     @classmethod
     def of(
         cls,
-        posterior: Posterior,
+        summary: PosteriorSummary,
         weight: float,
-        scored: Scored,
+        scores: FloatArray,
         shape: tuple[int, int],
         hidden: NDArray[np.bool_] | None = None,
     ) -> Verified:
         """From scores of all pairs, one query after the other.
 
-        Parameters
-        ----------
-        posterior : Posterior
-        weight : float
-        scored : Scored
-        shape : (n, v)
-        hidden : array of bool, shape (n, v), optional
-            Hits that count as not read.
+        Log odds that a score says are cut off at +-100: whatever a verifier returns, what rests on
+        it is a number.
+
+        `scores`: array, shape (n * v,). `hidden`, array of bool, shape (n, v): hits that count as
+        not read.
         """
-        summary = posterior.summary
-        gaussian = posterior.gaussian(scored.scores[:, None], scored.features)
-        scores = scored.scores.reshape(shape)
-        logits = np.float32(weight) * (
-            np.float32(summary.slope) * scores + np.float32(summary.intercept)
+        scores = scores.reshape(shape)
+        logits = np.float32(weight) * np.clip(
+            np.float32(summary.slope) * scores + np.float32(summary.intercept),
+            -_FURTHEST,
+            _FURTHEST,
         )
-        variance = np.float32(weight * summary.slope) ** 2 * gaussian.variance.reshape(shape)
         read = np.ones(shape, dtype=bool) if hidden is None else ~hidden
         floor = np.where(read, logits, np.inf).min(axis=1, initial=np.inf)
         floor = np.where(np.isfinite(floor), floor, 0).astype(np.float32)
         gain = np.where(read, logits - floor[:, None], np.float32(0))
-        return cls(scores, gain, np.where(read, variance, np.float32(0)), floor)
+        return cls(scores, gain, floor)
 
     def ranks(self) -> NDArray[np.int64]:
         """Places by the verifier's own score among the hits that it has read, from 1."""
         order = np.argsort(-self.scores, axis=1, kind="stable")
         return np.argsort(order, axis=1, kind="stable") + 1
+
+
+@lru_cache(maxsize=8)
+def _fingerprint(name: str, fitted: FittedVerifier) -> str:
+    """Made once for every fit, since every search asks for it."""
+    state = [name, fitted.k, fitted.weight, fitted.summary.metadata()]
+    return hashlib.sha256(json.dumps(state).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +131,6 @@ class Verification:
 
     Attributes
     ----------
-    verifier : Verifier
-    fitted : FittedVerifier
     on_error : {"raise", "drop"}
     """
 
@@ -137,11 +141,7 @@ class Verification:
     @property
     def fingerprint(self) -> str:
         """Hash of what its logits depend on."""
-        posterior = self.fitted.posterior
-        state = [self.verifier.revision or self.fitted.name, self.fitted.k, self.fitted.weight]
-        digest = hashlib.sha256(json.dumps([*state, posterior.metadata()]).encode())
-        digest.update(np.ascontiguousarray(posterior.covariance).tobytes())
-        return digest.hexdigest()[:32]
+        return _fingerprint(self.verifier.revision or self.fitted.name, self.fitted)
 
     def verify(
         self,
@@ -151,26 +151,21 @@ class Verification:
     ) -> Verified | None:
         """Read v passages of each of n queries, all in one call; None where it fails and may.
 
-        Parameters
-        ----------
-        queries : sequence of n str
-        passages : sequence of n sequences of v str
-        hidden : array of bool, shape (n, v), optional
-            Hits that count as not read.
+        `hidden`, array of bool, shape (n, v): hits that count as not read.
         """
         shape = len(queries), len(passages[0]) if passages else 0
         try:
             with span("verify", queries=shape[0], passages=shape[1]):
-                scored = self.verifier.score(queries, passages)
+                scores = bounded(self.verifier.score(queries, passages))
         except Exception as error:
             if self.on_error == "raise":
                 raise
             _log.warning(
-                "verifier %r does not count in %d queries: %s: %s",
+                "verifier %r is left out for %d queries: %s: %s",
                 self.fitted.name,
                 shape[0],
                 type(error).__name__,
                 error,
             )
             return None
-        return Verified.of(self.fitted.posterior, self.fitted.weight, scored, shape, hidden)
+        return Verified.of(self.fitted.summary, self.fitted.weight, scores, shape, hidden)

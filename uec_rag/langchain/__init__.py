@@ -1,4 +1,4 @@
-"""The ensemble as LangChain's own kinds of object: embeddings, a vector store, a retriever."""
+"""The ensemble as LangChain objects: embeddings, a vector store, a retriever."""
 
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,8 @@ except ModuleNotFoundError as error:
 
 from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gate import UECGate
-from uec_rag.langchain.gated import Gated
+from uec_rag.langchain.gated import Gated, retriever_tool
 from uec_rag.langchain.graph import retrieval_node, route_on_decision
-from uec_rag.langchain.tool import retriever_tool
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 
 if TYPE_CHECKING:

@@ -6,100 +6,61 @@ import copy
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
+from langchain_core.callbacks import BaseRunManager
 from langchain_core.documents import Document
+from langchain_core.structured_query import (
+    Comparator,
+    Comparison,
+    Operation,
+    Operator,
+    StructuredQuery,
+    Visitor,
+)
 
-from uec_rag.base.checks import check_texts
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.checks import listed
+from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.retrieval import SearchResult
+from uec_rag.retrieval.result import KEY, FoundMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
 
 DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
 """Metadata values that must be equal, or a predicate on the document."""
 
-KEY = "uec_"
-"""What the keys begin with that a search writes into a document's metadata."""
-
 PIECE = "uec_passage"
 """Key of the id of the passage that was found, on a larger document that it is a piece of."""
 
 
-class Added(TypedDict):
-    """What `Retriever.add` takes."""
-
-    texts: list[str]
-    ids: Sequence[str] | None
-    metadatas: list[dict[str, Any]] | None
+def to_document(passage: Passage) -> Document:
+    """Make a document that can be changed without changing what is stored."""
+    metadata = copy.deepcopy(own_metadata(passage.metadata))
+    return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
-class FoundMetadata(dict[str, Any]):
-    """Metadata of a hit: a dict, equal to another hit's whatever two queries said of them.
-
-    LangChain tells documents apart by all of their metadata, and its `MultiQueryRetriever` keeps of
-    equal ones the first. A document that two queries find has other `uec_` values from each, and
-    is still one document.
-
-    Examples
-    --------
-    >>> FoundMetadata(page=1, uec_score=0.8) == FoundMetadata(page=1, uec_score=0.6)
-    True
-    >>> FoundMetadata(page=1, uec_score=0.8) == {"page": 1}
-    False
-    """
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, FoundMetadata):
-            return self._own() == other._own()
-        return dict(self) == other
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None
-
-    def _own(self) -> dict[str, Any]:
-        return {key: value for key, value in self.items() if not key.startswith(KEY)}
-
-
-def to_document(passage: Passage, found: Mapping[str, Any] | None = None) -> Document:
-    """Make a document that can be changed without changing what is stored.
-
-    Parameters
-    ----------
-    passage : Passage
-    found : mapping, optional
-        What is known of it as a hit.
-    """
-    metadata = copy.deepcopy(passage.metadata)
-    document = Document(id=passage.id, page_content=passage.text, metadata=metadata)
-    return document if found is None else annotated(document, found)
-
-
-def annotated(document: Document, found: Mapping[str, Any]) -> Document:
+def annotated(
+    document: Document, found: Mapping[str, Any], decision: Decision | None = None
+) -> Document:
     """Return a copy of a document that carries what is known of it as a hit."""
     copied = document.model_copy()
     # Set, not given to the constructor, which makes a plain dict of it.
-    copied.metadata = FoundMetadata(document.metadata | dict(found))
+    copied.metadata = FoundMetadata.of(document.metadata, found, decision)
     return copied
 
 
-def to_documents(passages: Sequence[Passage]) -> list[Document]:
-    """Make a document of each passage."""
-    return [to_document(passage) for passage in passages]
+def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
+    """Make documents of the hits of one query, with the keys of `SearchResult.metadata`."""
+    decision = result.decision(row)
+    return [
+        annotated(to_document(hit), result.metadata(row, rank, details), decision)
+        for rank, hit in enumerate(result.passages[row])
+    ]
 
 
-def with_numbers(
-    documents: Sequence[Document], numbers: FloatArray
-) -> list[tuple[Document, float]]:
-    """Pair each document with its number."""
-    return list(zip(documents, numbers.tolist(), strict=True))
-
-
-def with_uncertainty(result: SearchResult, row: int = 0) -> list[Document]:
-    """Make documents of the hits of one query, the `uec_` keys in their metadata."""
-    hits = result.passages[row]
-    return [to_document(hit, result.metadata(row, rank)) for rank, hit in enumerate(hits)]
+def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
+    """Write decision, confidence and in_corpus into the metadata of a run, for tracers to show."""
+    if decision is not None:
+        run.metadata.update({f"uec_{key}": value for key, value in outcome([decision]).items()})
 
 
 def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
@@ -115,25 +76,19 @@ def larger_documents(
     best: Mapping[str, Document], documents: Sequence[Document | None]
 ) -> list[Document]:
     """Write on each larger document that is there what is known of its best piece."""
-    return [
-        annotated(document, _findings(piece))
-        for piece, document in zip(best.values(), documents, strict=True)
-        if document is not None
-    ]
-
-
-def _findings(piece: Document) -> dict[str, Any]:
-    found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
-    return found | {PIECE: piece.id}
+    out = []
+    for piece, document in zip(best.values(), documents, strict=True):
+        found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
+        if document is not None:
+            decision = getattr(piece.metadata, "decision", None)
+            out.append(annotated(document, found | {PIECE: piece.id}, decision))
+    return out
 
 
 def passage_filter(filter: DocumentFilter | None) -> Filter | None:
     """Turn a filter on documents into one on passages.
 
-    Raises
-    ------
-    TypeError
-        If it is neither a mapping nor callable.
+    Raises TypeError if it is neither a mapping nor callable.
     """
     if filter is None or isinstance(filter, Mapping):
         return filter
@@ -150,92 +105,104 @@ def passage_filter(filter: DocumentFilter | None) -> Filter | None:
     return matches
 
 
+class UECTranslator(Visitor):
+    """Turns what a model asks for in LangChain's `SelfQueryRetriever` into a filter of ours.
+
+    ``SelfQueryRetriever.from_llm(llm, store, ..., structured_query_translator=UECTranslator())``;
+    LangChain looks for translators among its own alone. A pattern ("like") has no equal here.
+    """
+
+    allowed_operators = tuple(Operator)
+    allowed_comparators = tuple(one for one in Comparator if one is not Comparator.LIKE)
+
+    def visit_operation(self, operation: Operation) -> dict[str, Any]:
+        """Join filters; "not" means that none of them holds."""
+        self._validate_func(operation.operator)
+        parts = [argument.accept(self) for argument in operation.arguments]
+        if operation.operator == Operator.NOT:
+            return {"$not": {"$or": parts}}
+        return {f"${operation.operator.value}": parts}
+
+    def visit_comparison(self, comparison: Comparison) -> dict[str, Any]:
+        """Compare a metadata value; a date is an ISO string, as it is stored."""
+        self._validate_func(comparison.comparator)
+        kind, value = comparison.comparator, comparison.value
+        if isinstance(value, Mapping) and str(value.get("type", "")).startswith("date"):
+            value = value[value["type"]]
+        operator = "$contains" if kind == Comparator.CONTAIN else f"${kind.value}"
+        return {comparison.attribute: {operator: value}}
+
+    def visit_structured_query(
+        self, structured_query: StructuredQuery
+    ) -> tuple[str, dict[str, Any]]:
+        """Take query and filter apart, as `UECVectorStore.search` is given them."""
+        where = structured_query.filter
+        return structured_query.query, {} if where is None else {"filter": where.accept(self)}
+
+
 def from_documents(
     documents: Iterable[Document], ids: Sequence[str | None] | None
-) -> tuple[Added, list[str]]:
-    """Take documents apart; their own ids count where none are given.
+) -> tuple[dict[str, Any], list[str]]:
+    """What `Retriever.add` takes, with the documents' own ids unless others are given; and blanks.
 
     Loaders make blank documents, of blank pages; LangChain's `index` hands on a hundred at a time,
-    and one of them must not end it in the middle. They are left out.
+    and one of them must not end it in the middle. They are left out, with a warning that names id
+    and source; the second return value is their ids: what stood there before is out of date.
 
-    Returns
-    -------
-    Added
-        What is to be added.
-    list of str
-        Ids of the blank ones that have any: what stood there before is out of date.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is not a `Document`, or there is not an id for each.
-
-    Warns
-    -----
-    UserWarning
-        With id and source of each blank document.
+    Raises TypeError, ValueError if one is not a `Document`, or there is not an id for each.
     """
     if isinstance(documents, Document):
         raise TypeError("documents: expected a list of Documents, got one; write [document].")
-    listed = list(documents)
-    for index, document in enumerate(listed):
+    all_ = list(documents)
+    for index, document in enumerate(all_):
         if not isinstance(document, Document):
             raise TypeError(
                 f"documents[{index}]: expected a Document, got {type(document).__name__} "
                 f"{document!r:.60}; for strings there is add_texts."
             )
-    if ids is not None and not isinstance(ids, str) and len(ids) != len(listed):
-        raise ValueError(f"ids: expected {len(listed)}, one per text, got {len(ids)}.")
-    names = [document.id for document in listed] if ids is None or isinstance(ids, str) else ids
-    blank = [place for place, document in enumerate(listed) if not document.page_content.strip()]
+    names = [document.id for document in all_] if ids is None else listed(ids, "ids")
+    if len(names) != len(all_):
+        raise ValueError(f"ids: expected {len(all_)}, one per text, got {len(names)}.")
+    pairs = [*zip(names, all_, strict=True)]
+    blank = [(name, d) for name, d in pairs if not d.page_content.strip()]
     if blank:
-        listing = ", ".join(
-            f"{names[place]!r} from {listed[place].metadata.get('source')!r}" for place in blank
-        )
+        listing = ", ".join(f"{name!r} from {d.metadata.get('source')!r}" for name, d in blank)
         warnings.warn(
             f"documents: {len(blank)} without text are left out: {listing}.",
             UserWarning,
             stacklevel=3,
         )
-    kept = [place for place in range(len(listed)) if place not in set(blank)]
+        pairs = [(name, d) for name, d in pairs if d.page_content.strip()]
     added = from_texts(
-        [listed[place].page_content for place in kept],
-        ids if isinstance(ids, str) else [names[place] for place in kept],
-        [listed[place].metadata for place in kept],
-        argument="documents",
+        [d.page_content for _, d in pairs],
+        [name for name, _ in pairs],
+        [d.metadata for _, d in pairs],
     )
-    return added, [name for place in blank if (name := names[place]) is not None]
+    return added, [name for name, _ in blank if name is not None]
 
 
 def from_texts(
     texts: Iterable[str],
     ids: Sequence[str | None] | None,
-    metadatas: Sequence[Mapping[str, Any]] | None,
-    *,
-    argument: str = "texts",
-) -> Added:
-    """Check texts, make up the ids that are None, and copy the metadata.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a text is empty or not a string.
-    """
-    checked = check_texts(texts if isinstance(texts, str) else list(texts), argument)
-    names: Sequence[str] | None = ids if ids is None or isinstance(ids, str) else _without_gaps(ids)
-    copies = None if metadatas is None else [copy.deepcopy(dict(m or {})) for m in metadatas]
-    return Added(texts=checked, ids=names, metadatas=copies)
+    metadatas: Sequence[Mapping[str, Any] | None] | None,
+) -> dict[str, Any]:
+    """What `Retriever.add` takes; ids are made up where None."""
+    given = None if ids is None else listed(ids, "ids")
+    return {
+        "texts": texts if isinstance(texts, str) else list(texts),
+        "ids": given and [uuid.uuid4().hex if name is None else name for name in given],
+        "metadatas": metadatas,
+    }
 
 
-def _without_gaps(ids: Sequence[str | None]) -> list[str]:
-    return [uuid.uuid4().hex if name is None else name for name in ids]
-
-
-def refuse_unknown(kwargs: Mapping[str, Any], method: str, *known: str) -> None:
-    """Raise TypeError for a keyword that is not known.
+def refuse_unknown(kwargs: Mapping[str, Any], method: str, known: Sequence[str]) -> None:
+    """Raise TypeError for a keyword that is not known, with those that are.
 
     LangChain's signatures let any keyword through; a misspelt one must not go unnoticed.
     """
     unknown = sorted(set(kwargs) - set(known))
     if unknown:
-        raise TypeError(f"{method}() got an unexpected keyword argument {unknown[0]!r}.")
+        raise TypeError(
+            f"{method}() got an unexpected keyword argument {unknown[0]!r}; expected some of "
+            f"{', '.join(known)}."
+        )

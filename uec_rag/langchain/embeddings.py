@@ -6,18 +6,19 @@ import asyncio
 
 from langchain_core.embeddings import Embeddings
 
+from uec_rag.base.checks import check_text
 from uec_rag.base.gaussian import as_lists
 from uec_rag.encoders.black_box import is_langchain
-from uec_rag.ensemble import UEC, plain
+from uec_rag.ensemble import UEC
+from uec_rag.retrieval import plain
 
 
 class UECEmbeddings(Embeddings):
-    """The mean vectors of an ensemble, for whatever takes a LangChain `Embeddings`.
+    """The mean vectors of an ensemble as a LangChain `Embeddings`.
 
-    A vector has no room for a variance: to search with uncertainty use `UECVectorStore` or
-    `UECRetriever`. Passages' vectors have length 1. Queries' may differ from it where the weights
-    of the encoders depend on the query; the inner product is then the similarity to use, and a
-    cosine gives the same order.
+    Vectors carry no variance: to search with uncertainty, use `UECVectorStore` or `UECRetriever`.
+    Vectors of passages have length 1. Vectors of queries may not, if the encoders' weights depend
+    on the query; then use the inner product (a cosine gives the same order).
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ class UECEmbeddings(Embeddings):
     Raises
     ------
     TypeError
-        If uec is something else.
+        If uec is not a UEC.
 
     Examples
     --------
@@ -71,16 +72,7 @@ class UECEmbeddings(Embeddings):
 
 
 def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:
-    """Return the ensemble that a UEC, a `UECEmbeddings` or any LangChain `Embeddings` stands for.
-
-    None stands for `UEC()`. Other embeddings become an ensemble of one member that is not fitted: a
-    plain vector search, variance 0.
-
-    Raises
-    ------
-    TypeError
-        If embedding is none of these.
-    """
+    """The ensemble that a UEC, a `UECEmbeddings`, any LangChain `Embeddings` or None stands for."""
     return plain.as_ensemble(
         embedding,
         UECEmbeddings,
@@ -88,17 +80,3 @@ def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:
         argument="embedding",
         expected="a UECEmbeddings or a LangChain Embeddings object",
     )
-
-
-def check_text(text: str, argument: str) -> str:
-    """Return the text if it is one string that is not blank, else say which argument is wrong.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
-    if not isinstance(text, str):
-        raise TypeError(f"{argument}: expected a string, got {type(text).__name__} {text!r:.60}.")
-    if not text or text.isspace():
-        raise ValueError(f"{argument}: expected a text, got an empty one ({text!r}).")
-    return text

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeAlias, cast
 
-from langchain_core.callbacks import adispatch_custom_event, dispatch_custom_event
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForChainRun,
+    CallbackManagerForChainRun,
+    adispatch_custom_event,
+    dispatch_custom_event,
+)
 from langchain_core.runnables import (
     Runnable,
     RunnableBranch,
     RunnableConfig,
     RunnableSerializable,
 )
+from langchain_core.runnables.config import get_config_list, merge_configs
 from pydantic import ConfigDict, PrivateAttr
 
+from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import Decision
-from uec_rag.langchain.documents import passage_filter
-from uec_rag.langchain.embeddings import check_text
-from uec_rag.langchain.gated import Gated, gated
-from uec_rag.langchain.tool import AsTool
+from uec_rag.langchain.documents import note_decision, passage_filter
+from uec_rag.langchain.gated import AsTool, Gated, gated
 from uec_rag.langchain.vectorstore import UECRetriever
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import SearchResult
@@ -33,19 +38,18 @@ EVENT = "uec_gate"
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
-    """Retrieves, and decides whether to answer, to ask back or to abstain.
+    """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
-    Takes a question, or a mapping with a "question" whose other keys are handed on; gives the keys
-    of `Gated`. Each decision is also sent to the callbacks, as the custom event "uec_gate". A call
-    may have a `k` and a `filter` of its own (what is guaranteed is so for the retriever's filter).
-    Many questions are searched for together by `batch`.
+    Takes a question, or a mapping with a "question", whose other keys are passed on; returns the
+    keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A call may set
+    `k` and `filter` (the guarantee is for the retriever's filter). `batch` searches for many
+    questions at once.
 
     Parameters
     ----------
     retriever : UECRetriever
     gate : Gate, optional
-        From `calibrate`; without one the threshold is a confidence of one half, and nothing is
-        guaranteed.
+        From `calibrate`. The default threshold is a confidence of one half, without a guarantee.
 
     Examples
     --------
@@ -77,30 +81,19 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         relevant_ids: Sequence[Collection[str]],
         risk: float = 0.05,
         certainty: float = 0.95,
-        confidence: float | None = None,
+        groups: Sequence[Hashable] | None = None,
     ) -> Self:
         """Make a gate that keeps the share of wrong answers below a target.
 
         Parameters
         ----------
         retriever : UECRetriever
-            Its k says how many hits an answer may rest on, its filter among which passages.
-        queries, relevant_ids, risk, certainty, confidence
+            Its k is the number of hits that an answer may use, its filter selects the passages.
+        queries, relevant_ids, risk, certainty, groups
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
-        gate = Gate.calibrate(
-            retriever.index,
-            queries,
-            relevant_ids,
-            risk=risk,
-            certainty=certainty,
-            confidence=confidence,
-            k=retriever.k,
-            filter=passage_filter(retriever.filter),
-        )
-        made = cls(retriever=retriever, gate=gate)
-        made._calibrated_at = retriever.index.changes
-        return made
+        options = {"risk": risk, "certainty": certainty, "groups": groups}
+        return cls._made(retriever, Gate.calibrate, queries, relevant_ids, **options)
 
     @classmethod
     def budget(cls, retriever: UECRetriever, queries: Sequence[str], abstain: float = 0.1) -> Self:
@@ -112,8 +105,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries, abstain
             As in `uec_rag.retrieval.gate.Gate.budget`.
         """
+        return cls._made(retriever, Gate.budget, queries, abstain=abstain)
+
+    @classmethod
+    def _made(
+        cls, retriever: UECRetriever, make: Callable[..., Gate], *given: Any, **options: Any
+    ) -> Self:
         where = passage_filter(retriever.filter)
-        gate = Gate.budget(retriever.index, queries, abstain=abstain, k=retriever.k, filter=where)
+        gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
         made = cls(retriever=retriever, gate=gate)
         made._calibrated_at = retriever.index.changes
         return made
@@ -127,7 +126,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if self._calibrated_at not in (None, changes):
             self._calibrated_at = changes
             warnings.warn(
-                "The index has changed since the gate was calibrated: its guarantee is about the "
+                "The index has changed since the gate was calibrated: its guarantee is for the "
                 "old corpus. Call UECGate.calibrate again.",
                 UserWarning,
                 stacklevel=2,
@@ -135,7 +134,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @property
     def report(self) -> str:
-        """What the threshold rests on, in plain words."""
+        """What the threshold is based on, in words."""
         if self.gate is None:
             return "Answering above confidence 0.5; nothing is guaranteed: calibrate the gate."
         return self.gate.report
@@ -146,7 +145,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         clarify: Runnable[Any, Any],
         abstain: Runnable[Any, Any],
     ) -> Runnable[Question, Any]:
-        """Chain each way out to a runnable of its own; it is given what the gate hands on."""
+        """Route each decision to its own runnable, which receives the gate's output."""
         return self | RunnableBranch(
             (lambda found: found["decision"] == "answer", answer),
             (lambda found: found["decision"] == "clarify", clarify),
@@ -155,13 +154,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self._call_with_config(partial(self._gate, kwargs), input, config)
+        return self.batch([input], config, **kwargs)[0]
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Gated:
         """Retrieve and decide, without blocking the event loop."""
-        return await self._acall_with_config(partial(self._agate, kwargs), input, config)
+        return (await self.abatch([input], config, **kwargs))[0]
 
     def batch(
         self,
@@ -173,7 +172,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
         return self._batch_with_config(
-            partial(self._gate_all, kwargs), inputs, config, return_exceptions=return_exceptions
+            partial(self._gate_all, kwargs),
+            inputs,
+            self._configs(config, len(inputs)),
+            return_exceptions=return_exceptions,
         )
 
     async def abatch(
@@ -186,48 +188,61 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated]:
         """`batch` without blocking the event loop."""
         return await self._abatch_with_config(
-            partial(self._agate_all, kwargs), inputs, config, return_exceptions=return_exceptions
+            partial(self._agate_all, kwargs),
+            inputs,
+            self._configs(config, len(inputs)),
+            return_exceptions=return_exceptions,
         )
 
-    def _gate(self, options: Mapping[str, Any], given: Question, config: RunnableConfig) -> Gated:
-        return _returned(self._gate_all(options, [given], [config])[0])
-
-    async def _agate(
-        self, options: Mapping[str, Any], given: Question, config: RunnableConfig
-    ) -> Gated:
-        return _returned((await self._agate_all(options, [given], [config]))[0])
+    def _configs(
+        self, config: RunnableConfig | list[RunnableConfig] | None, count: int
+    ) -> list[RunnableConfig]:
+        """The config of each run, whose metadata say at which threshold it decides."""
+        threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
+        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
+        return [merge_configs(one, noted) for one in get_config_list(config, count)]
 
     def _gate_all(
-        self, options: Mapping[str, Any], given: list[Question], config: list[RunnableConfig]
+        self,
+        options: Mapping[str, Any],
+        given: list[Question],
+        run_manager: list[CallbackManagerForChainRun],
+        config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
         configs = [config[place] for place in asked]
         result, found = self.retriever.search_runs(list(asked.values()), configs, **options)
         decisions = self._decided(result)
         for place, documents, decision in zip(asked, found, decisions, strict=True):
+            note_decision(run_manager[place], decision)
             one = gated(asked[place], documents, decision)
             dispatch_custom_event(EVENT, _event(one), config=config[place])
-            out[place] = _handed_on(given[place], one)
+            out[place] = _beside(given[place], one)
         return out
 
     async def _agate_all(
-        self, options: Mapping[str, Any], given: list[Question], config: list[RunnableConfig]
+        self,
+        options: Mapping[str, Any],
+        given: list[Question],
+        run_manager: list[AsyncCallbackManagerForChainRun],
+        config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
         configs = [config[place] for place in asked]
         result, found = await self.retriever.asearch_runs(list(asked.values()), configs, **options)
         decisions = self._decided(result)
         for place, documents, decision in zip(asked, found, decisions, strict=True):
+            note_decision(run_manager[place], decision)
             one = gated(asked[place], documents, decision)
             await adispatch_custom_event(EVENT, _event(one), config=config[place])
-            out[place] = _handed_on(given[place], one)
+            out[place] = _beside(given[place], one)
         return out
 
     def _asked(
         self, options: Mapping[str, Any], given: Sequence[Question]
     ) -> tuple[list[Gated | Exception], dict[int, str]]:
         """The errors of what is no question, in its place, and the questions by place."""
-        k = self.retriever.search_options(options).k
+        k = self.retriever.search_options(options)["k"]
         if self.gate is not None and k < self.gate.k:
             raise ValueError(
                 f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
@@ -247,15 +262,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return result.decisions if self.gate is None else self.gate.decide(result)
 
 
-def _returned(found: Gated | Exception) -> Gated:
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def _handed_on(given: Question, found: Gated) -> Gated:
-    extra = given if isinstance(given, Mapping) else {}
-    return cast(Gated, dict(extra) | dict(found))
+def _beside(given: Question, found: Gated) -> Gated:
+    return cast(Gated, (dict(given) if isinstance(given, Mapping) else {}) | dict(found))
 
 
 def _question(given: Question) -> str:
@@ -269,14 +277,10 @@ def _question(given: Question) -> str:
 
 
 def _event(found: Gated) -> dict[str, Any]:
-    scores = [d.metadata["uec_score"] for d in found["documents"]]
-    return {
-        "question": found["question"],
-        "decision": found["decision"],
-        "reason": found["reason"],
-        "confidence": found["confidence"],
-        "ids": [document.id for document in found["documents"]],
-        "scores": scores,
-        "sigma2": [document.metadata["uec_sigma2"] for document in found["documents"]],
-        "relevance": [document.metadata["uec_relevance"] for document in found["documents"]],
+    told: dict[str, Any] = {
+        key: dict(found)[key] for key in ("question", "decision", "reason", "confidence")
     }
+    told["ids"] = [document.id for document in found["documents"]]
+    for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
+        told[name] = [document.metadata[f"uec_{key}"] for document in found["documents"]]
+    return told

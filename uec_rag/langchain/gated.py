@@ -1,20 +1,25 @@
-"""What is decided about a question, as LangChain's runnables, tools and graphs hand it on."""
+"""What is decided about a question, as LangChain's runnables, graphs and tools hand it on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from langchain_core.documents import Document
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.utils import Input, Output
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import PIECE
+from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 from uec_rag.retrieval.result import surest_decision
 
 
 class Gated(TypedDict):
-    """What a gate hands on; also a state of a graph.
+    """The output of a gate; also a state of a graph.
 
     Attributes
     ----------
@@ -25,7 +30,8 @@ class Gated(TypedDict):
     reason : str
         In plain words.
     candidates : list of Document
-        The hits that compete, where the decision is "clarify".
+        The competing hits if the decision is "clarify"; all hits if it is not known which compete,
+        as after documents were serialised.
     confidence : float
     """
 
@@ -54,20 +60,10 @@ def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     Where documents come from several searches (of a `MultiQueryRetriever`, an
     `EnsembleRetriever`), the one of the highest confidence counts.
 
-    Raises
-    ------
-    ValueError
-        If no document says what was decided.
+    Raises ValueError if no document says what was decided.
     """
     if isinstance(found, Mapping):
-        return Gated(
-            question=found["question"],
-            documents=found["documents"],
-            decision=found["decision"],
-            reason=found["reason"],
-            candidates=found["candidates"],
-            confidence=found["confidence"],
-        )
+        return cast(Gated, {key: found[key] for key in Gated.__annotations__})
     if not found:
         return _joined(question, [], Decision("abstain", "nothing was found"))
     decision = surest_decision(document.metadata for document in found)
@@ -80,16 +76,99 @@ def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
 
 
 def _joined(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
-    rivals = decision.candidates if decision.action == "clarify" else ()
+    rivals: Sequence[Document] = ()
+    if decision.action == "clarify":
+        ids = decision.candidates
+        rivals = [d for d in documents if d.id in ids or d.metadata.get(PIECE) in ids]
+        rivals = rivals if ids else documents
     return Gated(
         question=question,
         documents=list(documents),
         decision=decision.action,
         reason=decision.reason,
-        candidates=[document for document in documents if _is_one_of(document, rivals)],
+        candidates=list(rivals),
         confidence=decision.confidence,
     )
 
 
-def _is_one_of(document: Document, ids: Collection[str]) -> bool:
-    return document.id in ids or document.metadata.get(PIECE) in ids
+class ToolInput(BaseModel):
+    """What an agent gives the tool."""
+
+    query: str = Field(description="What to look up, as a question that can stand alone.")
+
+
+def retriever_tool(
+    retriever: Runnable[Any, Any],
+    name: str = TOOL_NAME,
+    description: str = TOOL_DESCRIPTION,
+    *,
+    source_key: str = "source",
+) -> StructuredTool:
+    """Make a tool from a retriever or a gate.
+
+    Its content, which the model reads, is the decision with its reason and what to do about it,
+    then the passages. Its artifact, which a program reads, is a `Gated` mapping: documents,
+    decision, reason, candidates, confidence.
+
+    Parameters
+    ----------
+    retriever : Runnable
+        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one.
+    name, description : str
+        The model chooses the tool by these; say what the documents are about.
+    source_key : str
+        Metadata that names a passage's source to the model.
+    """
+
+    def search(query: str, config: RunnableConfig) -> tuple[str, Gated]:
+        found = told(query, retriever.invoke(query, config))
+        return as_text(found, source_key), found
+
+    async def asearch(query: str, config: RunnableConfig) -> tuple[str, Gated]:
+        found = told(query, await retriever.ainvoke(query, config))
+        return as_text(found, source_key), found
+
+    return StructuredTool.from_function(
+        search,
+        asearch,
+        name=name,
+        description=description,
+        args_schema=ToolInput,
+        response_format="content_and_artifact",
+    )
+
+
+class AsTool(Runnable[Input, Output]):
+    """What a gate and a retriever inherit to become a tool that tells what was decided."""
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """Make the tool of `retriever_tool`: passages, decision, reason and confidence.
+
+        Parameters
+        ----------
+        args_schema, arg_types
+            Where one is given, LangChain's own `as_tool` makes the tool.
+        name, description : str, optional
+            The model chooses the tool by these; say what the documents are about.
+        """
+        if args_schema is not None or arg_types is not None:
+            return super().as_tool(
+                args_schema, name=name, description=description, arg_types=arg_types
+            )
+        return retriever_tool(self, name or TOOL_NAME, description or TOOL_DESCRIPTION)
+
+
+def as_text(found: Gated, source_key: str = "source") -> str:
+    """What a language model is told of what was found: the decision, then the passages, quoted."""
+    passages = [
+        (d.page_content, d.metadata.get(source_key), d in found["candidates"])
+        for d in found["documents"]
+    ]
+    return tool_reply(found["decision"], found["reason"], passages)

@@ -20,7 +20,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     Parameters
     ----------
     retriever : Runnable
-        A `UECGate`, a `UECRetriever`, or a retriever of LangChain's over such.
+        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one.
 
     Examples
     --------
@@ -45,16 +45,15 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
 
 
 def route_on_decision(state: object) -> Action:
-    """Say which way to go: "answer", "clarify" or "abstain"; for `add_conditional_edges`.
+    """Return "answer", "clarify" or "abstain"; for `add_conditional_edges`.
 
-    Read off the state's "decision", as `retrieval_node` writes it, or off the tools' messages since
-    the last human one, as `retriever_tool` writes them: of several searches the best outcome
-    counts.
+    Reads the state's "decision" from `retrieval_node`, or the messages of `retriever_tool` since
+    the last human message; of several searches, the best outcome counts.
 
     Raises
     ------
     ValueError
-        If there is neither.
+        If the state has neither.
     """
     match _of(state, "decision"):
         case "answer" | "clarify" | "abstain" as action:
@@ -62,8 +61,8 @@ def route_on_decision(state: object) -> Action:
     found = searches(_messages(state))
     if not found:
         raise ValueError(
-            "state: nothing was decided in it; expected a decision, from retrieval_node, or a "
-            "message of a retriever_tool since the last human one."
+            "state: it has no decision; expected one from retrieval_node, or a message of a "
+            "retriever_tool since the last human one."
         )
     return best(found)["decision"]
 

@@ -10,9 +10,10 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
+from uec_rag.base.checks import check_k
 from uec_rag.langchain.gated import Gated
 from uec_rag.langchain.graph import best, searches
-from uec_rag.retrieval.reply import plain_reply
+from uec_rag.retrieval.gate import plain_reply
 
 Reply: TypeAlias = Callable[[Gated], str]
 """From what was found to what to say instead of an answer."""
@@ -31,30 +32,29 @@ def _text(document: Document | Mapping[str, Any]) -> str:
 
 
 class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
-    """Ends an agent's turn with a refusal or a question where no search of the turn answers it.
+    """Ends an agent's turn with a refusal or a question if no search of the turn answers it.
 
     For ``create_agent(model, tools=[retriever.as_tool()], middleware=[UECGateMiddleware()])``. The
-    model is not asked once more, so it cannot invent. A turn begins with the last human message;
-    a turn without a search is left to the model, whose instructions should ask for one.
+    model is not called again, so it cannot invent an answer. A turn begins with the last human
+    message; a turn without a search is not checked, so instruct the model to search.
 
     Parameters
     ----------
     attempts : int
-        So many searches a model may make in a turn before it is stopped: with two it may ask once
-        again in other words.
+        Searches that a model may make in a turn before it is stopped: with two, it may rephrase
+        once.
     reply : callable, optional
         What to say instead of an answer.
 
     Raises
     ------
-    ValueError
-        If attempts is below 1.
+    TypeError, ValueError
+        If attempts is not an integer of at least 1.
     """
 
     def __init__(self, attempts: int = 1, reply: Reply = reply_in_words) -> None:
         super().__init__()
-        if attempts < 1:
-            raise ValueError(f"attempts: expected an integer >= 1, got {attempts}.")
+        check_k(attempts, "attempts")
         self.attempts = attempts
         self.reply = reply
 

@@ -1,41 +1,87 @@
-"""The ensemble's index as a LangChain `VectorStore`, and the retriever that it gives."""
+"""The ensemble's index as LangChain's `VectorStore`, and the retriever over it.
+
+Both in one file, as in LangChain: a store makes retrievers, and a retriever is made with a store.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias
 
+import numpy as np
+from langchain_core.callbacks import (
+    AsyncCallbackManager,
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManager,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.vectorstores import VectorStore
+from langchain_core.retrievers import LangSmithRetrieverParams
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_config_list
+from langchain_core.stores import BaseStore
+from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from pydantic import ConfigDict, field_validator, model_validator
 
+from uec_rag.base.checks import check_k, check_share, check_text
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.encoders import MemberLike
 from uec_rag.ensemble import UEC
-from uec_rag.langchain.adding import RetrieverAdding
+from uec_rag.langchain.documents import (
+    DocumentFilter,
+    best_pieces,
+    from_documents,
+    from_texts,
+    larger_documents,
+    note_decision,
+    passage_filter,
+    refuse_unknown,
+    to_document,
+    with_uncertainty,
+)
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
-from uec_rag.langchain.over import LangChainEngine
-from uec_rag.langchain.retrieving import UncertainRetriever
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.elsewhere import Stored, elsewhere
+from uec_rag.langchain.engine import LangChainEngine
+from uec_rag.langchain.gated import AsTool
+from uec_rag.retrieval import Preferences, Retriever, SearchResult
+from uec_rag.retrieval.over import Elsewhere, Stored, elsewhere
+from uec_rag.retrieval.plain import as_index
+from uec_rag.stores.base import Store
+
+Embedding: TypeAlias = UEC | Embeddings | Retriever | None
+"""What a store is made with."""
+
+_TEXTS = ("texts", "metadatas", "ids", "batch_size")
+_DOCUMENTS = ("documents", "ids", "batch_size")
+_TEXT = ("query", "k", "filter")
+_VECTOR = ("embedding", "k", "filter")
+_DIVERSE = ("fetch_k", "lambda_mult")
+_OPTIONS = {
+    "similarity": ("k", "filter", "weights"),
+    "similarity_score_threshold": ("k", "filter", "weights", "score_threshold"),
+    "mmr": ("k", "filter", "weights", "fetch_k", "lambda_mult"),
+}
+"""What each kind of search may be asked for."""
 
 
-class UECVectorStore(RetrieverAdding):
-    """A vector store that knows the variance of every similarity.
+class UECVectorStore(VectorStore):
+    """A vector store with the variance of every similarity.
 
     Drop-in for LangChain's `InMemoryVectorStore`: the same methods, with scores that are s_hat
-    (higher is better), and `similarity_search_with_uncertainty` besides. Where a method takes no
-    text but a vector, the query's own variance is unknown and taken as 0 (that of the passages
-    still counts), and the encoders' weights are those the vector was made with, which were not
-    chosen in the light of this corpus.
+    (higher is better), and `similarity_search_with_uncertainty` besides. If a method takes a vector
+    instead of a text, the query's variance is unknown and taken as 0 (that of the passages is still
+    used), and the encoders' weights are those the vector was made with, which do not depend on this
+    corpus.
 
     Parameters
     ----------
     embedding : UEC, UECEmbeddings, Embeddings or Retriever, optional
         By default `UEC()`, which is fitted. With any other LangChain `Embeddings` this is a plain
-        vector search, variance 0. A `uec_rag.retrieval.retriever.Retriever` is taken as it is, with
-        the passages it holds.
+        vector search, variance 0. A `uec_rag.Retriever` is used with the passages it holds.
+    store : Store, optional
+        Where vectors and documents are stored: `MemoryStore` (default), `QdrantStore` or
+        `PgVectorStore`.
 
     Attributes
     ----------
@@ -44,8 +90,8 @@ class UECVectorStore(RetrieverAdding):
 
     Raises
     ------
-    TypeError
-        If embedding is none of these.
+    TypeError, ValueError
+        If embedding is none of these, or a store is given with a Retriever, which has its own.
 
     Examples
     --------
@@ -57,10 +103,8 @@ class UECVectorStore(RetrieverAdding):
     [Document(id='2', metadata={}, page_content='dogs bark')]
     """
 
-    def __init__(self, embedding: UEC | Embeddings | Retriever | None = None) -> None:
-        self.retriever = (
-            embedding if isinstance(embedding, Retriever) else Retriever(as_ensemble(embedding))
-        )
+    def __init__(self, embedding: Embedding = None, *, store: Store | None = None) -> None:
+        self.retriever = as_index(embedding, store, as_ensemble)
 
     def __repr__(self) -> str:
         return f"UECVectorStore({self.retriever!r})"
@@ -74,55 +118,300 @@ class UECVectorStore(RetrieverAdding):
     def from_texts(
         cls,
         texts: Iterable[str],
-        embedding: UEC | Embeddings | Retriever | None = None,
+        embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
-        ids: Sequence[str | None] | None = None,
+        store: Store | None = None,
         **kwargs: Any,
     ) -> Self:
         """Make a store and add texts; parameters as in the class and `add_texts`."""
-        store = cls(embedding)
-        store.add_texts(texts, metadatas, ids=ids, **kwargs)
-        return store
+        made = cls(embedding, store=store)
+        made.add_texts(texts, metadatas, **kwargs)
+        return made
 
     @classmethod
     async def afrom_texts(
         cls,
         texts: Iterable[str],
-        embedding: UEC | Embeddings | Retriever | None = None,
+        embedding: Embedding = None,
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        store: Store | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """`from_texts` without blocking the event loop, as every asynchronous method."""
+        made = cls(embedding, store=store)
+        await made.aadd_texts(texts, metadatas, **kwargs)
+        return made
+
+    @classmethod
+    def from_documents(
+        cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
+    ) -> Self:
+        """Make a store and add documents; parameters as in the class and `add_documents`."""
+        made = cls(embedding, store=kwargs.pop("store", None))
+        made.add_documents(documents, **kwargs)
+        return made
+
+    @classmethod
+    async def afrom_documents(
+        cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
+    ) -> Self:
+        """`from_documents` asynchronously."""
+        made = cls(embedding, store=kwargs.pop("store", None))
+        await made.aadd_documents(documents, **kwargs)
+        return made
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        show_progress: bool = False,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Embed and index texts, as `Retriever.add`; ids that are None are made up.
+
+        `batch_size`, which LangChain's `index` passes to every store, has no effect: encoders have
+        their own.
+        """
+        refuse_unknown(kwargs, "add_texts", (*_TEXTS, "show_progress"))
+        return self.retriever.add(**from_texts(texts, ids, metadatas), show_progress=show_progress)
+
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
-    ) -> Self:
-        """`from_texts` without blocking the event loop."""
-        store = cls(embedding)
-        await store.aadd_texts(texts, metadatas, ids=ids, **kwargs)
-        return store
+    ) -> list[str]:
+        """`add_texts` asynchronously."""
+        refuse_unknown(kwargs, "aadd_texts", _TEXTS)
+        return await self.retriever.aadd(**from_texts(texts, ids, metadatas))
 
-    @classmethod
-    def from_documents(
-        cls,
+    def add_documents(
+        self,
         documents: Iterable[Document],
-        embedding: UEC | Embeddings | Retriever | None = None,
+        ids: Sequence[str | None] | None = None,
+        *,
+        show_progress: bool = False,
         **kwargs: Any,
-    ) -> Self:
-        """Make a store and add documents; parameters as in the class and `add_documents`."""
-        store = cls(embedding)
-        store.add_documents(documents, **kwargs)
-        return store
+    ) -> list[str]:
+        """Embed and index documents; one whose id is there already replaces the old one.
 
-    @classmethod
-    async def afrom_documents(
-        cls,
-        documents: Iterable[Document],
-        embedding: UEC | Embeddings | Retriever | None = None,
+        Parameters
+        ----------
+        documents : iterable of Document
+            Not changed; the store keeps copies. Documents without text, such as blank pages, are
+            skipped with a warning that names them.
+        ids : sequence of str, optional
+            Instead of the documents' own. Generated if there are neither.
+        show_progress, **kwargs
+            As in `add_texts`; so are what is returned and raised.
+        """
+        refuse_unknown(kwargs, "add_documents", (*_DOCUMENTS, "show_progress"))
+        added, blank = from_documents(documents, ids)
+        self.retriever.delete(blank)
+        return self.retriever.add(**added, show_progress=show_progress)
+
+    async def aadd_documents(
+        self, documents: Iterable[Document], ids: Sequence[str | None] | None = None, **kwargs: Any
+    ) -> list[str]:
+        """`add_documents` asynchronously."""
+        refuse_unknown(kwargs, "aadd_documents", _DOCUMENTS)
+        added, blank = from_documents(documents, ids)
+        self.retriever.delete(blank)
+        return await self.retriever.aadd(**added)
+
+    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
+        """Remove documents of those ids, or all where ids is None, as LangChain defines it.
+
+        Ids that are not there are ignored. Returns True.
+        """
+        refuse_unknown(kwargs, "delete", ("ids",))
+        if ids is None:
+            self.retriever.clear()
+        else:
+            self.retriever.delete(ids)
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return the documents of those ids that are there, in the order asked."""
+        return [to_document(passage) for passage in self.retriever.get(ids)]
+
+    def documents(self, result: SearchResult) -> list[Document]:
+        """Make the documents that LangChain's own methods return for a search's first query.
+
+        They are as they were added, as LangChain requires. A subclass may return more;
+        ``UECRetriever`` and `similarity_search_with_uncertainty` add the `uec_` keys in any case.
+        """
+        return [to_document(passage) for passage in result.passages[0]]
+
+    def similarity_search(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Find the k documents of the highest s_hat, as they were added.
+
+        Parameters
+        ----------
+        query : str
+        k : int
+            Number of documents; all matches if there are fewer.
+        filter : mapping or callable, optional
+            Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
+            or a predicate on a `Document`. A key that no document has raises a warning, once.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the query is empty or not a string, k < 1, or the filter is invalid.
+        """
+        return self.documents(self._search("similarity_search", query, k, filter, kwargs))
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """`similarity_search` asynchronously."""
+        return self.documents(await self._asearch("asimilarity_search", query, k, filter, kwargs))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search`, each document with its s_hat: higher is better."""
+        result = self._search("similarity_search_with_score", query, k, filter, kwargs)
+        return self._paired(result, result.scores)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_with_score` asynchronously."""
+        result = await self._asearch("asimilarity_search_with_score", query, k, filter, kwargs)
+        return self._paired(result, result.scores)
+
+    def similarity_search_with_uncertainty(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """`similarity_search`, with the `uec_` keys in the documents' metadata."""
+        return with_uncertainty(
+            self._search("similarity_search_with_uncertainty", query, k, filter, kwargs)
+        )
+
+    async def asimilarity_search_with_uncertainty(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """`similarity_search_with_uncertainty` asynchronously."""
+        return with_uncertainty(
+            await self._asearch("asimilarity_search_with_uncertainty", query, k, filter, kwargs)
+        )
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        """Increasing map from s_hat to [0, 1]: fitted, the probability that a pair is relevant.
+
+        The relevance of a hit among all other passages is no function of its score alone:
+        `similarity_search_with_relevance_scores` and the metadata have that one.
+        """
+        uec = self.retriever.uec
+        if not uec.is_fitted:
+            return lambda score: float(np.clip((1 + score) / 2, 0, 1))
+        slope, intercept = uec.fitted.slope, float(np.mean(uec.fitted.intercepts))
+        return lambda score: float(1 / (1 + np.exp(-(slope * score + intercept))))
+
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        result = self._search("similarity_search_with_relevance_scores", query, k, filter, kwargs)
+        return self._paired(result, result.relevance)
+
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        result = await self._asearch(
+            "asimilarity_search_with_relevance_scores", query, k, filter, kwargs
+        )
+        return self._paired(result, result.relevance)
+
+    def similarity_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        filter: DocumentFilter | None = None,
         **kwargs: Any,
-    ) -> Self:
-        """`from_documents` without blocking the event loop."""
-        store = cls(embedding)
-        await store.aadd_documents(documents, **kwargs)
-        return store
+    ) -> list[Document]:
+        """`similarity_search` for a query's vector, as `store.embeddings.embed_query` makes it."""
+        pairs = self.similarity_search_with_score_by_vector(embedding, k, filter, **kwargs)
+        return [document for document, _ in pairs]
+
+    def similarity_search_with_score_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[tuple[Document, float]]:
+        """`similarity_search_by_vector`, each document with its s_hat."""
+        refuse_unknown(kwargs, "similarity_search_by_vector", _VECTOR)
+        where = passage_filter(filter)
+        found = self.retriever.search_vector(embedding, k, filter=where)
+        return self._paired(found, found.scores)
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Find k documents that are relevant and unlike one another: `Retriever.search_diverse`.
+
+        A `filter` as in `similarity_search`.
+        """
+        asked = _asked("max_marginal_relevance_search", query, k, filter, kwargs, _DIVERSE)
+        asked |= {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self.documents(self.retriever.search_diverse(**asked))
+
+    async def amax_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` asynchronously."""
+        asked = _asked("amax_marginal_relevance_search", query, k, filter, kwargs, _DIVERSE)
+        asked |= {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self.documents(await self.retriever.asearch_diverse(**asked))
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: DocumentFilter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """`max_marginal_relevance_search` for a query's vector."""
+        refuse_unknown(kwargs, "max_marginal_relevance_search_by_vector", (*_VECTOR, *_DIVERSE))
+        check_k(k)
+        check_k(fetch_k, "fetch_k")
+        view, where = self.retriever.snapshot(), passage_filter(filter)
+        found = view.search_vector(embedding, max(k, fetch_k), filter=where)
+        return self.documents(view.diversify(found, k, lambda_mult))
+
+    def _paired(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
+        return list(zip(self.documents(result), numbers[0].tolist(), strict=True))
+
+    def _search(self, method: str, *asked: Any) -> SearchResult:
+        return self.retriever.search(**_asked(method, *asked))
+
+    async def _asearch(self, method: str, *asked: Any) -> SearchResult:
+        return await self.retriever.asearch(**_asked(method, *asked))
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Save documents, vectors and ensemble to a folder, atomically: `Retriever.save`."""
@@ -133,11 +422,7 @@ class UECVectorStore(RetrieverAdding):
         cls,
         path: str | os.PathLike[str],
         embedding: UEC | Embeddings | None = None,
-        *,
-        encoders: Mapping[str, MemberLike] | None = None,
-        device: str | None = None,
-        trust: bool = False,
-        verify: bool = True,
+        **kwargs: Any,
     ) -> Self:
         """Load what `dump`, or `Retriever.save`, saved.
 
@@ -146,18 +431,12 @@ class UECVectorStore(RetrieverAdding):
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
             What the store was made with; by default the ensemble saved in the folder is loaded.
-        encoders, device, trust, verify
-            As in `UEC.load`.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If the folder is not a whole saved index, or `embedding` is not what it was made with.
+        **kwargs
+            `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`; so is what
+            is raised.
         """
         uec = None if embedding is None else as_ensemble(embedding)
-        return cls(
-            Retriever.load(path, uec, encoders=encoders, device=device, trust=trust, verify=verify)
-        )
+        return cls(Retriever.load(path, uec, **kwargs))
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents carry their uncertainty.
@@ -172,16 +451,28 @@ class UECVectorStore(RetrieverAdding):
         return UECRetriever(vectorstore=self, tags=tags, **kwargs)
 
 
-class UECRetriever(UncertainRetriever):
-    """Finds the k best documents for a question and writes on each how sure it is.
+def _asked(
+    method: str,
+    query: str,
+    k: int,
+    filter: DocumentFilter | None,
+    unknown: Mapping[str, Any],
+    more: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What `Retriever.search` is given, of a method's arguments."""
+    refuse_unknown(unknown, method, (*_TEXT, *more))
+    return {"queries": [check_text(query, "query")], "k": k, "filter": passage_filter(filter)}
 
-    The documents' metadata gains `uec_score` (the score they are ordered by), `uec_mu` and
-    `uec_sigma2` (mean and variance of the similarity), `uec_relevance` (probability that the
-    document is relevant), `uec_coefficients` (how much each encoder counted), and, the same on all
-    documents of a question, `uec_confidence` (probability that they answer it), `uec_decision`
-    ("answer", "clarify" or "abstain"), `uec_reason` and `uec_candidates` (ids of those that
-    compete). There are always k documents where that many match: what to do about a low confidence
-    is the chain's choice.
+
+class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
+    """Finds the k best documents for a question, and adds its confidence to each.
+
+    The documents' metadata gains `uec_score` (the score they are ordered by), `uec_sigma2` (the
+    variance of the similarity), `uec_relevance` (probability that the document is relevant), and,
+    the same on all documents of a question, `uec_confidence` (probability that they answer it),
+    `uec_in_corpus` (that any document does), `uec_decision` ("answer", "clarify" or "abstain") and
+    `uec_reason`. If k documents match, all k are returned: how to act on a low confidence is up to
+    the chain.
 
     Parameters
     ----------
@@ -190,22 +481,28 @@ class UECRetriever(UncertainRetriever):
         How many documents; also per call, ``retriever.invoke(question, k=2)``.
     filter : mapping or callable, optional
         Metadata values that must be equal, or a predicate on a `Document`; also per call.
+    weights : mapping of member name to float, optional
+        Factors of the members' weights (`Retriever.weighting`); also per call,
+        ``retriever.invoke(question, weights={"bm25": 2})``.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
-        As LangChain's vector stores have it. The score that a threshold is for is `uec_relevance`.
+        As in LangChain's vector stores. The score threshold is for `uec_relevance`.
     search_kwargs : dict
-        `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr", `score_threshold` for the third; they
-        count more than the options above, and a call's own most.
+        `k`, `filter`, `weights`; `fetch_k` and `lambda_mult` for "mmr", `score_threshold` for the
+        third; they override the options above, and a call's options override both.
     prefer : Preferences, optional
-        What counts beside similarity: sources that must not crowd out others, boosts.
+        Preferences beside similarity: a limit per source, boosts, distinct texts.
     docstore : BaseStore, optional
-        Where passages are pieces of larger documents, that of these documents: what comes back is
-        the larger document of each hit, once, with what is known of its best piece, and the
-        piece's id as `uec_passage`. LangChain's `ParentDocumentRetriever` and
-        `MultiVectorRetriever` fill it, and lose what is known of a hit themselves.
+        Of the larger documents, if passages are pieces of them: each hit's larger document is
+        returned, once, with the `uec_` keys of its best piece, and the piece's id as `uec_passage`.
+        LangChain's `ParentDocumentRetriever` and `MultiVectorRetriever` fill it, but lose the
+        `uec_` keys when they search.
     id_key : str
-        Under which a piece's metadata names its document.
+        Metadata key of a piece that names its document.
+    details : bool
+        Whether to add details of score and decision to each document, in the keys that
+        `SearchResult.metadata` lists.
     **kwargs
-        What every LangChain retriever takes: `tags`, `metadata`, `name`.
+        The parameters of every LangChain retriever: `tags`, `metadata`, `name`.
 
     Examples
     --------
@@ -224,16 +521,42 @@ class UECRetriever(UncertainRetriever):
     """
 
     vectorstore: UECVectorStore
+    k: int = 4
+    filter: DocumentFilter | None = None
+    weights: Mapping[str, float] | None = None
+    prefer: Preferences | None = None
+    docstore: BaseStore[str, Document] | None = None
+    id_key: str = "doc_id"
+    details: bool = False
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @field_validator("k", mode="before")
+    @classmethod
+    def _check_k(cls, k: int) -> int:
+        check_k(k)
+        return int(k)
+
+    @model_validator(mode="after")
+    def _check_search_kwargs(self) -> Self:
+        self.search_options({})
+        if self.prefer is not None and self.search_type == "mmr":
+            raise ValueError(
+                'prefer: search_type "mmr" chooses by diversity alone; expected "similarity" or '
+                '"similarity_score_threshold" with preferences.'
+            )
+        return self
 
     @classmethod
     def from_texts(
         cls,
         texts: Sequence[str],
-        uec: UEC | Embeddings | None = None,
+        uec: Embedding = None,
         metadatas: Sequence[dict[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
         k: int = 4,
         *,
+        store: Store | None = None,
         show_progress: bool = False,
         **kwargs: Any,
     ) -> Self:
@@ -241,18 +564,14 @@ class UECRetriever(UncertainRetriever):
 
         Parameters
         ----------
-        texts : sequence of str
-        uec : UEC, optional
-            By default `UEC()`, which is fitted. Or a `UECEmbeddings`, or any LangChain
-            `Embeddings` (then without uncertainty).
-        metadatas, ids : sequence, optional
-            One per text.
-        k : int
-        show_progress : bool
-        **kwargs
+        uec, store
+            As in `UECVectorStore`.
+        texts, metadatas, ids, show_progress
+            As in `UECVectorStore.add_texts`.
+        k, **kwargs
             The class's other parameters.
         """
-        retriever = cls(vectorstore=UECVectorStore(uec), k=k, **kwargs)
+        retriever = cls(vectorstore=UECVectorStore(uec, store=store), k=k, **kwargs)
         retriever.vectorstore.add_texts(texts, metadatas, ids=ids, show_progress=show_progress)
         return retriever
 
@@ -260,24 +579,25 @@ class UECRetriever(UncertainRetriever):
     def from_documents(
         cls,
         documents: Sequence[Document],
-        uec: UEC | Embeddings | None = None,
+        uec: Embedding = None,
         ids: Sequence[str] | None = None,
         k: int = 4,
         *,
+        store: Store | None = None,
         show_progress: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.
 
-        A document keeps its own id where `ids` is not given.
+        A document keeps its id if `ids` is not given.
         """
-        retriever = cls(vectorstore=UECVectorStore(uec), k=k, **kwargs)
+        retriever = cls(vectorstore=UECVectorStore(uec, store=store), k=k, **kwargs)
         retriever.vectorstore.add_documents(documents, ids, show_progress=show_progress)
         return retriever
 
     @classmethod
     def from_store(cls, vectorstore: UECVectorStore, k: int = 4, **kwargs: Any) -> Self:
-        """Return a retriever over a store, which goes on to be shared with it."""
+        """Return a retriever over a store, which it shares."""
         return cls(vectorstore=vectorstore, k=k, **kwargs)
 
     @classmethod
@@ -292,35 +612,27 @@ class UECRetriever(UncertainRetriever):
         size: int | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a retriever over any other vector store: it names candidates, `uec` ranks them.
+        """Return a retriever over another vector store, whose candidates `uec` ranks.
 
-        Candidates' texts are encoded, and remembered; where the vectors that lie there are the
-        ensemble's, or one encoder's, those are used. Confidence is about the whole store: what it
-        finds near random directions stands for the documents that are no candidates.
+        `uec_rag.retrieval.over` describes the ranking and what confidence means.
 
         Parameters
         ----------
         vectorstore : VectorStore
-            Filled and written to by its own means.
-        uec : UEC
-            Words, too, count in the order: how rare they are is told by the candidates and by
-            what the store finds near random directions.
+            Written to through its own methods.
+        uec, candidates, size
+            As in `uec_rag.retrieval.over.elsewhere`.
         k : int
-        candidates : int
-            How many documents the store is asked for in each search, at least.
         stored : callable(list of id) -> list of vectors, optional
-            How to ask the store for vectors; an `InMemoryVectorStore` is known.
-        size : int, optional
-            How many documents the store holds, which confidence depends on; by default what was
-            seen of it.
+            How to get vectors from the store; not needed for an `InMemoryVectorStore`.
         **kwargs
-            The class's other parameters. A filter is handed to the store as it is; where it is
-            neither a mapping nor a callable, in `search_kwargs` or with the call.
+            The class's other parameters. A filter is passed to the store unchanged; if it is
+            neither a mapping nor a callable, give it in `search_kwargs` or with the call.
 
         Raises
         ------
         TypeError, ValueError
-            If vectorstore is none or a `UECVectorStore`.
+            If vectorstore is not a vector store, or is a `UECVectorStore`.
         """
         if not isinstance(vectorstore, VectorStore) or isinstance(vectorstore, UECVectorStore):
             raise TypeError(
@@ -331,25 +643,199 @@ class UECRetriever(UncertainRetriever):
         return cls(vectorstore=UECVectorStore(found), k=k, **kwargs)
 
     @property
+    def index(self) -> Retriever:
+        """The index behind it, which does the work."""
+        return self.vectorstore.retriever
+
+    @property
     def report(self) -> str:
-        """What relevance and confidence rest on, in plain words."""
+        """What relevance and confidence are based on, in words."""
         return self.index.report
 
     def calibrate(
-        self,
-        queries: Sequence[str],
-        relevant_ids: Sequence[Collection[str]],
-        *,
-        unanswerable: float = 0.1,
-        k: int = 10,
+        self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
     ) -> Self:
         """Fit relevance and confidence to labelled queries; as `Retriever.calibrate`."""
-        self.index.calibrate(queries, relevant_ids, unanswerable=unanswerable, k=k)
+        self.index.calibrate(queries, relevant_ids, **options)
         return self
 
-    def self_calibrate(
-        self, generate: QuestionGenerator | None = None, *, k: int = 10, seed: int = 0
-    ) -> Self:
-        """Learn from the passages alone whom to trust here; as `Retriever.self_calibrate`."""
-        self.index.self_calibrate(generate, k=k, seed=seed)
+    def self_calibrate(self, generate: QuestionGenerator | None = None, **options: Any) -> Self:
+        """Learn the encoders' weights from the passages alone; as `Retriever.self_calibrate`."""
+        self.index.self_calibrate(generate, **options)
         return self
+
+    def search(self, queries: Sequence[str], **options: Any) -> SearchResult:
+        """Search for many questions at once; the result that the documents are made from.
+
+        Parameters
+        ----------
+        queries : sequence of str
+        **options
+            `k`, `filter` and what else `search_kwargs` may hold.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a question is empty or not a string, or an option is unknown or out of range.
+        """
+        index, asked = self._asked(queries, options)
+        diverse = self.search_type == "mmr"
+        return index.search_diverse(**asked) if diverse else index.search(**asked)
+
+    async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
+        """`search` without blocking the event loop."""
+        index, asked = self._asked(queries, options)
+        diverse = self.search_type == "mmr"
+        return await (index.asearch_diverse if diverse else index.asearch)(**asked)
+
+    def _asked(
+        self, queries: Sequence[str], options: Mapping[str, Any]
+    ) -> tuple[Retriever, dict[str, Any]]:
+        """The index to search, and what it is searched for."""
+        asked = self.search_options(options)
+        asked.pop("score_threshold", None)
+        weights = asked.pop("weights")
+        # Over another's store the filter is one of that store's own.
+        if not isinstance(self.index, Elsewhere):
+            asked["filter"] = passage_filter(asked["filter"])
+        if self.prefer is not None:
+            asked["prefer"] = self.prefer
+        asked["queries"] = [check_text(query, "query") for query in queries]
+        return self.index if weights is None else self.index.weighting(weights), asked
+
+    def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
+        """Make the documents of each question of a result that `search` gave for these options."""
+        hits = self._hits(result, options)
+        if self.docstore is None:
+            return hits
+        named = [best_pieces(row, self.id_key) for row in hits]
+        return [larger_documents(best, self.docstore.mget(list(best))) for best in named]
+
+    async def adocuments(self, result: SearchResult, **options: Any) -> list[list[Document]]:
+        """`documents` without blocking the event loop."""
+        hits = self._hits(result, options)
+        if self.docstore is None:
+            return hits
+        named = [best_pieces(row, self.id_key) for row in hits]
+        return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
+
+    def search_runs(
+        self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
+    ) -> tuple[SearchResult, list[list[Document]]]:
+        """Search for many questions at once, each a run reported to its config's callbacks."""
+        runs = [
+            CallbackManager.configure(**self._heard_by(config, options)).on_retriever_start(
+                None, query, name=config.get("run_name") or self.get_name()
+            )
+            for query, config in zip(queries, configs, strict=True)
+        ]
+        try:
+            result = self.search(queries, **options)
+            found = self.documents(result, **options)
+        except Exception as error:
+            for run in runs:
+                run.on_retriever_error(error)
+            raise
+        for row, run in enumerate(runs):
+            note_decision(run, result.decision(row))
+            run.on_retriever_end(found[row])
+        return result, found
+
+    async def asearch_runs(
+        self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
+    ) -> tuple[SearchResult, list[list[Document]]]:
+        """`search_runs` without blocking the event loop."""
+        runs = [
+            await AsyncCallbackManager.configure(
+                **self._heard_by(config, options)
+            ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
+            for query, config in zip(queries, configs, strict=True)
+        ]
+        try:
+            result = await self.asearch(queries, **options)
+            found = await self.adocuments(result, **options)
+        except Exception as error:
+            for run in runs:
+                await run.on_retriever_error(error)
+            raise
+        for row, run in enumerate(runs):
+            note_decision(run, result.decision(row))
+            await run.on_retriever_end(found[row])
+        return result, found
+
+    def _heard_by(self, config: RunnableConfig, options: Mapping[str, Any]) -> dict[str, Any]:
+        noted = {**(config.get("metadata") or {}), **self._get_ls_params(**options)}
+        return {
+            "inheritable_callbacks": config.get("callbacks"),
+            "inheritable_tags": config.get("tags"),
+            "local_tags": self.tags,
+            "inheritable_metadata": noted,
+            "local_metadata": self.metadata,
+        }
+
+    def batch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[list[Document]]:
+        """Retrieve for many questions in one search; as `invoke` of each."""
+        if return_exceptions:  # one bad question among them must not end the others' search
+            return super().batch(inputs, config, return_exceptions=True, **kwargs)
+        return self.search_runs(inputs, get_config_list(config, len(inputs)), **kwargs)[1]
+
+    async def abatch(
+        self,
+        inputs: list[str],
+        config: RunnableConfig | list[RunnableConfig] | None = None,
+        *,
+        return_exceptions: bool = False,
+        **kwargs: Any,
+    ) -> list[list[Document]]:
+        """`batch` without blocking the event loop."""
+        if return_exceptions:
+            return await super().abatch(inputs, config, return_exceptions=True, **kwargs)
+        found = await self.asearch_runs(inputs, get_config_list(config, len(inputs)), **kwargs)
+        return found[1]
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        result = self.search([query], **kwargs)
+        note_decision(run_manager, result.decision(0))
+        return self.documents(result, **kwargs)[0]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        result = await self.asearch([query], **kwargs)
+        note_decision(run_manager, result.decision(0))
+        return (await self.adocuments(result, **kwargs))[0]
+
+    def search_options(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a call, with defaults from `search_kwargs`, then from the retriever."""
+        known = _OPTIONS[self.search_type]
+        refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
+        refuse_unknown(call, "invoke", known)
+        own = {"k": self.k, "filter": self.filter, "weights": self.weights}
+        usual = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
+        given = {key: value for key, value in call.items() if value is not None}
+        given = usual | own | self.search_kwargs | given
+        check_k(given["k"])
+        check_k(given["fetch_k"], "fetch_k")
+        for name in ("score_threshold", "lambda_mult"):
+            check_share(given[name], name, "a number from 0 to 1")
+        return {name: given[name] for name in known}
+
+    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
+        rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
+        least = self.search_options(options).get("score_threshold", 0.0)
+        return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
+
+    def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
+        """What tracing notes of a run, as LangChain's own has it, and the encoders' names."""
+        params = super()._get_ls_params(**kwargs)
+        params["ls_embedding_model"] = ", ".join(self.index.uec.names)
+        return params

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray, Terms
+from uec_rag.base.postings import Corpus, Postings
 
 Negatives = Literal["hard", "random"]
 """What a query's answer is told from: a random passage and a hard one, or a random one alone."""
@@ -175,11 +176,75 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[n
     return np.setdiff1d(np.arange(len(pairs.queries)), held_out), held_out
 
 
+class Similarities(Protocol):
+    """How alike queries and passages are, by vectors or by words."""
+
+    def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
+        """Of each query to some passages, shape (n, p): indices of shapes (n,) and (n, p)."""
+
+    def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
+        """Of each pair, shape (n,)."""
+
+    def to_all(self, query: NDArray[np.int64]) -> FloatArray:
+        """Of each query to every passage, shape (n, n_p): the caller's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfVectors:
+    """Inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
+
+    queries: FloatArray
+    passages: FloatArray
+
+    def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
+        """As `Similarities` says."""
+        out = np.empty(passage.shape, dtype=np.float32)
+        for part in _slices(len(query), passage.shape[1] * self.passages.shape[1]):
+            asked = self.queries[query[part], :, None]
+            out[part] = (self.passages[passage[part]] @ asked)[..., 0]
+        return out
+
+    def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
+        """As `Similarities` says."""
+        sides = self.queries[pairs.query_index], self.passages[pairs.passage_index]
+        product: FloatArray = np.einsum("nd,nd->n", *sides)
+        return product
+
+    def to_all(self, query: NDArray[np.int64]) -> FloatArray:
+        """As `Similarities` says."""
+        product: FloatArray = self.queries[query] @ self.passages.T
+        return product
+
+
+class OfTerms:
+    """Similarities of terms; the passages are the corpus that tells how rare a term is."""
+
+    def __init__(self, queries: Terms, passages: Terms) -> None:
+        self._queries, self._corpus = queries, Corpus(len(passages))
+        self._postings = Postings.of(passages)
+
+    def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
+        """As `Similarities` says."""
+        out = np.empty(passage.shape, dtype=np.float32)
+        order = np.argsort(query, kind="stable")  # a query's similarities are found once
+        for part in _slices(len(query), self._corpus.rows):
+            rows, place = np.unique(query[order[part]], return_inverse=True)
+            out[order[part]] = self.to_all(rows)[place[:, None], passage[order[part]]]
+        return out
+
+    def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
+        """As `Similarities` says."""
+        return self.of(pairs.query_index, pairs.passage_index[:, None])[:, 0]
+
+    def to_all(self, query: NDArray[np.int64]) -> FloatArray:
+        """As `Similarities` says."""
+        return self._postings.similarities(self._queries[query], self._corpus)
+
+
 def training_pairs(
     pairs: Pairs,
     rows: NDArray[np.int64],
-    queries: FloatArray,
-    passages: FloatArray,
+    similar: Similarities,
     seed: int,
     negatives: Negatives = "hard",
 ) -> LabelledPairs:
@@ -188,35 +253,25 @@ def training_pairs(
     For each query one random passage, and the most similar of a random batch (a hard negative
     that is rarely an unmarked answer: the hardest of the whole collection often is one).
 
-    Parameters
-    ----------
-    pairs : Pairs
-    rows : int array
-        Queries to use.
-    queries, passages : array, shapes (n_q, d) and (n_p, d)
-        Unit embeddings of `pairs.queries` and `pairs.passages`.
-    seed : int
-    negatives : {"hard", "random"}
-        "random" leaves the hard ones out, as the paper does.
+    `rows`: queries to use. `similar`: of `pairs.queries` and `pairs.passages`. `negatives`, "hard",
+    "random": "random" leaves the hard ones out, as the paper does.
     """
     rng = np.random.default_rng(seed)
-    batch = rng.integers(0, len(passages), (len(rows), BATCH))
+    batch = rng.integers(0, len(pairs.passages), (len(rows), BATCH))
     known = known_pairs(pairs, rows[:, None], batch)
-    hardest = np.empty(len(rows), dtype=np.int64)
-    for part in _slices(len(rows), BATCH * passages.shape[1]):
-        similarity = (passages[batch[part]] @ queries[rows[part], :, None])[..., 0]
-        similarity[known[part]] = -np.inf
-        hardest[part] = similarity.argmax(axis=1)
     line, first = np.arange(len(rows)), np.zeros(len(rows), dtype=np.int64)
-    mined = [(rows, batch[line, place], ~known[line, place]) for place in (hardest, first)]
-    if negatives == "random":
-        mined = mined[1:]
+    places = [first]
+    if negatives == "hard":
+        similarity = similar.of(rows, batch)
+        similarity[known] = -np.inf
+        places = [similarity.argmax(axis=1), first]
+    mined = [(rows, batch[line, place], ~known[line, place]) for place in places]
     query, passage, fresh = (np.concatenate(part) for part in zip(*mined, strict=True))
     return with_given(pairs, rows, query[fresh], passage[fresh])
 
 
 def held_out_pairs(
-    pairs: Pairs, rows: NDArray[np.int64], queries: FloatArray, passages: FloatArray, hits: int = 4
+    pairs: Pairs, rows: NDArray[np.int64], similar: Similarities, hits: int = 4
 ) -> LabelledPairs:
     """Label what a search would show the given queries: their positives and their best wrong hits.
 
@@ -226,10 +281,10 @@ def held_out_pairs(
     place = np.full(len(pairs.queries), -1)
     place[rows] = np.arange(len(rows))
     own = place[pairs.query_index]
-    top = np.empty((len(rows), min(hits, len(passages))), dtype=np.int64)
+    top = np.empty((len(rows), min(hits, len(pairs.passages))), dtype=np.int64)
     wrong = np.empty(top.shape, dtype=bool)
-    for part in _slices(len(rows), len(passages)):
-        similarity = queries[rows[part]] @ passages.T
+    for part in _slices(len(rows), len(pairs.passages)):
+        similarity = similar.to_all(rows[part])
         given = (own >= part.start) & (own < part.stop)
         similarity[own[given] - part.start, pairs.passage_index[given]] = -np.inf
         line = np.arange(len(similarity))
@@ -244,7 +299,7 @@ def held_out_pairs(
 
 def _slices(rows: int, numbers: int) -> Iterator[slice]:
     """Slices of rows of so many numbers each, of which a bounded number is held at a time."""
-    step = max(1, _AT_ONCE // numbers)
+    step = max(1, _AT_ONCE // max(1, numbers))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 

@@ -55,7 +55,7 @@ class PosteriorSummary:
     def metadata(self) -> dict[str, object]:
         """JSON-able state."""
         state = asdict(self)
-        # What version 0.1 saved knows nothing of it, and keeps its fingerprint.
+        # Left out where it is empty: this is hashed into the fingerprints of saved ensembles.
         by_prior = state.pop("by_prior")
         return state | ({"by_prior": list(by_prior)} if by_prior else {})
 
@@ -90,11 +90,8 @@ class Posterior:
 
         ``kron``: ``var = (h' A^-1 h) diag(G^-1)``, one scalar per text; ``diag``: ``var = S h^2``.
 
-        Parameters
-        ----------
-        embedding : array, shape (n, d)
-        features : array, shape (n, m)
-            Input of the last layer, see `uec_rag.encoders.Encoded`.
+        `embedding`: array, shape (n, d). `features`, array, shape (n, m): input of the last layer,
+        see `uec_rag.encoders.Encoded`.
         """
         scale = np.float32(self.summary.scale)
         if self.structure == "diag":
@@ -136,3 +133,72 @@ class Posterior:
             arrays["profile"],
             found,
         )
+
+
+_LARGEST = 127  # of 8 bits
+
+
+@dataclass(frozen=True, eq=False)
+class CompactPosterior:
+    """A "kron" posterior of a layer as wide as its input in a few kilobytes, to be shipped.
+
+    Of ``R R' = A^-1`` the directions of high curvature are kept, in 8 bits, in which the pairs said
+    most, and the others, about which they said little, are made alike: ``R = c I - W W'``, the
+    symmetric root. What it costs is printed by `benchmarks/quality/shipped_fit.py`.
+
+    Attributes
+    ----------
+    directions : array of int8, shape (m, r)
+        W, in units of `step`.
+    step, rest : float
+        Of the directions, and c.
+    profile : float
+        Mean of the posterior's: the variance is the same in every dimension.
+    summary : PosteriorSummary
+    """
+
+    directions: NDArray[np.int8]
+    step: float
+    rest: float
+    profile: float
+    summary: PosteriorSummary
+
+    def posterior(self) -> Posterior:
+        """The posterior that it stands for, the same to the last bit on every machine.
+
+        Products of small whole numbers are exact in whatever order a processor adds them: stores
+        refuse the vectors of an ensemble whose posterior differs at all.
+        """
+        whole = self.directions.astype(np.float64)
+        covariance = -(whole @ whole.T) * self.step**2
+        covariance[np.diag_indices(len(covariance))] += self.rest
+        profile = np.full((1, len(covariance)), self.profile, dtype=np.float32)
+        return Posterior("kron", covariance.astype(np.float32), profile, self.summary)
+
+
+def compact(posterior: Posterior, rank: int) -> CompactPosterior:
+    """Keep what a "kron" posterior says of its `rank` best known directions.
+
+    `rank`: from 0, one variance for every text, to m. Raises ValueError if its structure is
+    another, or its layer is not as wide as its input.
+    """
+    width = posterior.profile.shape[-1]
+    if posterior.structure != "kron" or posterior.covariance.shape != (width, width):
+        raise ValueError(
+            "posterior: expected a 'kron' one of a layer as wide as its input, got "
+            f"{posterior.structure!r} of shape {posterior.covariance.shape} and {width}."
+        )
+    root = posterior.covariance.astype(np.float64)
+    variances, vectors = np.linalg.eigh(root @ root.T)  # the best known direction first
+    deviations = np.sqrt(np.maximum(variances, 0))
+    # An encoder without vectors has no directions at all.
+    rest = np.sqrt(variances[min(rank, len(root) - 1) :].mean()) if len(root) else 0.0
+    kept = vectors[:, :rank] * np.sqrt(np.maximum(rest - deviations[:rank], 0))
+    step = float(np.abs(kept).max(initial=0)) / _LARGEST or 1.0
+    return CompactPosterior(
+        directions=np.round(kept / step).astype(np.int8),
+        step=step,
+        rest=float(rest),
+        profile=float(posterior.profile.mean()) if len(root) else 0.0,
+        summary=posterior.summary,
+    )

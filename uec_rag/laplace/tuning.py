@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.encoders.base import Encoded
+from uec_rag.laplace.curvature import Curvature
 from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll, variance_scale
 from uec_rag.laplace.pairs import LabelledPairs
-from uec_rag.laplace.posterior import Structure
-
-if TYPE_CHECKING:
-    from laplace import ParametricLaplace
-
-    from uec_rag.encoders import Encoded
 
 # sqrt(delta) over the mean eigenvalue of a factor (kron), delta over the mean of H (diag).
 _KRON_DAMPING = np.logspace(-2, 2, 9)
@@ -73,20 +69,13 @@ class Side:
 
 
 def candidates(
-    laplace: ParametricLaplace, gain: FloatArray, structure: Structure, query: Side, passage: Side
+    found: Curvature, gain: FloatArray, query: Side, passage: Side
 ) -> Iterator[Candidate]:
     """Posteriors over a grid of prior precisions, smallest first.
 
-    Parameters
-    ----------
-    laplace : ParametricLaplace
-        Fitted.
-    gain : array, shape (d,)
-    structure : {"kron", "diag"}
-    query, passage : Side
-        Of the held-out pairs.
+    `gain`: array, shape (d,). `query`, `passage`: of the held-out pairs.
     """
-    return (_kron if structure == "kron" else _diag)(laplace, gain, query, passage)
+    return (_diag if len(found.factors) == 1 else _kron)(found, gain, query, passage)
 
 
 def tune(
@@ -141,10 +130,7 @@ def first_as_good(nlls: Sequence[Floats]) -> int:
     precision first this is the posterior that owes the most to the data, among those that the
     held-out pairs do not contradict.
 
-    Parameters
-    ----------
-    nlls : sequence of arrays, shape (n,)
-        Negative log-likelihood of each held-out pair.
+    `nlls`, sequence of arrays, shape (n,): negative log-likelihood of each held-out pair.
     """
     best = min(nlls, key=lambda nll: float(nll.mean()))
     worse = (nll - best for nll in nlls)
@@ -155,28 +141,23 @@ def first_as_good(nlls: Sequence[Floats]) -> int:
     )
 
 
-def _kron(
-    laplace: ParametricLaplace, gain: FloatArray, query: Side, passage: Side
-) -> Iterator[Candidate]:
+def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
     """Candidates of a Kronecker-factored posterior.
 
     The factors are rescaled to one mean eigenvalue before sqrt(delta) is added to both (the pi
     correction of Martens and Grosse, 2015), which leaves their product as it is. Features are
     turned into the eigenbasis of A once: all prior precisions share it.
     """
-    (eigenvalues_g, eigenvalues_a), (basis_g, basis_a) = (
-        [part.double().numpy() for part in laplace.H.eigenvalues[0]],
-        [part.double().numpy() for part in laplace.H.eigenvectors[0]],
-    )
+    (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = found.eigenvalues
     size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
     size = max(size, 1e-12)
-    unit_g = np.maximum(eigenvalues_g, 0) * (size / max(eigenvalues_g.mean(), 1e-24))
-    unit_a = np.maximum(eigenvalues_a, 0) * (size / max(eigenvalues_a.mean(), 1e-24))
+    unit_g = eigenvalues_g * (size / max(eigenvalues_g.mean(), 1e-24))
+    unit_a = eigenvalues_a * (size / max(eigenvalues_a.mean(), 1e-24))
     sides = [
         ((side.features @ basis_a.astype(np.float32)) ** 2, side.embedding**2, side.place)
         for side in (query, passage)
     ]
-    least = _SEEN_BEFORE / laplace.n_data
+    least = _SEEN_BEFORE / found.pairs
     for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
         inverse = 1 / (unit_a + damping)
         profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
@@ -195,11 +176,9 @@ def _kron(
         )
 
 
-def _diag(
-    laplace: ParametricLaplace, gain: FloatArray, query: Side, passage: Side
-) -> Iterator[Candidate]:
+def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
     """Candidates of a diagonal posterior."""
-    curvature = np.ascontiguousarray(laplace.H.reshape(len(gain), -1).double().numpy().T)
+    curvature = np.ascontiguousarray(found.factors[0].T)
     sides = [(side.features**2, (side.embedding**2)[side.place]) for side in (query, passage)]
     for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
         covariance = (gain**2 / (curvature + prior_precision)).astype(np.float32)

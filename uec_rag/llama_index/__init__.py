@@ -1,4 +1,4 @@
-"""The ensemble as LlamaIndex's own kinds of object: embedding, store, retriever, gate, engine."""
+"""The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine."""
 
 from uec_rag.base.environment import missing_extra
 
@@ -10,8 +10,8 @@ except ModuleNotFoundError as error:
     raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
 
 from uec_rag.llama_index.embedding import UECEmbedding
-from uec_rag.llama_index.events import UECGateEvent, UECRetrievalEvent
-from uec_rag.llama_index.gate import UECGatePostprocessor
+from uec_rag.llama_index.gate import UECGateEvent, UECGatePostprocessor
+from uec_rag.llama_index.nodes import UECRetrievalEvent
 from uec_rag.llama_index.query_engine import UECQueryEngine
 from uec_rag.llama_index.retriever import UECRetriever
 from uec_rag.llama_index.vector_store import UECVectorStore

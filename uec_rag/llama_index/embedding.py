@@ -11,38 +11,39 @@ from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from pydantic import field_serializer, field_validator
 
 from uec_rag.base.gaussian import Gaussian, as_lists
-from uec_rag.encoders import Role
+from uec_rag.encoders.base import Role
 from uec_rag.encoders.black_box import is_llama_index
-from uec_rag.ensemble import UEC, plain
-from uec_rag.ensemble.sparing import aencode, encode
-from uec_rag.llama_index.serialization import check_picklable, ensemble_from_dict, ensemble_to_dict
+from uec_rag.ensemble import UEC
+from uec_rag.ensemble.known_vectors import aencode, encode
+from uec_rag.llama_index.saving import check_picklable, ensemble_from_dict, ensemble_to_dict
+from uec_rag.retrieval import plain
 
 
 class UECEmbedding(BaseEmbedding):
-    """The mean vectors of an ensemble, for whatever takes a LlamaIndex embedding.
+    """The mean vectors of an ensemble as a LlamaIndex embedding.
 
-    A vector has no room for a variance. Where a `UECVectorStore` of the same ensemble stands behind
-    the index, it gets the variances nevertheless, without encoding a text again (see
-    `uec_rag.ensemble.sparing`); behind another store the index is a plain vector search.
+    Vectors carry no variance. A `UECVectorStore` of the same ensemble gets the variances
+    nevertheless, without encoding a text again (see `uec_rag.ensemble.known_vectors`); with another
+    store, the index is a plain vector search.
 
     Parameters
     ----------
     uec : UEC
-        Or what `to_dict` made of one.
+        Or one that `to_dict` serialised.
     **kwargs
-        What every LlamaIndex embedding takes: `embed_batch_size`, `num_workers`,
+        The parameters of every LlamaIndex embedding: `embed_batch_size`, `num_workers`,
         `embeddings_cache`, `callback_manager`, `rate_limiter`, `model_name`. An `embeddings_cache`
-        remembers vectors only; `uec_rag.encoders.CachedEncoder` spares the encoders.
+        stores vectors only; to avoid encoding twice, use `uec_rag.encoders.CachedEncoder`.
 
     Raises
     ------
     ValueError
-        If uec is something else.
+        If uec is neither.
 
     Notes
     -----
-    `to_dict` and `from_dict` carry the fitted ensemble, and its encoders by name. For an encoder
-    that no name brings back (a callable, an API) give the ensemble again:
+    `to_dict` and `from_dict` include the fitted ensemble, and its encoders by name. If an encoder
+    cannot be loaded by name (a callable, an API), pass the ensemble again:
     ``UECEmbedding.from_dict(data, uec=uec)``.
 
     Examples
@@ -85,7 +86,7 @@ class UECEmbedding(BaseEmbedding):
         return ensemble_from_dict(value) if isinstance(value, Mapping) else value
 
     @field_serializer("uec")
-    def _dump(self, uec: UEC) -> dict[str, Any]:
+    def _dump(self, uec: UEC) -> dict[str, str]:
         return ensemble_to_dict(uec)
 
     def _get_query_embedding(self, query: str) -> Embedding:
@@ -114,16 +115,7 @@ class UECEmbedding(BaseEmbedding):
 
 
 def as_ensemble(uec: UEC | BaseEmbedding | None) -> UEC:
-    """Return the ensemble that a UEC, a `UECEmbedding` or any LlamaIndex embedding stands for.
-
-    None stands for `UEC()`. Another embedding becomes an ensemble of one member that is not fitted:
-    a plain vector search, variance 0.
-
-    Raises
-    ------
-    TypeError
-        If it is none of these.
-    """
+    """The ensemble that a UEC, a `UECEmbedding`, any LlamaIndex embedding or None stands for."""
     return plain.as_ensemble(
         uec,
         UECEmbedding,

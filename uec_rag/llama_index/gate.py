@@ -7,20 +7,48 @@ from dataclasses import replace
 from typing import Any, TypeAlias, get_args
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
+    BaseEvent,
+)
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import field_serializer, field_validator
 
 from uec_rag.confidence.decision import Action, Decision
-from uec_rag.llama_index.events import UECGateEvent
-from uec_rag.retrieval.gate import Gate as RiskGate
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import surest_decision
 
-Gate: TypeAlias = Callable[[float, Decision], Action]
+GateLike: TypeAlias = Callable[[float, Decision], Action]
 """From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, or any
 other callable."""
 
 _dispatcher = get_dispatcher(__name__)
+
+
+class UECGateEvent(BaseEvent):
+    """What a gate decided.
+
+    Attributes
+    ----------
+    query : str or None
+    decision : {"answer", "clarify", "abstain"}
+    reason : str
+    confidence, in_corpus : float
+    candidates : list of str
+        Ids of the nodes that compete, where the decision is "clarify".
+    """
+
+    query: str | None
+    decision: Action
+    reason: str
+    confidence: float
+    in_corpus: float
+    candidates: list[str]
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "UECGateEvent"
 
 
 def response_metadata(decision: Decision) -> dict[str, Any]:
@@ -29,12 +57,13 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
         "uec_decision": decision.action,
         "uec_reason": decision.reason,
         "uec_confidence": decision.confidence,
+        "uec_in_corpus": decision.in_corpus,
         "uec_candidates": list(decision.candidates),
     }
 
 
 def judge(
-    nodes: Sequence[NodeWithScore], query: str | None = None, gate: Gate | None = None
+    nodes: Sequence[NodeWithScore], query: str | None = None, gate: GateLike | None = None
 ) -> Decision:
     """Decide about the nodes found for a query, and dispatch a `UECGateEvent`.
 
@@ -64,13 +93,14 @@ def judge(
             decision=decision.action,
             reason=decision.reason,
             confidence=decision.confidence,
+            in_corpus=decision.in_corpus,
             candidates=list(decision.candidates),
         )
     )
     return decision
 
 
-def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Decision:
+def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
     if not nodes:
         return Decision("abstain", "nothing was found")
     own = surest_decision(node.metadata for node in nodes)
@@ -81,7 +111,7 @@ def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Decision:
         )
     if gate is None:
         return own
-    if isinstance(gate, RiskGate):
+    if isinstance(gate, Gate):
         return gate.redecide(own)
     action = gate(own.confidence, own)
     if action not in get_args(Action):
@@ -90,28 +120,25 @@ def _judge(nodes: Sequence[NodeWithScore], gate: Gate | None) -> Decision:
         return own
     rivals = own.candidates or tuple(node.node_id for node in nodes)
     reason = f"the gate's choice at confidence {own.confidence:.2f}"
-    return Decision(action, reason, rivals if action == "clarify" else (), own.confidence)
+    rivals = rivals if action == "clarify" else ()
+    return replace(own, action=action, reason=reason, candidates=rivals)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
-    """Lets nodes through where the query is to be answered, and only then.
+    """Passes nodes on only if the query is to be answered.
 
-    Where the decision is to abstain, nothing comes through, and LlamaIndex's engines answer "Empty
-    Response" without asking the LLM. Where several passages compete, those come through that do. A
-    postprocessor has no say in the response: for a clarifying question use `UECQueryEngine`. The
-    reason is in the `UECGateEvent` in any case.
+    If the decision is to abstain, no node is passed on, and LlamaIndex's engines answer "Empty
+    Response" without calling the LLM. If several passages compete, those are passed on. A
+    postprocessor cannot change the response: for a clarifying question, or the reason in words, use
+    `UECQueryEngine`. The reason is always in the `UECGateEvent`.
 
     Parameters
     ----------
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
-        `uec_rag` gate is serialised with the postprocessor, another callable cannot be.
-    hand_on_reason : bool
-        Whether, to abstain, one node comes through that says why in place of what was found: the
-        LLM reads it and nothing else, and the response shows it among its sources and in its
-        metadata.
+        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
+        `uec_rag` gate is serialised with the postprocessor; another callable cannot be.
     **kwargs
-        What every LlamaIndex postprocessor takes.
+        The parameters of every LlamaIndex postprocessor.
 
     Examples
     --------
@@ -126,19 +153,18 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     0
     """
 
-    gate: Gate | None = None
-    hand_on_reason: bool = False
+    gate: GateLike | None = None
 
     @field_validator("gate", mode="before")
     @classmethod
     def _restore_gate(cls, value: object) -> object:
-        return RiskGate.restore(value) if isinstance(value, Mapping) else value
+        return Gate.restore(value) if isinstance(value, Mapping) else value
 
     @field_serializer("gate")
-    def _dump_gate(self, gate: Gate | None) -> dict[str, object] | None:
+    def _dump_gate(self, gate: GateLike | None) -> dict[str, object] | None:
         if gate is None:
             return None
-        if not isinstance(gate, RiskGate):
+        if not isinstance(gate, Gate):
             raise TypeError(
                 f"gate: expected a uec_rag gate to be written down, got {gate!r:.60}; make the "
                 "postprocessor again where it is loaded."
@@ -156,19 +182,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         query = None if query_bundle is None else query_bundle.query_str
         decision = judge(nodes, query, self.gate)
         if decision.action == "abstain":
-            return [_reason(decision)] if self.hand_on_reason else []
+            return []
         return nodes if decision.action == "answer" else competing(nodes, decision)
-
-
-def _reason(decision: Decision) -> NodeWithScore:
-    told = response_metadata(decision)
-    node = TextNode(
-        text=f"The documents do not answer this: {decision.reason}. Say that they do not.",
-        metadata=told,
-        excluded_llm_metadata_keys=list(told),
-        excluded_embed_metadata_keys=list(told),
-    )
-    return NodeWithScore(node=node, score=decision.confidence)
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:

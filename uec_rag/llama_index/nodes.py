@@ -1,11 +1,16 @@
-"""LlamaIndex nodes as passages of an index, and hits as nodes that carry their uncertainty."""
+"""LlamaIndex nodes as passages of an index, hits as nodes and as an event."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
+    BaseEvent,
+)
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
     BaseNode,
     IndexNode,
@@ -16,11 +21,13 @@ from llama_index.core.schema import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from uec_rag.retrieval import SearchResult, make_passages
-from uec_rag.stores.base import Passage
+from uec_rag.confidence.decision import Action
+from uec_rag.retrieval import SearchResult
+from uec_rag.retrieval.result import FoundMetadata, own_metadata
+from uec_rag.stores.base import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
-_KEY = "uec_"
+_dispatcher = get_dispatcher(__name__)
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
@@ -34,55 +41,51 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
     for node in nodes:
         if not isinstance(node, BaseNode):
             raise TypeError(f"nodes: expected LlamaIndex nodes, got {type(node).__name__}.")
+    own = [_without_findings(node, type(node)) for node in nodes]
     return make_passages(
-        [node.get_content(metadata_mode=MetadataMode.EMBED) for node in nodes],
-        [node.node_id for node in nodes],
-        [node_to_metadata_dict(node) for node in nodes],
+        [node.get_content(metadata_mode=MetadataMode.EMBED) for node in own],
+        [node.node_id for node in own],
+        [node_to_metadata_dict(node) for node in own],
     )
 
 
 def node_of(passage: Passage) -> BaseNode:
     """Return the node that a passage holds, or a text node of a passage that came without one."""
     if "_node_content" in passage.metadata:
-        return metadata_dict_to_node(passage.metadata)
-    return TextNode(id_=passage.id, text=passage.text, metadata=copy.deepcopy(passage.metadata))
+        node = metadata_dict_to_node(passage.metadata)
+        node.metadata = own_metadata(node.metadata)
+        return node
+    metadata = copy.deepcopy(own_metadata(passage.metadata))
+    return TextNode(id_=passage.id, text=passage.text, metadata=metadata)
 
 
-def hits(found: SearchResult) -> list[NodeWithScore]:
+def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
     """Hits of one query as nodes of their own, with what is known about each in the metadata.
 
     The keys are those of `SearchResult.metadata`. All are kept out of what an LLM or an embedding
     model is shown of a node.
 
-    Parameters
-    ----------
-    found : SearchResult
-        Of a single query.
+    `found`: of a single query. `details`: whether to write where scores and decision come from,
+    too.
     """
-    return [
-        NodeWithScore(
-            node=_annotated(node_of(passage), found.metadata(0, rank)),
-            score=float(found.scores[0, rank]),
+    decision = found.decision(0)
+    out = []
+    for rank, passage in enumerate(found.passages[0]):
+        node, told = node_of(passage), found.metadata(0, rank, details)
+        hit = _HITS.get(type(node), type(node)).model_construct(
+            **dict(node)
+            | {
+                "metadata": FoundMetadata.of(node.metadata, told, decision),
+                "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *told],
+                "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
+            }
         )
-        for rank, passage in enumerate(found.passages[0])
-    ]
-
-
-def _annotated(node: BaseNode, found: Mapping[str, Any]) -> BaseNode:
-    kind = _HITS.get(type(node), type(node))
-    return kind.model_construct(
-        **dict(node)
-        | {
-            "metadata": {**node.metadata, **found},
-            "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *found],
-            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *found],
-        }
-    )
+        out.append(NodeWithScore(node=hit, score=float(found.scores[0, rank])))
+    return out
 
 
 def _without_findings(hit: BaseNode, kind: type[_N]) -> _N:
-    own = {key: value for key, value in hit.metadata.items() if not key.startswith(_KEY)}
-    return kind.model_construct(**dict(hit) | {"metadata": own})
+    return kind.model_construct(**dict(hit) | {"metadata": own_metadata(hit.metadata)})
 
 
 # LlamaIndex tells nodes apart by `hash`, which covers the metadata. Found by two queries, as in its
@@ -110,3 +113,97 @@ _HITS: dict[type[BaseNode], type[BaseNode]] = {
     IndexNode: _IndexHit,
     Node: _NodeHit,
 }
+
+
+def as_verifier(
+    postprocessor: BaseNodePostprocessor,
+) -> Callable[[str, list[str]], list[float]]:
+    """Make a verifier of a reranker: ``UEC([...], verifier=as_verifier(reranker)).fit(pairs)``.
+
+    It scores all passages: its `top_n`, where it has one, is taken to be as large as it must be.
+    What it leaves out nevertheless has the lowest score that it gave. Where it gives no scores, as
+    RankGPT does, a passage's place counts.
+
+    `postprocessor`: one that orders nodes anew: a `SentenceTransformerRerank`, an `LLMRerank`.
+    Raises TypeError if it is something else.
+    """
+    if not isinstance(postprocessor, BaseNodePostprocessor):
+        raise TypeError(
+            "postprocessor: expected a LlamaIndex node postprocessor, got "
+            f"{type(postprocessor).__name__}."
+        )
+
+    def score(query: str, passages: list[str]) -> list[float]:
+        room = {"top_n": len(passages)} if "top_n" in type(postprocessor).model_fields else {}
+        nodes = [TextNode(text=text, id_=str(place)) for place, text in enumerate(passages)]
+        found = postprocessor.model_copy(update=room).postprocess_nodes(
+            [NodeWithScore(node=node) for node in nodes], query_str=query
+        )
+        scores = {
+            int(hit.node_id): float(-place if hit.score is None else hit.score)
+            for place, hit in enumerate(found)
+        }
+        least = min(scores.values(), default=0.0)
+        return [scores.get(place, least) for place in range(len(passages))]
+
+    score.__name__ = postprocessor.class_name()
+    return score
+
+
+class UECRetrievalEvent(BaseEvent):
+    """A query's hits with their scores, relevance and confidence.
+
+    Attributes
+    ----------
+    query : str
+    node_ids : list of str
+    scores, mu, sigma2 : list of float
+        One per hit, as in `uec_rag.retrieval.SearchResult`.
+    relevance : list of float, or None
+        This and the following are None if the query was only a vector.
+    coefficients : dict, or None
+        The weight of each encoder.
+    confidence : float, or None
+        P(the query is answered by its hits).
+    in_corpus : float, or None
+        P(any node answers it).
+    decision : {"answer", "clarify", "abstain"}, or None
+    reason : str, or None
+    """
+
+    query: str
+    node_ids: list[str]
+    scores: list[float]
+    mu: list[float]
+    sigma2: list[float]
+    relevance: list[float] | None = None
+    coefficients: dict[str, float] | None = None
+    confidence: float | None = None
+    in_corpus: float | None = None
+    decision: Action | None = None
+    reason: str | None = None
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name in serialised form."""
+        return "UECRetrievalEvent"
+
+
+def announce(query: str, found: SearchResult) -> None:
+    """Dispatch a `UECRetrievalEvent` for the hits of one query."""
+    event = UECRetrievalEvent(
+        query=query,
+        node_ids=found.ids[0],
+        scores=found.scores[0].tolist(),
+        mu=found.mu[0].tolist(),
+        sigma2=found.sigma2[0].tolist(),
+    )
+    if found.judged:
+        shares = found.shares[0].tolist()
+        event.relevance = found.relevance[0].tolist()
+        event.coefficients = dict(zip(found.names, shares, strict=True))
+        event.confidence = float(found.confidence[0])
+        event.in_corpus = float(found.in_corpus[0])
+        event.decision = found.decisions[0].action
+        event.reason = found.decisions[0].reason
+    _dispatcher.event(event)

@@ -1,70 +1,119 @@
-"""What LlamaIndex asks with, as the encoders' Gaussians of one query."""
+"""What LlamaIndex asks for: filters as every store takes them, modes, and a query's Gaussians."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
-from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryMode,
+)
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.filters import passage_filter
 from uec_rag.retrieval import Retriever
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import Filter, Passage
+
+_SAME_OPERATOR = {
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.CONTAINS: "$contains",
+}
+_ALWAYS: dict[str, Any] = {"$and": []}
+_NEVER: dict[str, Any] = {"$or": []}
+
+
+def passage_filter(
+    filters: MetadataFilters | None = None,
+    *,
+    node_ids: Sequence[str] | None = None,
+    doc_ids: Sequence[str] | None = None,
+) -> Filter | None:
+    """Join what LlamaIndex restricts a query by into one filter; None where it does not.
+
+    Operators mean what they mean in LlamaIndex's own `SimpleVectorStore`. Groups may be nested
+    here. What has no equal in `uec_rag.stores.filters` (a text match, which ignores case or fails
+    on what is no text) becomes a predicate of LlamaIndex's own code, for stores in memory.
+
+    `node_ids`: nodes to choose from. LlamaIndex's own index gives an empty list where it means all.
+    `doc_ids`: documents whose nodes to choose from. Raises TypeError if filters is something else.
+    """
+    conditions: list[dict[str, Any]] = []
+    if filters is not None:
+        if not isinstance(filters, MetadataFilters):
+            raise TypeError(
+                f"filters: expected LlamaIndex MetadataFilters, got {type(filters).__name__}."
+            )
+        conditions.append(_group(filters))
+    if node_ids:
+        conditions.append({"$id": list(node_ids)})
+    if doc_ids is not None:
+        conditions.append({"ref_doc_id": {"$in": list(doc_ids)}})
+    return {"$and": conditions} if conditions else None
+
+
+def _group(filters: MetadataFilters) -> dict[str, Any]:
+    members = [
+        _group(member) if isinstance(member, MetadataFilters) else _leaf(member)
+        for member in filters.filters
+    ]
+    if not members:
+        return _ALWAYS
+    if filters.condition == FilterCondition.OR:
+        return {"$or": members}
+    if filters.condition == FilterCondition.NOT:
+        return {"$not": {"$or": members}}
+    return {"$and": members}
+
+
+def _leaf(filter_: MetadataFilter) -> dict[str, Any]:
+    key, value = filter_.key, filter_.value
+    if key.startswith("$"):  # theirs are any text
+        return _predicate(filter_)
+    match filter_.operator:
+        case FilterOperator.EQ:  # None is no value to LlamaIndex
+            return _NEVER if value is None else {key: {"$eq": value}}
+        case FilterOperator.NE:
+            return _ALWAYS if value is None else {key: {"$ne": value}}
+        case FilterOperator.IN if isinstance(value, list):
+            return {key: {"$in": value}}
+        case FilterOperator.NIN if isinstance(value, list):
+            return {key: {"$nin": value}}
+        case FilterOperator.ANY if isinstance(value, list):
+            return {"$or": [{key: {"$contains": one}} for one in value]}
+        case FilterOperator.ALL if isinstance(value, list):
+            there = {key: {"$exists": True}}
+            return {"$and": [there, *({key: {"$contains": one}} for one in value)]}
+        case FilterOperator.IS_EMPTY:
+            empty: list[dict[str, Any]] = [{"$eq": ""}, {"$eq": []}, {"$exists": False}]
+            return {"$or": [{key: one} for one in empty]}
+        case kind if kind in _SAME_OPERATOR:
+            return {key: {_SAME_OPERATOR[kind]: value}}
+    return _predicate(filter_)
+
+
+def _predicate(filter_: MetadataFilter) -> dict[str, Any]:
+    # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
+    # so a passage may take its place: one predicate is made for all of them.
+    lookup = cast(Callable[[str], Mapping[str, Any]], _metadata)
+    return {"$where": build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_]))}
+
+
+def _metadata(passage: Passage) -> Mapping[str, Any]:
+    return passage.metadata
+
 
 _SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON
-
-
-def check_query(uec: UEC, query: VectorStoreQuery) -> tuple[str, FloatArray | None]:
-    """Return a query's text, or "", and its vector, shape (1, d), or None.
-
-    A vector of another dimension next to a text comes from another index's model and is left out:
-    LlamaIndex keeps the first vector it made of a question for all retrievers.
-
-    Raises
-    ------
-    ValueError
-        If the query has neither, or only a vector of another dimension.
-    """
-    text = query.query_str or ""
-    if query.query_embedding is None:
-        if not text:
-            raise ValueError("query: query_str is empty and query_embedding None; give one.")
-        return text, None
-    vector = as_matrix([query.query_embedding], "query_embedding")
-    if vector.shape[1] == uec.dimension:
-        return text, vector
-    if not text:
-        raise ValueError(
-            f"query_embedding: expected {uec.dimension} numbers, the ensemble's dimension, got "
-            f"{vector.shape[1]}; embed with UECEmbedding, or give query_str."
-        )
-    return text, None
-
-
-def check_asked(
-    index: Retriever, query: VectorStoreQuery
-) -> tuple[str, FloatArray | None, Filter | None]:
-    """Check all that a query asks for, before anything is encoded for it.
-
-    Returns
-    -------
-    text, vector
-        As `check_query`.
-    filter : Filter or None
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_mode` and `check_query`, or if its filters are none, or of a kind that the
-        index's store cannot run.
-    """
-    check_mode(index.uec, query)
-    where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
-    index.check_filter(where)
-    return *check_query(index.uec, query), where
 
 
 _WORDS = (VectorStoreQueryMode.SPARSE, VectorStoreQueryMode.TEXT_SEARCH)
@@ -76,8 +125,41 @@ _MODES = (
 )
 
 
-def check_mode(uec: UEC, query: VectorStoreQuery) -> None:
-    """Raise ValueError unless the query's mode is known and the ensemble has members for it."""
+def check_asked(
+    index: Retriever, query: VectorStoreQuery
+) -> tuple[str, FloatArray | None, Filter | None]:
+    """A query's text, or "", its vector, shape (1, d), and its filter, checked before encoding.
+
+    A vector of another dimension next to a text comes from another index's model and is left out:
+    LlamaIndex keeps the first vector it made of a question for all retrievers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the mode is unknown or the ensemble has no members for it, the query has neither text nor
+        vector, or only a vector of another dimension, or its filters are none, or of a kind that
+        the index's store cannot run.
+    """
+    uec, text = index.uec, query.query_str or ""
+    _check_mode(uec, query)
+    where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
+    index.check_filter(where)
+    if query.query_embedding is None:
+        if not text:
+            raise ValueError("query: query_str is empty and query_embedding None; give one.")
+        return text, None, where
+    vector = as_matrix([query.query_embedding], "query_embedding")
+    if vector.shape[1] == uec.dimension:
+        return text, vector, where
+    if not text:
+        raise ValueError(
+            f"query_embedding: expected {uec.dimension} numbers, the ensemble's dimension, got "
+            f"{vector.shape[1]}; embed with UECEmbedding, or give query_str."
+        )
+    return text, None, where
+
+
+def _check_mode(uec: UEC, query: VectorStoreQuery) -> None:
     if query.mode not in _MODES:
         raise ValueError(
             f"mode: expected one of {[mode.value for mode in _MODES]}, got {query.mode!r}."

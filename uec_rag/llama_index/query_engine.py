@@ -22,8 +22,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
-from uec_rag.llama_index.gate import Gate, competing, judge, response_metadata
-from uec_rag.retrieval import reply
+from uec_rag.llama_index.gate import GateLike, competing, judge, response_metadata
+from uec_rag.retrieval import gate as reply
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
 """From a question, the decision on it and the nodes found, to what to say instead of an answer."""
@@ -42,25 +42,24 @@ def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) 
 
 
 class UECQueryEngine(BaseQueryEngine):
-    """Answers through another query engine where the search is confident enough.
+    """Answers through another query engine if the search is confident enough.
 
-    Otherwise the LLM is not asked: the response is a clarifying question, with the competing nodes
-    as its sources, or an abstention, without sources. In each case `response.metadata` has
-    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence` and
-    `uec_candidates`.
+    Otherwise the LLM is not called: the response is a clarifying question, with the competing nodes
+    as sources, or an abstention, without sources. `response.metadata` always has `uec_decision`
+    ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence` and `uec_candidates`.
 
     Parameters
     ----------
     query_engine : BaseQueryEngine
         One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
-        with a `UECVectorStore`, or a `QueryFusionRetriever` over such.
+        with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
     gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
+        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
     reply : callable(query, decision, nodes) -> str, optional
         What to say instead of an answer; `plain_reply` by default.
     streaming : bool
-        Whether what is said instead of an answer comes as a stream: as `query_engine` streams.
+        Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
         The one of `query_engine` by default.
 
@@ -73,7 +72,7 @@ class UECQueryEngine(BaseQueryEngine):
     def __init__(
         self,
         query_engine: BaseQueryEngine,
-        gate: Gate | None = None,
+        gate: GateLike | None = None,
         reply: Reply = plain_reply,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
@@ -99,12 +98,12 @@ class UECQueryEngine(BaseQueryEngine):
         cls,
         retriever: BaseRetriever,
         llm: LLM | None = None,
-        gate: Gate | None = None,
+        gate: GateLike | None = None,
         reply: Reply = plain_reply,
         streaming: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Gate a `RetrieverQueryEngine` that is made here.
+        """Make a `RetrieverQueryEngine` and gate it.
 
         Parameters
         ----------
@@ -114,7 +113,7 @@ class UECQueryEngine(BaseQueryEngine):
         gate, reply, streaming
             As in the class.
         **kwargs
-            What `RetrieverQueryEngine.from_args` takes: `response_mode`, `text_qa_template`,
+            Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
@@ -124,7 +123,7 @@ class UECQueryEngine(BaseQueryEngine):
         return {"query_engine": self._engine}
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Retrieve nodes, whatever the gate will say about them."""
+        """Retrieve nodes, before the gate decides."""
         return self._engine.retrieve(query_bundle)
 
     async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -141,7 +140,7 @@ class UECQueryEngine(BaseQueryEngine):
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
-        """Answer from nodes if the gate lets them through, or say why not."""
+        """Answer from nodes if the gate allows it, else say why not."""
         decision = judge(nodes, query_bundle.query_str, self._gate)
         if decision.action != "answer":
             return self._instead(query_bundle, decision, nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self, cast
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -20,6 +21,7 @@ from llama_index.core.schema import (
     QueryBundle,
 )
 from llama_index.core.settings import Settings
+from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_k
@@ -27,40 +29,95 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.events import announce
-from uec_rag.llama_index.filters import passage_filter
-from uec_rag.llama_index.nodes import hits, passages_of
-from uec_rag.llama_index.over import LlamaIndexEngine
-from uec_rag.llama_index.query import averaged
+from uec_rag.llama_index.nodes import announce, hits, passages_of
+from uec_rag.llama_index.query import averaged, passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
-from uec_rag.retrieval.elsewhere import Elsewhere, Stored, elsewhere
-from uec_rag.stores.base import Filter
+from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
+from uec_rag.retrieval.plain import as_index
+from uec_rag.stores.base import Filter, Passage, Store
+
+
+class LlamaIndexEngine:
+    """Any index of LlamaIndex's, as what names candidates for the ensemble to rank."""
+
+    def __init__(self, index: VectorStoreIndex) -> None:
+        self._index, self.name = index, type(index.vector_store).__name__
+
+    def near(self, query: str, count: int, filter: object) -> list[Passage]:
+        """What its own search finds, best first."""
+        retriever = self._index.as_retriever(similarity_top_k=count, filters=filter)
+        return _passages(retriever.retrieve(query))
+
+    def anywhere(self) -> list[Passage]:
+        """Passages near random directions."""
+        retriever = self._index.as_retriever(similarity_top_k=NEAR_EACH)
+        width = len(self._index._embed_model.get_query_embedding("anything"))
+        found: list[NodeWithScore] = []
+        for direction in random_directions(width):
+            found += retriever.retrieve(QueryBundle("anything", embedding=direction.tolist()))
+        return _passages(found)
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages of those ids that are there."""
+        held = [*self._index.docstore.get_nodes(list(ids), raise_error=False)]
+        missing = {*ids} - {node.node_id for node in held}
+        with suppress(NotImplementedError):
+            held += self._index.vector_store.get_nodes([*missing]) if missing else []
+        return _passages([NodeWithScore(node=node) for node in held])
+
+    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
+        """The vectors of nodes, where the store gives them."""
+        store = self._index.vector_store
+        if isinstance(store, SimpleVectorStore):
+            return [store.data.embedding_dict.get(id_) for id_ in ids]
+        try:
+            found = {node.node_id: node.embedding for node in store.get_nodes(list(ids))}
+        except NotImplementedError:
+            return None
+        return [found.get(id_) for id_ in ids]
+
+    def size(self) -> int | None:
+        """How many nodes there are, where that is known."""
+        store = self._index.vector_store
+        return len(store.data.embedding_dict) if isinstance(store, SimpleVectorStore) else None
+
+
+def _passages(found: Sequence[NodeWithScore]) -> list[Passage]:
+    nodes: dict[str, BaseNode] = {}
+    for one in found:
+        if one.node.get_content(metadata_mode=MetadataMode.EMBED).strip():
+            nodes.setdefault(one.node.node_id, one.node)
+    return passages_of([*nodes.values()])
 
 
 class UECRetriever(BaseRetriever):
-    """Finds the best nodes for a question and writes on each how sure it is.
+    """Finds the best nodes for a question, and adds its confidence to each.
 
-    The nodes are copies. Their metadata gains `uec_score` (the score they are ordered by), `uec_mu`
-    and `uec_sigma2` (mean and variance of the similarity), `uec_relevance` (probability that the
-    node is relevant), and, the same on all nodes of a question, `uec_confidence` (probability that
-    they answer it), `uec_decision` ("answer", "clarify" or "abstain") with `uec_reason` and
-    `uec_candidates` (ids of the nodes that compete), and `uec_coefficients` (how much each encoder
-    counted). None of it is shown to an LLM or an embedding model. What to do about a low confidence
-    is left to `UECQueryEngine` or `UECGatePostprocessor`.
+    The nodes are copies. Their metadata gains `uec_score` (the score they are ordered by),
+    `uec_sigma2` (the variance of the similarity), `uec_relevance` (probability that the node is
+    relevant), and, the same on all nodes of a question, `uec_confidence` (probability that they
+    answer it), `uec_in_corpus` (that any node does), `uec_decision` ("answer", "clarify" or
+    "abstain") and `uec_reason`. LLMs and embedding models do not see these keys. `UECQueryEngine`
+    and `UECGatePostprocessor` act on a low confidence.
 
     Parameters
     ----------
     retriever : Retriever
-        The index, of this package.
+        The index.
     similarity_top_k : int
         How many nodes.
     filters : MetadataFilters, optional
     callback_manager, object_map, objects, verbose
         As in every LlamaIndex retriever.
     prefer : Preferences, optional
-        What counts beside similarity; a node's document is its "ref_doc_id":
+        Preferences beside similarity; a node's document is its "ref_doc_id":
         ``prefer=Preferences(max_per_source=2, source_key="ref_doc_id")``.
+    weights : mapping of member name to float, optional
+        Factors of the members' weights: `Retriever.weighting`.
+    details : bool
+        Whether to add details of score and decision to each node, in the keys that
+        `SearchResult.metadata` lists.
 
     Raises
     ------
@@ -91,6 +148,8 @@ class UECRetriever(BaseRetriever):
         verbose: bool = False,
         *,
         prefer: Preferences | None = None,
+        weights: Mapping[str, float] | None = None,
+        details: bool = False,
     ) -> None:
         if not isinstance(retriever, Retriever):
             raise TypeError(
@@ -104,6 +163,8 @@ class UECRetriever(BaseRetriever):
         self.similarity_top_k = similarity_top_k
         self.filters = filters
         self.prefer = prefer
+        self.weights = weights
+        self.details = details
         super().__init__(callback_manager, dict(object_map or {}), objects, verbose)
 
     @classmethod
@@ -115,26 +176,22 @@ class UECRetriever(BaseRetriever):
         ids: Sequence[str] | None = None,
         similarity_top_k: int = 4,
         *,
+        store: Store | None = None,
         show_progress: bool = False,
         **kwargs: Any,
     ) -> Self:
-        """Index texts and return a retriever over them.
+        """Index texts, embedded as they are, and return a retriever over them.
 
         Parameters
         ----------
-        texts : sequence of str
-            Embedded as they are, without the metadata.
-        uec : UEC or LlamaIndex embedding, optional
-            By default `UEC()`, which is fitted. An embedding other than a `UECEmbedding` gives a
-            plain vector search.
-        metadatas, ids : sequence, optional
-            One per text.
-        similarity_top_k : int
-        show_progress : bool
-        **kwargs
+        texts, ids, metadatas, show_progress
+            As in `Retriever.add`.
+        uec, store
+            As in `UECVectorStore`.
+        similarity_top_k, **kwargs
             The class's other parameters.
         """
-        retriever = cls(Retriever(as_ensemble(uec)), similarity_top_k, **kwargs)
+        retriever = cls(as_index(uec, store, as_ensemble), similarity_top_k, **kwargs)
         retriever.retriever.add(texts, ids, metadatas, show_progress=show_progress)
         return retriever
 
@@ -145,22 +202,20 @@ class UECRetriever(BaseRetriever):
         uec: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         *,
+        store: Store | None = None,
         show_progress: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
-        As everywhere in LlamaIndex, what is embedded of a node is its text with the metadata that
-        `excluded_embed_metadata_keys` does not name.
+        As everywhere in LlamaIndex, a node is embedded as its text with its metadata, except
+        `excluded_embed_metadata_keys`.
         """
-        retriever = cls(Retriever(as_ensemble(uec)), similarity_top_k, **kwargs)
-        passages = passages_of(nodes)
-        retriever.retriever.add(
-            [passage.text for passage in passages],
-            [passage.id for passage in passages],
-            [passage.metadata for passage in passages],
-            show_progress=show_progress,
-        )
+        index, passages = as_index(uec, store, as_ensemble), passages_of(nodes)
+        retriever = cls(index, similarity_top_k, **kwargs)
+        texts = [passage.text for passage in passages]
+        parts = index.uec.encode(texts, "passage", show_progress=show_progress)
+        index.add_encoded(passages, parts)
         return retriever
 
     @classmethod
@@ -179,14 +234,11 @@ class UECRetriever(BaseRetriever):
         Parameters
         ----------
         documents : sequence of Document
-            Those without text are left out.
-        uec, similarity_top_k
-            As in `from_texts`.
+            Documents without text are skipped.
         node_parser : NodeParser, optional
             `Settings.node_parser` by default.
-        show_progress : bool
-        **kwargs
-            The class's other parameters.
+        uec, similarity_top_k, show_progress, **kwargs
+            As in `from_nodes`.
         """
         parser = Settings.node_parser if node_parser is None else node_parser
         nodes = [
@@ -203,7 +255,7 @@ class UECRetriever(BaseRetriever):
         Raises
         ------
         TypeError
-            If its store is another.
+            If its store is not a `UECVectorStore`.
         """
         store = index.vector_store
         if not isinstance(store, UECVectorStore):
@@ -227,34 +279,26 @@ class UECRetriever(BaseRetriever):
         size: int | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Return a retriever over any other index: it names candidates, `uec` ranks them.
+        """Return a retriever over any other index, whose candidates `uec` ranks.
 
-        Candidates' texts are encoded, and remembered; where the vectors that lie there are the
-        ensemble's, or one encoder's, those are used. Confidence is about the whole index: what it
-        finds near random directions stands for the nodes that are no candidates.
+        `uec_rag.retrieval.over` describes the ranking and what confidence means.
 
         Parameters
         ----------
         index : VectorStoreIndex
-            Over any vector store; filled and written to by its own means.
-        uec : UEC
-            Words, too, count in the order: how rare they are is told by the candidates and by
-            what the index finds near random directions.
+            Over any vector store; written to through its own methods.
+        uec, candidates, size
+            As in `uec_rag.retrieval.over.elsewhere`.
         similarity_top_k : int
-        candidates : int
-            How many nodes the index is asked for in each search, at least.
         stored : callable(list of id) -> list of vectors, optional
-            How to ask the store for vectors, where it has no `get_nodes` that brings them.
-        size : int, optional
-            How many nodes the index holds, which confidence depends on; by default what was seen
-            of it.
+            How to get vectors from the store, if it has no `get_nodes` that returns them.
         **kwargs
-            The class's other parameters; `filters` are handed to the index's own search.
+            The class's other parameters; `filters` are passed to the index's own search.
 
         Raises
         ------
         TypeError, ValueError
-            If index is none or one over a `UECVectorStore`.
+            If index is not an index, or is over a `UECVectorStore`.
         """
         if not isinstance(index, VectorStoreIndex) or isinstance(
             index.vector_store, UECVectorStore
@@ -268,26 +312,19 @@ class UECRetriever(BaseRetriever):
 
     @property
     def report(self) -> str:
-        """What relevance and confidence rest on, in plain words."""
+        """What relevance and confidence are based on, in words."""
         return self.retriever.report
 
     def calibrate(
-        self,
-        queries: Sequence[str],
-        relevant_ids: Sequence[Collection[str]],
-        *,
-        unanswerable: float = 0.1,
-        k: int = 10,
+        self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
     ) -> Self:
         """Fit relevance and confidence to labelled queries; as `Retriever.calibrate`."""
-        self.retriever.calibrate(queries, relevant_ids, unanswerable=unanswerable, k=k)
+        self.retriever.calibrate(queries, relevant_ids, **options)
         return self
 
-    def self_calibrate(
-        self, generate: QuestionGenerator | None = None, *, k: int = 10, seed: int = 0
-    ) -> Self:
-        """Learn from the nodes alone whom to trust here; as `Retriever.self_calibrate`."""
-        self.retriever.self_calibrate(generate, k=k, seed=seed)
+    def self_calibrate(self, generate: QuestionGenerator | None = None, **options: Any) -> Self:
+        """Learn the encoders' weights from the nodes alone; as `Retriever.self_calibrate`."""
+        self.retriever.self_calibrate(generate, **options)
         return self
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -311,7 +348,10 @@ class UECRetriever(BaseRetriever):
     def _search(
         self, query: str, parts: list[Gaussian], where: Filter | None
     ) -> list[NodeWithScore]:
-        result = self.retriever.search_encoded(
+        index = self.retriever
+        if self.weights is not None:
+            index = index.weighting(self.weights)
+        result = index.search_encoded(
             [query],
             averaged(parts) if len(parts[0]) > 1 else parts,
             self.similarity_top_k,
@@ -319,7 +359,7 @@ class UECRetriever(BaseRetriever):
             prefer=self.prefer,
         )
         announce(query, result)
-        return hits(result)
+        return hits(result, self.details)
 
 
 def _texts(query_bundle: QueryBundle) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeAlias
 
+from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import BaseNode
@@ -25,44 +27,56 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders import MemberLike
+from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.sparing import aencode, encode
+from uec_rag.ensemble.known_vectors import aencode, encode
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.events import announce
-from uec_rag.llama_index.filters import passage_filter
-from uec_rag.llama_index.nodes import hits, node_of, passages_of
-from uec_rag.llama_index.query import check_asked, counted, is_of
-from uec_rag.llama_index.remote_folder import download, upload
-from uec_rag.llama_index.serialization import check_picklable, index_from_dict, index_to_dict
+from uec_rag.llama_index.nodes import announce, hits, node_of, passages_of
+from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
+from uec_rag.llama_index.saving import (
+    check_picklable,
+    download,
+    index_from_dict,
+    index_to_dict,
+    upload,
+)
 from uec_rag.retrieval import Retriever
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.retrieval.plain import as_index
+from uec_rag.stores.base import Filter, Passage, Store
 
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
-
+_Known: TypeAlias = tuple[list[str], Role, list[list[float] | None]]
 _PREFETCH = 4.0
 _FILE = f"{DEFAULT_VECTOR_STORE}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
+
+
+def _factor(options: Mapping[str, Any]) -> float:
+    factor = options.get("mmr_prefetch_factor", _PREFETCH)
+    if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+        raise ValueError(f"mmr_prefetch_factor: expected a number >= 0, got {factor!r:.60}.")
+    return factor
 
 
 class UECVectorStore(BasePydanticVectorStore):
     """Nodes with their Gaussians, searched by the uncertainty-aware score.
 
-    Give the index the same ensemble to embed with, ``embed_model=UECEmbedding(uec=uec)``: what it
-    encodes reaches the store with its variance, and each text is encoded once. Nodes that a query
-    finds are copies whose metadata carries `uec_score`, `uec_confidence`, `uec_decision` and the
-    other keys of `uec_rag.llama_index.UECRetriever`; `similarities` are the scores.
+    Give the index the same ensemble to embed with, ``embed_model=UECEmbedding(uec=uec)``: the store
+    then gets each vector's variance, and each text is encoded once. Nodes that a query finds are
+    copies whose metadata has `uec_score`, `uec_confidence`, `uec_decision` and the other keys of
+    `uec_rag.llama_index.UECRetriever`; `similarities` are the scores.
 
     Parameters
     ----------
     uec : UEC, LlamaIndex embedding or Retriever, optional
         By default `UEC()`, fitted. An embedding other than a `UECEmbedding` gives a plain vector
-        search, variance 0. A `Retriever` is taken as it is, with the passages it holds.
+        search, variance 0. A `Retriever` is used with the passages it holds.
+    store : Store, optional
+        Where vectors and nodes are stored: `MemoryStore` (default), `QdrantStore` or
+        `PgVectorStore`.
 
     Raises
     ------
-    TypeError
-        If uec is something else.
+    TypeError, ValueError
+        If uec is none of these, or a store is given with a Retriever, which has its own.
 
     Examples
     --------
@@ -87,9 +101,11 @@ class UECVectorStore(BasePydanticVectorStore):
     stores_text: bool = True
     _retriever: Retriever = PrivateAttr()
 
-    def __init__(self, uec: UEC | BaseEmbedding | Retriever | None = None) -> None:
+    def __init__(
+        self, uec: UEC | BaseEmbedding | Retriever | None = None, *, store: Store | None = None
+    ) -> None:
         super().__init__(stores_text=True)
-        self._retriever = uec if isinstance(uec, Retriever) else Retriever(as_ensemble(uec))
+        self._retriever = as_index(uec, store, as_ensemble)
 
     @classmethod
     def class_name(cls) -> str:
@@ -102,13 +118,13 @@ class UECVectorStore(BasePydanticVectorStore):
         return type(self), (self._retriever,)
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """Return the whole index as JSON; `persist` is the way for a large one."""
+        """Return the whole index as JSON; use `persist` for a large one."""
         return {**super().to_dict(**kwargs), "index": index_to_dict(self._retriever)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], *, uec: UEC | None = None, **kwargs: Any) -> Self:
-        """Rebuild what `to_dict` made; with `uec` where no name brings an encoder back."""
-        return cls(index_from_dict(data["index"], uec))
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """Rebuild what `to_dict` made; `uec`, `store`, ... as in `Retriever.load`."""
+        return cls(index_from_dict(data["index"], **kwargs))
 
     @property
     def retriever(self) -> Retriever:
@@ -117,7 +133,7 @@ class UECVectorStore(BasePydanticVectorStore):
 
     @property
     def client(self) -> Retriever:
-        """The same, by the name it has in every LlamaIndex store."""
+        """The same, by LlamaIndex's name for it."""
         return self._retriever
 
     @property
@@ -135,36 +151,25 @@ class UECVectorStore(BasePydanticVectorStore):
         **kwargs
             Ignored; other stores' options.
 
-        Returns
-        -------
-        list of str
-            The ids.
-
         Raises
         ------
         TypeError, ValueError
             If one is not a node or has no text, an id comes twice, or an embedding is not of the
             ensemble's dimension.
         """
-        passages = self._checked(nodes)
-        if not passages:
-            return []
-        texts = [passage.text for passage in passages]
-        vectors = [node.embedding for node in nodes]
-        parts = encode(self.uec, texts, "passage", vectors)
-        return self._retriever.add_encoded(passages, parts)
+        passages, known = self._checked(nodes)
+        return self._retriever.add_encoded(passages, encode(self.uec, *known)) if passages else []
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """`add` without blocking the event loop."""
-        passages = self._checked(nodes)
+        passages, known = self._checked(nodes)
         if not passages:
             return []
-        texts = [passage.text for passage in passages]
-        vectors = [node.embedding for node in nodes]
-        parts = await aencode(self.uec, texts, "passage", vectors)
+        parts = await aencode(self.uec, *known)
         return await asyncio.to_thread(self._retriever.add_encoded, passages, parts)
 
-    def _checked(self, nodes: Sequence[BaseNode]) -> list[Passage]:
+    def _checked(self, nodes: Sequence[BaseNode]) -> tuple[list[Passage], _Known]:
+        """Nodes as passages, and what `encode` is given of them."""
         passages = passages_of(nodes)
         for node in nodes:
             if node.embedding is not None and len(node.embedding) != self.uec.dimension:
@@ -173,7 +178,8 @@ class UECVectorStore(BasePydanticVectorStore):
                     f"dimension, got {len(node.embedding)} for node {node.node_id!r}; build the "
                     "index with embed_model=UECEmbedding(uec=uec)."
                 )
-        return passages
+        vectors = [node.embedding for node in nodes]
+        return passages, ([passage.text for passage in passages], "passage", vectors)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document."""
@@ -189,7 +195,7 @@ class UECVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """Remove nodes by id, by metadata, or those of the ids that the metadata fits.
+        """Remove nodes by id, by metadata, or by both.
 
         Raises
         ------
@@ -233,22 +239,15 @@ class UECVectorStore(BasePydanticVectorStore):
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return nodes by id, by metadata, or both; ids that are not there are left out.
-
-        Parameters
-        ----------
-        node_ids : list of str, optional
-            None for all.
-        filters : MetadataFilters, optional
-        """
-        if node_ids is not None:
-            order = {id_: place for place, id_ in enumerate(node_ids)}
-            if filters is None or not order:
-                return [node_of(passage) for passage in self._retriever.get(node_ids)]
+        """Return nodes by id, by metadata, or both, or all; unknown ids are skipped."""
+        if node_ids is not None and (filters is None or not node_ids):
+            found = self._retriever.get(node_ids)
+        else:
             where = passage_filter(filters, node_ids=node_ids)
-            found = sorted(self._retriever.passages(where), key=lambda found: order[found.id])
-            return [node_of(passage) for passage in found]
-        return [node_of(passage) for passage in self._retriever.passages(passage_filter(filters))]
+            order = {id_: place for place, id_ in enumerate(node_ids or ())}
+            held = self._retriever.passages(where)
+            found = sorted(held, key=lambda passage: order.get(passage.id, 0))
+        return [node_of(passage) for passage in found]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
@@ -259,26 +258,27 @@ class UECVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes of the highest s_hat.
 
-        The Gaussian of `query_str` is searched with, if `query_embedding` is absent or is its
-        vector. Another vector (of a hypothetical answer, say) is searched with as it is: variance
-        0, and no confidence.
+        Uses the Gaussian of `query_str` if `query_embedding` is absent or is its vector. Another
+        vector (of a hypothetical answer, for example) is used as it is: variance 0, and no
+        confidence.
 
         Parameters
         ----------
         query : VectorStoreQuery
-            Mode "default" or "mmr", or, of an ensemble with words, "hybrid" (`alpha`: how much the
-            vectors count, 0 to 1; without it all members as the ensemble weighs them), "sparse" or
-            "text_search" (words alone). `similarity_top_k`, `filters`, `node_ids` and `doc_ids`
-            hold in all, `mmr_threshold` (1 looks at relevance only, 0 at diversity only) in "mmr".
+            Mode "default" or "mmr", or, for an ensemble with BM25, "hybrid" (`alpha`: weight of the
+            vectors, 0 to 1; by default the ensemble's own weights), "sparse" or "text_search" (BM25
+            alone). `similarity_top_k`, `filters`, `node_ids` and `doc_ids` work in all modes,
+            `mmr_threshold` (1 for relevance only, 0 for diversity only) in "mmr".
         **kwargs
-            `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), how many times
-            `similarity_top_k` nodes of the highest s_hat to choose from in mode "mmr".
+            `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), the candidates in
+            mode "mmr" as a multiple of `similarity_top_k`; `weights`, as in `Retriever.weighting`.
+            `index.as_retriever(vector_store_kwargs=...)` passes all of these.
 
         Raises
         ------
         ValueError
-            If the mode is another or looks for words that the ensemble does not know, k < 1, or
-            there is nothing to search with.
+            If the mode is unknown or needs BM25 and the ensemble has none, k < 1, or the query is
+            empty.
         """
         text, vector, where = check_asked(self._retriever, query)
         parts = encode(self.uec, [text], "query") if text else None
@@ -299,11 +299,12 @@ class UECVectorStore(BasePydanticVectorStore):
         options: Mapping[str, Any],
     ) -> VectorStoreQueryResult:
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
-        fetched = max(k, int(k * options.get("mmr_prefetch_factor", _PREFETCH))) if diverse else k
+        fetched = max(k, int(k * _factor(options))) if diverse else k
         text = query.query_str or ""
         # What it finds must still have its vectors afterwards.
-        shares = counted(self.uec, query)
+        shares, weights = counted(self.uec, query), options.get("weights")
         index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
+        index = index if weights is None else index.weighting(weights)
         if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
             found = index.search_encoded([text], parts, fetched, filter=where)
         else:
@@ -332,14 +333,14 @@ class UECVectorStore(BasePydanticVectorStore):
         Parameters
         ----------
         persist_path : str
-            A folder is made there, whatever the name ends with.
+            Always becomes a folder, whatever the name's extension.
         fs : fsspec file system, optional
-            The local one by default. On any, others see the old index or the new one, whole.
+            The local one by default. Readers see either the old or the new index, complete.
 
         Raises
         ------
         FileExistsError
-            If there is something else than a saved index.
+            If something else is there than a saved index.
         BlockingIOError
             If another process is saving there, on the local file system.
         """
@@ -355,11 +356,7 @@ class UECVectorStore(BasePydanticVectorStore):
         cls,
         persist_path: str,
         fs: AbstractFileSystem | None = None,
-        *,
-        uec: UEC | None = None,
-        encoders: Mapping[str, MemberLike] | None = None,
-        trust: bool = False,
-        verify: bool = True,
+        **kwargs: Any,
     ) -> Self:
         """Load what `persist` saved.
 
@@ -367,22 +364,15 @@ class UECVectorStore(BasePydanticVectorStore):
         ----------
         persist_path : str
         fs : fsspec file system, optional
-        uec, encoders, trust, verify
-            As in `uec_rag.retrieval.Retriever.load`: the ensemble, or those of its encoders that no
-            name brings back; whether to fetch models, and whether to compare hashes.
-
-        Raises
-        ------
-        FileNotFoundError, IndexCorrupted, FingerprintMismatch, ValueError
-            As `Retriever.load`.
+        **kwargs
+            `uec`, `encoders`, `device`, `store`, `trust` and `verify`, as in `Retriever.load`; so
+            is what is raised.
         """
-        options: dict[str, Any] = {"encoders": encoders, "trust": trust, "verify": verify}
         if fs is None or isinstance(fs, LocalFileSystem):
-            return cls(Retriever.load(persist_path, uec, **options))
+            return cls(Retriever.load(persist_path, **kwargs))
         with tempfile.TemporaryDirectory() as folder:
             download(fs, persist_path, Path(folder))
-            retriever = Retriever.load(folder, uec, **options)
-        return cls(retriever)
+            return cls(Retriever.load(folder, **kwargs))
 
     @classmethod
     def from_persist_dir(

@@ -1,19 +1,8 @@
-"""From a query to hits that know how far to be trusted."""
+"""From a query to hits with a confidence, and the gate that decides by it."""
 
-from uec_rag.base.checks import check_k
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.preferences import Boost, Preferences, recency
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage
-from uec_rag.stores.make_passages import make_passages
 
-__all__ = [
-    "Boost",
-    "Passage",
-    "Preferences",
-    "Retriever",
-    "SearchResult",
-    "check_k",
-    "make_passages",
-    "recency",
-]
+__all__ = ["Boost", "Gate", "Preferences", "Retriever", "SearchResult", "recency"]

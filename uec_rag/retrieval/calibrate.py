@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.records import Record
-from uec_rag.base.softmax_sums import Digest
-from uec_rag.confidence.features import relevance_features
+from uec_rag.base.sums import Digest
 from uec_rag.confidence.fit import joined_examples
-from uec_rag.confidence.model import ConfidenceModel, HitExamples
-from uec_rag.confidence.shipped import shipped_model
+from uec_rag.confidence.model import ConfidenceModel, HitExamples, relevance_features, shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.search import Asked, Scale, ask, own_at, queries_at_once
-from uec_rag.retrieval.verify import NOBODY, Reading
-from uec_rag.stores.base import Found, Store
+from uec_rag.retrieval.search import (
+    NOBODY,
+    Asked,
+    Reading,
+    Scale,
+    ask,
+    first_evidence,
+    ids_of,
+    matched,
+    own_at,
+    queries_at_once,
+    terms_at,
+)
+from uec_rag.stores.base import CALIBRATION, Found, Keeping, Store, keep_in
 
 _ENOUGH = 100  # labels that teach an ensemble that was never fitted more than what is shipped
 
@@ -36,7 +46,6 @@ class CorpusCalibration(Record):
 
     Attributes
     ----------
-    model : ConfidenceModel
     evidence_weights : EvidenceWeights or None
         Coefficients learned on this corpus; None: the ensemble's.
     source : {"labels", "self"}
@@ -47,7 +56,7 @@ class CorpusCalibration(Record):
         Hits that count.
     corpus : str
         Fingerprint of the corpus.
-    kept : bool
+    of_fit : bool
         Whether the model is the fit's.
     verifier : str or None
         Fingerprint of who read the first hits; None where nobody did.
@@ -59,8 +68,9 @@ class CorpusCalibration(Record):
     queries: int
     k: int
     corpus: str
-    kept: bool = False
+    of_fit: bool = False
     verifier: str | None = None
+    _saved_as: ClassVar[Mapping[str, str]] = {"evidence_weights": "gate", "of_fit": "kept"}
 
     def __str__(self) -> str:
         """Say in plain words what was done."""
@@ -69,26 +79,15 @@ class CorpusCalibration(Record):
             "self": f"{self.queries} questions made from the corpus itself, without labels",
         }[self.source]
         own = self.source == "self" and self.evidence_weights is not None
-        learned = [] if self.kept else ["relevance and confidence"]
+        learned = [] if self.of_fit else ["relevance and confidence"]
         learned += ["which encoders to trust here"] if own else []
-        told = f"Calibrated on {made}: {', and '.join(learned) or 'nothing was changed'}"
-        if self.kept:
-            return f"{told}; relevance and confidence stay those of the fit."
+        done = f"Calibrated on {made}: {', and '.join(learned) or 'nothing was changed'}"
+        if self.of_fit:
+            return f"{done}; relevance and confidence stay those of the fit."
         return (
-            f"{told}, for the first {self.k} hits. {self.model.unanswerable:.0%} of the questions "
+            f"{done}, for the first {self.k} hits. {self.model.unanswerable:.0%} of the questions "
             "are taken to have no answer."
         )
-
-    def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving; the evidence weights by the name they had in version 0.1."""
-        state = super().metadata()
-        return {"gate": state.pop("evidence_weights"), **state}
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; ValueError if something is missing."""
-        named = {"evidence_weights" if k == "gate" else k: v for k, v in metadata.items()}
-        return super().restore(named)
 
 
 def check_labels(
@@ -138,8 +137,8 @@ def check_labels(
         )
     if not every:
         raise ValueError(
-            "relevant_ids: no query has a relevant passage; expected at least one with. Queries "
-            "without are welcome beside them: they show what the corpus does not answer."
+            "relevant_ids: no query has a relevant passage; expected at least one that has. "
+            "Queries that the corpus does not answer may be added to these."
         )
     if len(queries) < fewest:
         raise ValueError(
@@ -169,15 +168,15 @@ def calibrate_with_labels(
 ) -> CorpusCalibration:
     """Fit probabilities to labelled queries of the corpus that is to be searched.
 
-    Lines on top of the log odds are fitted (Platt scaling): of the fitted ensemble's, or of what
-    comes with the package for one that is not; such a one learns from a hundred labels alone. The
-    first hit's relevance has a line of its own, and confidence a weight of the number of hits.
+    Lines on top of the log odds are fitted (Platt scaling), of an answer being in the corpus, then
+    among the first hits, and of a hit being relevant: of the fitted ensemble's, or of what comes
+    with the package for one that is not; such a one learns from a hundred labels alone. Being among
+    the first hits has a weight of their number, too.
 
     Parameters
     ----------
     uec, weights, store
         What is searched, and how.
-    queries : sequence of str
     wanted : sequence of frozenset of str
         As `check_labels` returns them.
     unanswerable : float
@@ -213,9 +212,9 @@ def calibrate_with_labels(
     every = joined_examples(examples)
     enough = known is None and len(queries) >= _ENOUGH and not every.answerable.all()
     model = model.relearned(every) if enough else model.recalibrated(every)
-    kept = None if weights is uec.fitted.evidence_weights else weights
+    own = None if weights is uec.fitted.evidence_weights else weights
     reader = None if verification is None else verification.fingerprint
-    return CorpusCalibration(model, kept, "labels", len(queries), k, fingerprint, verifier=reader)
+    return CorpusCalibration(model, own, "labels", len(queries), k, fingerprint, verifier=reader)
 
 
 def examples_of(
@@ -270,8 +269,12 @@ def examples_of(
         best = None
         if model.by_member:
             first = right.argmin(axis=1) if gone else np.zeros(len(right), dtype=np.intp)
-            ids = [[row[i].id] for row, i in zip(found.passages, first.tolist(), strict=True)]
-            best = fitted.best_logits(own_at(fitted, store, asked.parts, ids))[:, 0]
+            hits = [row[i : i + 1] for row, i in zip(found.passages, first.tolist(), strict=True)]
+            ids, parts = ids_of(hits), asked.parts
+            added = terms_at(fitted, store, parts, ids)
+            own = np.concatenate(own_at(fitted, store, parts, ids, added), axis=1)
+            evidence = first_evidence(parts, own, matched(parts, ids, added), hits)
+            best = fitted.best_logits(list(evidence.T))
         yield HitExamples(
             relevance=relevance_features(
                 logits, scale.variance(found.sigma2), summary.log_normaliser, model.temperature
@@ -306,3 +309,52 @@ def _answers(place: Mapping[str, int], wanted: Sequence[frozenset[str]]) -> NDAr
     for row, ids in enumerate(wanted):
         out[row, [place[id_] for id_ in ids]] = True
     return out
+
+
+class Published(NamedTuple):
+    """A calibration that a store keeps.
+
+    Attributes
+    ----------
+    written : str
+        State of the store that it was learned on, or that it was last seen not to be of.
+    current : bool
+        Whether that is the store's state; False once for every other state.
+    """
+
+    version: str
+    calibration: CorpusCalibration
+    written: str
+    current: bool = True
+
+
+def publish(store: Store, calibration: CorpusCalibration, written: str) -> Published | None:
+    """Keep a calibration in a store, where that keeps anything.
+
+    `written`: state of the store that it was learned on.
+    """
+    if not isinstance(store, Keeping):
+        return None
+    state = {"calibration": calibration.metadata(), "written": written}
+    version = keep_in(store, CALIBRATION, json.dumps(state).encode())
+    return Published(version, calibration, written)
+
+
+def published(store: Keeping, known: Published | None) -> Published | None:
+    """The calibration that a store keeps; the known one, where it is that or there is none."""
+    stamp = store.stamp()
+    version = stamp.kept.get(CALIBRATION)
+    if version is not None and (known is None or known.version != version):
+        found = store.kept(CALIBRATION)
+        if found is not None:
+            state = json.loads(found[1])
+            calibration = CorpusCalibration.restore(state["calibration"])
+            known = Published(found[0], calibration, state["written"])
+    if known is None:
+        return None
+    return known._replace(written=stamp.written, current=known.written == stamp.written)
+
+
+def written(store: Store) -> str:
+    """The state of a store that several processes write; of others nothing."""
+    return store.stamp().written if isinstance(store, Keeping) else ""

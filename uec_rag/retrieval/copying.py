@@ -11,14 +11,13 @@ from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.base import Encoded, WithoutVectors
 from uec_rag.ensemble.convolution import blocks
-from uec_rag.ensemble.faults import MISSING
+from uec_rag.ensemble.faults import missing_members
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import corpus_fingerprint
-from uec_rag.retrieval.published import publish, written
+from uec_rag.retrieval.calibrate import corpus_fingerprint, publish, written
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
-from uec_rag.stores.filling import filling
-from uec_rag.stores.transfer import Convert, Transfer, transfer
+from uec_rag.stores.places import filling
+from uec_rag.stores.transfer import Convert, Transfer, moment, transfer
 
 _EARLIER = ""  # state of a store that a calibration is of, where it is none that this one was in
 
@@ -39,7 +38,6 @@ def copy_index(
 
     Parameters
     ----------
-    source : Retriever
     store : Store
         Empty, or with a part of what is copied.
     refitted : UEC, optional
@@ -71,12 +69,13 @@ def copy_index(
     if uec.fingerprint != source.uec.fingerprint:
         convert = _converting(source, uec)
     store.bind(uec.fingerprint)
+    held = moment(source.store)
     with filling(store):
-        done = transfer(source.store, store, convert=convert, advance=advance)
+        done = transfer(held, store, convert=convert, advance=advance)
     copy = Retriever(uec, store, unanswerable=source.unanswerable)
     calibration = source.calibration
     if calibration is not None and uec.fingerprint == source.uec.fingerprint:
-        current = not done.others and calibration.corpus == corpus_fingerprint(source.store)
+        current = not done.others and calibration.corpus == corpus_fingerprint(held)
         if current:  # of the same passages, in the order of this store
             calibration = replace(calibration, corpus=corpus_fingerprint(store))
         copy.set_calibration(calibration, current=current)
@@ -117,7 +116,7 @@ def _converting(source: Retriever, uec: UEC) -> Convert:
         own = blocks(gaussians.mean, widths, before.fitted.weights)
         for passage in passages:
             # Whom words could not find they cannot find now; a vector that is missing could be.
-            gone = vectors & {*passage.metadata.get(MISSING, ())}
+            gone = vectors & missing_members(passage.metadata)
             if gone:
                 raise ValueError(
                     f"passage {passage.id!r}: it is stored without {sorted(gone)}; add it again "

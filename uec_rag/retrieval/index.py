@@ -13,12 +13,12 @@ import numpy as np
 
 from uec_rag.base.checks import listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.ensemble.familiar import ENOUGH_PASSAGES
 from uec_rag.ensemble.faults import MISSING, present
+from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.foreign import foreign_corpus
-from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.make_passages import make_passages, stream_passages
+from uec_rag.retrieval.judge import foreign_corpus
+from uec_rag.retrieval.result import without_findings
+from uec_rag.stores.base import Filter, Passage, Store, check_store, make_passages, stream_passages
 
 _CHUNK = 4096  # texts of an iterator that are in memory at a time
 
@@ -30,7 +30,7 @@ class Index:
     ----------
     uec : UEC
     store : Store
-        Where the Gaussians are kept.
+        Where the Gaussians are stored.
     """
 
     def __init__(self, uec: UEC, store: Store) -> None:
@@ -38,8 +38,7 @@ class Index:
             raise TypeError(
                 f"uec: expected a UEC, got {type(uec).__name__}; make one with UEC([encoder, ...])."
             )
-        if isinstance(store, type) or not callable(getattr(store, "bind", None)):
-            raise TypeError(f"store: expected a store, as MemoryStore(), got {store!r:.60}.")
+        check_store(store)
         self.uec = uec
         self.store = store
         self._posteriors = uec.fitted.posteriors
@@ -75,7 +74,8 @@ class Index:
         ids : iterable of str, optional
             Distinct; made up where not given.
         metadatas : iterable of mapping, optional
-            One per text.
+            One per text. Keys that begin with "uec_" are left out: a search writes what it knows
+            of a hit under them.
         show_progress : bool
 
         Returns
@@ -131,7 +131,8 @@ class Index:
             The ids.
         """
         self._check_fit()
-        noted = _noting_missing(passages, parts, self.uec.names)
+        own = [without_findings(passage) for passage in passages]
+        noted = _noting_missing(own, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
         self.store.add(noted, gaussians)
@@ -155,18 +156,18 @@ class Index:
             np.concatenate(m) for m in zip(*(m for _, m in self._not_looked_at), strict=True)
         ]
         self._not_looked_at = []
-        told = foreign_corpus(self.uec.fitted, together, vectors)
-        if told is not None:
+        warning = foreign_corpus(self.uec.fitted, together, vectors)
+        if warning is not None:
             self._foreign_said = True
-            warnings.warn(told, UserWarning, stacklevel=4)
+            warnings.warn(warning, UserWarning, stacklevel=4)
 
     def _check_fit(self) -> None:
         if self.uec.fitted.posteriors is self._posteriors:
             return
         if len(self):
             raise ValueError(
-                f"uec: it was fitted after these {len(self)} passages were indexed, whose vectors "
-                "are of the fit before; call clear() and add them again."
+                f"uec: it was fitted after these {len(self)} passages were indexed, whose "
+                "vectors are of the previous fit; call clear() and add them again."
             )
         self._posteriors = self.uec.fitted.posteriors
 
@@ -198,10 +199,7 @@ def _noting_missing(
 ) -> Sequence[Passage]:
     """Passages with the names of the members that cannot find them, where there are any.
 
-    Raises
-    ------
-    ValueError
-        If no member can find a passage.
+    Raises ValueError if no member can find a passage.
     """
     there = present(parts)
     for member, part in enumerate(parts):
@@ -214,9 +212,9 @@ def _noting_missing(
         row = int(lost.argmax())
         raise ValueError(
             f"texts: {int(lost.sum())} of {len(passages)} have no term that {list(names)} would "
-            f"look for, first {passages[row].text!r:.40} (id {passages[row].id!r}); nothing could "
-            "find them. Leave them out, add a member with vectors, or, with a tokenizer of your "
-            "own, see what it makes of them."
+            f"look for, first {passages[row].text!r:.40} (id {passages[row].id!r}); no query "
+            "could find them. Leave them out, add a member with vectors, or check the terms of "
+            "your own tokenizer."
         )
     return [
         passage

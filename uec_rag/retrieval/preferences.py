@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k
-from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import Ambiguity, decide
+from uec_rag.base.checks import check_k, check_share
+from uec_rag.base.gaussian import FloatArray, Terms
+from uec_rag.confidence.decision import Ambiguity
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Passage
 
@@ -36,18 +37,21 @@ class Boost:
     of : callable
         From a passage to a number from 0 to 1.
     weight : float
-        Log-odds at 1 against 0: log 2 = 0.69 says that a passage at 1 is relevant twice as often.
+        Log-odds at 1 relative to 0: log 2 = 0.69 says that a passage at 1 is relevant twice as
+        often.
 
     Raises
     ------
-    ValueError
-        If the weight is beyond 100: its odds could not be summed up over a corpus.
+    TypeError, ValueError
+        If the weight is not a number from -100 to 100.
     """
 
     of: Callable[[Passage], float]
     weight: float
 
     def __post_init__(self) -> None:
+        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float | np.number):
+            raise TypeError(f"weight: expected a number, got {self.weight!r:.60}.")
         if not -_MOST <= self.weight <= _MOST:
             raise ValueError(
                 f"weight: expected log-odds from {-_MOST} to {_MOST}, got {self.weight!r:.60}."
@@ -64,7 +68,7 @@ class Boost:
 
 
 def recency(key: str, half_life_days: float, weight: float, now: datetime | None = None) -> Boost:
-    """Make a boost of recent passages: it halves with every so many days of age.
+    """Make a boost of recent passages, which halves with every `half_life_days` of age.
 
     Parameters
     ----------
@@ -72,7 +76,7 @@ def recency(key: str, half_life_days: float, weight: float, now: datetime | None
         Metadata with an ISO date or time, or a `datetime`; a passage without it gets no boost.
     half_life_days : float
     weight : float
-        Log-odds of a passage of today against one of long ago.
+        Log-odds of a passage of today relative to a very old one.
     now : datetime, optional
         Today by default.
 
@@ -100,25 +104,29 @@ def recency(key: str, half_life_days: float, weight: float, now: datetime | None
 
 @dataclass(frozen=True)
 class Preferences:
-    """What counts beside similarity; for `Retriever.search` and the adapters' retrievers.
+    """Preferences beside similarity, for `Retriever.search` and the adapters' retrievers.
 
     Attributes
     ----------
     max_per_source : int or None
-        So many hits of one source at most; None: as many as there are.
+        Largest number of hits from one source; None for no limit.
     source_key : str
         Metadata that names a passage's source; a passage without it is a source of its own.
     boosts : tuple of Boost
+    distinct : bool
+        Whether to merge hits with the same text into one, which lists the others' ids under
+        "uec_copies".
 
     Raises
     ------
     TypeError, ValueError
-        If max_per_source is no count.
+        If max_per_source is not a count.
     """
 
     max_per_source: int | None = None
     source_key: str = "source"
     boosts: tuple[Boost, ...] = ()
+    distinct: bool = False
 
     def __post_init__(self) -> None:
         if self.max_per_source is not None:
@@ -133,12 +141,15 @@ class Preferences:
         return sum(boost.at(passage) for boost in self.boosts)
 
     def level(self, passages: Iterable[Passage]) -> float:
-        """What normalises the log-odds: log of the mean of their ratios over a corpus."""
+        """Normaliser of the log-odds: log of the mean of their ratios over a corpus."""
         values = np.array([self.at(passage) for passage in passages])
-        return float(np.log(np.exp(values).mean())) if len(values) else 0.0
+        if not len(values):
+            return 0.0
+        highest = values.max()  # the odds of several boosts are beyond what a float holds
+        return float(highest + np.log(np.exp(values - highest).mean()))
 
     def highest(self) -> float:
-        """The highest log-odds that a passage may have, before they are normalised."""
+        """The highest log-odds that a passage can have, before normalisation."""
         return sum(max(0.0, boost.weight) for boost in self.boosts)
 
 
@@ -156,16 +167,8 @@ def preferred(
     is left out scores less than the last that was looked at, by whose score and the highest boost
     it is bounded.
 
-    Parameters
-    ----------
-    search : callable
-        From a number of hits to the result of searching for as many.
-    k : int
-    prefer : Preferences
-    slope : float
-        Logits per unit of similarity, of the ensemble.
-    level : float
-        As `Preferences.level` gives it.
+    `search`: from a number of hits to the result of searching for as many. `slope`: logits per unit
+    of similarity, of the ensemble. `level`: as `Preferences.level` gives it.
     """
     count, highest = max(4 * k, 50), prefer.highest() - level
     while True:
@@ -185,26 +188,38 @@ def preferred(
             break
         count *= 4
     if prefer.boosts:
-        result = replace(result, scores=scores, relevance=_moved(result.relevance, boosts))
+        relevance = np.minimum(_moved(result.relevance, boosts), result.in_corpus[:, None])
+        result = replace(result, scores=scores, relevance=relevance)
+    if prefer.distinct:
+        result = replace(result, copies=[_copies(row) for row in result.passages])
     fewest = min(map(len, places), default=0)
-    return _among_kept(result.taking([chosen[:fewest] for chosen in places]))
+    return _among_hits(result.taking([chosen[:fewest] for chosen in places]))
 
 
 def _chosen(row: Sequence[Passage], scores: FloatArray, k: int, prefer: Preferences) -> list[int]:
-    places: list[int] = np.argsort(-scores, kind="stable").tolist()
-    if prefer.max_per_source is None:
-        return places[:k]
     taken, chosen = Counter[object](), list[int]()
-    for place in places:
-        # Metadata may be of any kind: its representation tells two values apart.
-        source = row[place].metadata.get(prefer.source_key)
-        name = repr(source) if source is not None else place
-        if taken[name] < prefer.max_per_source:
-            taken[name] += 1
+    for place in np.argsort(-scores, kind="stable").tolist():
+        limits: dict[object, int] = {}
+        if prefer.max_per_source is not None:
+            # Metadata may be of any kind: its representation tells two values apart.
+            source = row[place].metadata.get(prefer.source_key)
+            limits["source", place if source is None else repr(source)] = prefer.max_per_source
+        if prefer.distinct:
+            limits["text", row[place].text] = 1
+        if all(taken[name] < limit for name, limit in limits.items()):
+            taken.update(limits.keys())
             chosen.append(place)
         if len(chosen) == k:
             break
     return chosen
+
+
+def _copies(row: Sequence[Passage]) -> list[list[str]]:
+    """For each passage the ids of the others of the same text."""
+    ids: dict[str, list[str]] = {}
+    for passage in row:
+        ids.setdefault(passage.text, []).append(passage.id)
+    return [[id_ for id_ in ids[passage.text] if id_ != passage.id] for passage in row]
 
 
 def _moved(relevance: FloatArray, log_odds: FloatArray) -> FloatArray:
@@ -214,23 +229,85 @@ def _moved(relevance: FloatArray, log_odds: FloatArray) -> FloatArray:
     return moved
 
 
-def _among_kept(result: SearchResult) -> SearchResult:
+def _among_hits(result: SearchResult) -> SearchResult:
     """The result as if nothing but its hits competed."""
     ambiguous: list[Ambiguity | None] = []
     for ids, ambiguity in zip(result.ids, result.ambiguous, strict=True):
-        kept = () if ambiguity is None else tuple(i for i in ambiguity.candidates if i in ids)
-        if ambiguity is not None and kept == ambiguity.candidates:
+        left = () if ambiguity is None else tuple(i for i in ambiguity.candidates if i in ids)
+        if ambiguity is not None and left == ambiguity.candidates:
             ambiguous.append(ambiguity)
-        elif len(kept) > 1:
-            ambiguous.append(Ambiguity(f"{len(kept)} passages compete", kept))
+        elif len(left) > 1:
+            ambiguous.append(Ambiguity(f"{len(left)} passages compete", left))
         else:
             ambiguous.append(None)
     if ambiguous == result.ambiguous:
         return result
-    decisions = decide(
-        result.confidence,
-        ambiguous,
-        in_corpus=result.in_corpus,
-        unfamiliar=result.unfamiliar,
-    )
-    return replace(result, ambiguous=ambiguous, decisions=decisions)
+    alone = replace(result, ambiguous=ambiguous)
+    return replace(alone, decisions=alone.decided_on(alone.confidence))
+
+
+def maximal_marginal_relevance(
+    relevance: FloatArray, vectors: FloatArray, k: int, lambda_mult: float = 0.5
+) -> list[int]:
+    """Choose k of m candidates, each time the best trade of relevance against redundancy.
+
+    The next choice maximises ``lambda * relevance - (1 - lambda) * max cosine to those chosen``
+    (Carbonell and Goldstein, 1998); the first is the most relevant one.
+
+    Parameters
+    ----------
+    relevance : array, shape (m,)
+        On the scale of a cosine, such as s_hat.
+    vectors : array, shape (m, d)
+        Of any length; one of length 0 is like no other.
+    k : int
+        All candidates come back, reordered, where there are fewer.
+    lambda_mult : float
+        1 looks at relevance only, 0 at diversity only.
+
+    Returns
+    -------
+    list of int
+        Places of the chosen candidates, in the order of choice.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If lambda_mult is no number between 0 and 1.
+
+    Examples
+    --------
+    >>> relevance = np.float32([0.9, 0.8, 0.3])
+    >>> vectors = np.float32([[1, 0], [0.99, 0.1], [0, 1]])
+    >>> maximal_marginal_relevance(relevance, vectors, k=2, lambda_mult=0.5)
+    [0, 2]
+    """
+    check_share(lambda_mult, "lambda_mult", "a number from 0 to 1")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, np.float32(1e-30))
+    redundancy: NDArray[np.floating] = np.zeros(len(unit), dtype=np.float32)
+    left = np.ones(len(unit), dtype=bool)
+    chosen: list[int] = []
+    while left.any() and len(chosen) < k:
+        weight = lambda_mult if chosen else 1.0
+        worth = np.where(left, weight * relevance - (1 - weight) * redundancy, -np.inf)
+        best = int(worth.argmax())
+        similarity = unit @ unit[best]
+        redundancy = np.maximum(redundancy, similarity) if chosen else similarity
+        left[best] = False
+        chosen.append(best)
+    return chosen
+
+
+def term_vectors(blocks: Sequence[Terms]) -> FloatArray:
+    """Texts that have terms only as vectors: a column per term, shape (m, terms).
+
+    `blocks`: of m texts each.
+    """
+    columns = []
+    for block in blocks:
+        keys, place = np.unique(block.keys, return_inverse=True)
+        column = np.zeros((len(block), max(1, len(keys))), dtype=np.float32)
+        column[block.rows, place] = block.weights
+        columns.append(column)
+    return np.concatenate(columns, axis=1)

@@ -2,18 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import html
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import Ambiguity, Decision, decide
 from uec_rag.stores.base import Passage
 
-_T = TypeVar("_T", bound=np.generic)
+if TYPE_CHECKING:
+    import pandas
+
+_Record = TypeVar("_Record", "Members", "SearchResult")
+_Values: TypeAlias = Any  # an array, or lists in lists
+
+# Along which axes the values of a result and of its members lie: queries, members, hits, cutoffs.
+_AXES = {
+    **dict.fromkeys(("queries", "coefficients", "shares", "confidence", "in_corpus"), "q"),
+    **dict.fromkeys(("ambiguous", "decisions", "unfamiliar"), "q"),
+    **dict.fromkeys(("passages", "scores", "mu", "within", "between", "relevance"), "qh"),
+    **dict.fromkeys(("members", "words", "copies"), "qh"),
+    **dict.fromkeys(("similarities", "ranks", "counted"), "qmh"),
+    "by_cutoff": "qc",
+}
+
+
+def _changed(record: _Record, change: Callable[[_Values, str], _Values]) -> _Record:
+    """A record with every value along axes changed; None, and what is of no axis, stays."""
+    known = {name: getattr(record, name, None) for name in _AXES}
+    made = {name: change(v, _AXES[name]) for name, v in known.items() if v is not None}
+    return replace(record, **made)
+
+
+def _row(record: _Record, row: int, count: int) -> _Record:
+    """What is of one query, and of its first `count` hits."""
+
+    def one(values: _Values, axes: str) -> _Values:
+        if isinstance(values, Members):
+            return _row(values, row, count) if count else None
+        part = values[row : row + 1]
+        if axes[-1] not in "hc":
+            return part
+        return part[..., :count] if isinstance(part, np.ndarray) else [part[0][:count]]
+
+    return _changed(record, one)
+
+
+def taken(record: _Record, places: NDArray[np.intp]) -> _Record:
+    """Some of each query's hits, of places (n, m), and as many cutoffs."""
+
+    def some(values: _Values, axes: str) -> _Values:
+        if isinstance(values, Members):
+            return taken(values, places)
+        if axes[-1] == "c":
+            return values[:, : places.shape[1]]
+        if axes[-1] != "h":
+            return values
+        if isinstance(values, np.ndarray):
+            among = places.reshape(len(places), *[1] * (values.ndim - 2), places.shape[1])
+            return np.take_along_axis(values, among, axis=-1)
+        rows = zip(values, places.tolist(), strict=True)
+        return [[hits[place] for place in chosen] for hits, chosen in rows]
+
+    return _changed(record, some)
+
+
+def _concatenated(records: Sequence[_Record], width: int) -> _Record:
+    """Several records one after the other, as wide as the widest; the rest is as in the first."""
+    joined: dict[str, _Values] = {}
+    for name, axes in _AXES.items():
+        values: list[_Values] = [getattr(record, name, None) for record in records]
+        if isinstance(values[0], list):
+            joined[name] = [row for rows in values for row in rows or ()]
+        elif isinstance(values[0], np.ndarray):
+            wide = values if axes[-1] != "h" else [_widened(v, width, name) for v in values]
+            joined[name] = np.concatenate(wide)
+    return replace(records[0], **joined)
+
+
+def _widened(values: _Values, width: int, name: str) -> _Values:
+    """An array with as many hits, of which what is behind its own stands for none."""
+    room = [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])]
+    return np.pad(values, room, constant_values=0 if name in ("ranks", "counted") else np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,68 +109,29 @@ class Members:
         1; 0 where it is not known.
     counted : array, shape (n, K, k)
         ``pi_k w_k s_k``: what each adds to mu_s.
-    words : list of lists of k lists of str, or None
-        Words of the query that a hit holds; None without an encoder that looks for words.
+    words : list of lists of k dict of str to float, or None
+        Words of the query that a hit holds, and what each counts in its similarity, the most first;
+        None without an encoder that looks for words.
     """
 
     names: tuple[str, ...]
     similarities: FloatArray
     ranks: NDArray[np.int64]
     counted: FloatArray
-    words: list[list[list[str]]] | None
-
-    def taking(self, rows: NDArray[np.intp]) -> Members:
-        """Some of each query's hits, places of shape (n, m)."""
-        places = rows[:, None]
-        words = self.words and [
-            [hits[place] for place in chosen]
-            for hits, chosen in zip(self.words, rows.tolist(), strict=True)
-        ]
-        return Members(
-            self.names,
-            np.take_along_axis(self.similarities, places, axis=2),
-            np.take_along_axis(self.ranks, places, axis=2),
-            np.take_along_axis(self.counted, places, axis=2),
-            words,
-        )
-
-    def joined_by(
-        self, name: str, similarities: FloatArray, ranks: NDArray[np.int64], counted: FloatArray
-    ) -> Members:
-        """These and one more, of arrays of shape (n, k)."""
-        return Members(
-            (*self.names, name),
-            np.concatenate([self.similarities, similarities[:, None]], axis=1),
-            np.concatenate([self.ranks, ranks[:, None]], axis=1),
-            np.concatenate([self.counted, counted[:, None]], axis=1),
-            self.words,
-        )
-
-    def of(self, row: int, count: int) -> Members:
-        """Those of one query and its first `count` hits."""
-        return Members(
-            self.names,
-            self.similarities[row : row + 1, :, :count],
-            self.ranks[row : row + 1, :, :count],
-            self.counted[row : row + 1, :, :count],
-            self.words and self.words[row : row + 1],
-        )
+    words: list[list[dict[str, float]]] | None
 
     def among(self, count: int) -> Members:
         """The first `count` members alone."""
-        return Members(
-            self.names[:count],
-            self.similarities[:, :count],
-            self.ranks[:, :count],
-            self.counted[:, :count],
-            self.words,
+        return _changed(
+            replace(self, names=self.names[:count]),
+            lambda values, axes: values[:, :count] if "m" in axes else values,
         )
 
     def metadata(self, row: int, rank: int) -> dict[str, Any]:
         """What is written on a hit, in plain Python types."""
         positive = np.maximum(self.counted[row, :, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "uec_members": {
                 name: {
                     "similarity": _known(self.similarities[row, k, rank]),
@@ -104,16 +142,16 @@ class Members:
             }
         }
         if self.words is not None:
-            told["uec_matched_terms"] = self.words[row][rank]
-        return told
+            found["uec_matched_terms"] = [*self.words[row][rank]]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
     """Hits of n queries, best first: k each, or as many passages as match.
 
-    Where a vector store of someone else's finds fewer for one query than for another, what stands
-    behind that one's hits is NaN.
+    If another package's vector store finds fewer hits for one query than for another, the rest of
+    its row is NaN.
 
     Attributes
     ----------
@@ -122,46 +160,55 @@ class SearchResult:
     passages : list of list of Passage
     scores : array, shape (n, k)
         s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 6).
-    mu, sigma2 : array, shape (n, k)
-        Mean and variance of the similarity (paper eq. 5).
+    mu : array, shape (n, k)
+        Mean of the similarity.
+    within, between : array, shape (n, k)
+        The two parts of its variance `sigma2`: that of the members' posteriors (paper eq. 5), which
+        is the part that lowers the score, and the members' disagreement (`Fitted.disagreement`).
     relevance : array, shape (n, k)
         P(this hit is relevant).
     coefficients : array, shape (n, K)
         pi_k, each encoder's coefficient in the query.
     shares : array, shape (n, K)
-        How much each encoder counted in the scores: ``pi_k w_k`` over their sum.
+        Share of each encoder in the scores: ``pi_k w_k`` over their sum.
     confidence : array, shape (n,)
         P(the query is answered by its hits).
     in_corpus : array, shape (n,)
         P(the corpus answers the query, whether or not these hits do).
     ambiguous : list of Ambiguity or None
-        Why a query is ambiguous, where it is.
+        Why a query is ambiguous, if it is.
     decisions : list of Decision
-        At a threshold of one half; for another see `decide`.
+        At a threshold of one half; `decide` applies another.
     exact : bool
-        Whether nothing outside the hits can score higher.
+        True if no other passage can score higher.
     names : list of str
         The encoders' names, for `coefficients` and `shares`.
     judged : bool
-        Whether the query's text was known: a vector alone says nothing of relevance and confidence,
-        and neither does `metadata` then.
+        Whether the query's text was known: without it there is no relevance or confidence, nor in
+        `metadata`.
     by_cutoff : array, shape (n, k), or None
-        Confidence of the first 1, 2, ... k hits that the search found, where anything is known.
+        Confidence of the first 1, 2, ... k hits that the search found, if known.
     unfamiliar : list of str
-        What makes each query unlike those that confidence was learned from; "" where nothing does.
+        How each query differs from those that confidence was fitted on; "" if it does not.
     basis : str
-        Fingerprint of what confidence rests on: calibration, told share, filter. See `Gate`.
+        Fingerprint of what confidence depends on: calibration, share of unanswerable questions,
+        filter. See `Gate`.
+    size : int
+        How many passages were searched; 0 if not known.
     members : Members or None
-        What each encoder, and a verifier, has to do with the hits; None where that is not known.
+        Contribution of each encoder, and of the verifier, to the hits; None if not known.
     verified : bool
-        False where a verifier that was to read the hits of a query failed, and may.
+        False if the verifier failed on a query's hits under `on_error="drop"`.
+    copies : list of list of list of str, or None
+        Ids of other passages with each hit's text, if duplicates are merged.
     """
 
     queries: list[str]
     passages: list[list[Passage]]
     scores: FloatArray
     mu: FloatArray
-    sigma2: FloatArray
+    within: FloatArray
+    between: FloatArray
     relevance: FloatArray
     coefficients: FloatArray
     shares: FloatArray
@@ -176,143 +223,286 @@ class SearchResult:
     by_cutoff: FloatArray | None = None
     unfamiliar: list[str] = field(default_factory=list)
     basis: str = ""
+    size: int = 0
     verified: bool = True
+    copies: list[list[list[str]]] | None = None
 
     @property
     def ids(self) -> list[list[str]]:
         """Ids of the hits."""
         return [[passage.id for passage in row] for row in self.passages]
 
+    @property
+    def sigma2(self) -> FloatArray:
+        """Variance of the similarity, shape (n, k): `within` and `between` together."""
+        total: FloatArray = self.within + self.between
+        return total
+
     def __len__(self) -> int:
         return len(self.queries)
 
     def each(self) -> list[SearchResult]:
         """The result of each query alone, as wide as it has hits."""
-        return [
-            replace(
-                self,
-                queries=[self.queries[row]],
-                passages=[hits],
-                scores=self.scores[one, : len(hits)],
-                mu=self.mu[one, : len(hits)],
-                sigma2=self.sigma2[one, : len(hits)],
-                relevance=self.relevance[one, : len(hits)],
-                coefficients=self.coefficients[one],
-                shares=self.shares[one],
-                confidence=self.confidence[one],
-                in_corpus=self.in_corpus[one],
-                ambiguous=self.ambiguous[one],
-                decisions=self.decisions[one],
-                unfamiliar=self.unfamiliar[one],
-                by_cutoff=None if self.by_cutoff is None else self.by_cutoff[one, : len(hits)],
-                members=self.members.of(row, len(hits)) if self.members and hits else None,
-            )
-            for row, hits in enumerate(self.passages)
-            for one in [slice(row, row + 1)]
-        ]
+        return [_row(self, row, len(hits)) for row, hits in enumerate(self.passages)]
 
     def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
-        """The same result with some of each query's hits, as many of each, in the order given.
+        """The same result with some of each query's hits, equally many, in the order given.
 
-        Confidence is that of as many of the best hits: what was chosen among more is not taken to
-        answer more.
+        Confidence is that of equally many best hits: choosing among more hits does not raise it. It
+        is at most the sum of their relevance, and at least the highest.
         """
-        rows = np.asarray(places, dtype=np.intp).reshape(
-            len(self), len(places[0]) if len(places) else 0
-        )
-
-        def taken(values: FloatArray) -> FloatArray:
-            return np.take_along_axis(values, rows, axis=1)
-
-        confidence, decisions, last = self.confidence, self.decisions, rows.shape[1]
-        if self.by_cutoff is not None and 0 < last < self.by_cutoff.shape[1]:
-            confidence = self.by_cutoff[:, last - 1]
-            decisions = self._decided(confidence)
-        return replace(
-            self,
-            confidence=confidence,
-            decisions=decisions,
-            by_cutoff=None if self.by_cutoff is None else self.by_cutoff[:, :last],
-            passages=[
-                [hits[place] for place in chosen]
-                for hits, chosen in zip(self.passages, rows.tolist(), strict=True)
-            ],
-            scores=taken(self.scores),
-            mu=taken(self.mu),
-            sigma2=taken(self.sigma2),
-            relevance=taken(self.relevance),
-            members=None if self.members is None else self.members.taking(rows),
-        )
+        count = len(places[0]) if len(places) else 0
+        some = taken(self, np.asarray(places, dtype=np.intp).reshape(len(self), count))
+        if some.by_cutoff is None or not count:
+            return some
+        sure = np.minimum(some.by_cutoff, np.nancumsum(some.relevance, axis=1))
+        sure = np.fmax(sure, np.fmax.accumulate(some.relevance, axis=1))
+        confidence = sure[:, -1]
+        decisions = some.decided_on(confidence)
+        return replace(some, by_cutoff=sure, confidence=confidence, decisions=decisions)
 
     def decide(self, threshold: float) -> list[Decision]:
-        """Decide again at another threshold of confidence; nothing is computed anew."""
-        return self._decided(self.confidence, threshold)
+        """Decide at another threshold of confidence; nothing is recomputed."""
+        check_threshold(threshold)
+        return self.decided_on(self.confidence, threshold)
 
     def decide_at(self, threshold: float, k: int) -> list[Decision]:
         """Decide on the confidence of the first k hits that the search found."""
+        check_threshold(threshold)
+        check_k(k)
         sure = self.confidence
         if self.by_cutoff is not None and k < self.by_cutoff.shape[1]:
             sure = self.by_cutoff[:, k - 1]
-        return self._decided(sure, threshold)
+        return self.decided_on(sure, threshold)
 
-    def _decided(self, confidence: FloatArray, threshold: float = 0.5) -> list[Decision]:
+    def decided_on(self, confidence: FloatArray, threshold: float = 0.5) -> list[Decision]:
+        """Decide from another confidence, shape (n,)."""
         return decide(confidence, self.ambiguous, threshold, self.in_corpus, self.unfamiliar)
 
-    def metadata(self, row: int, rank: int) -> dict[str, Any]:
-        """What every adapter writes on a hit, in plain Python types.
+    def metadata(self, row: int, rank: int, details: bool = False) -> dict[str, Any]:
+        """The metadata that every adapter adds to a hit: numbers and texts, for any store.
 
         Parameters
         ----------
         row, rank : int
             Which query, and which of its hits.
+        details : bool
+            Whether to add details of the score and the decision: `uec_mu`, `uec_within`,
+            `uec_between`, `uec_members`, `uec_matched_terms`, `uec_coefficients`,
+            `uec_candidates`, `uec_basis`, and `uec_unfamiliar` where the query is.
         """
+        within, between = float(self.within[row, rank]), float(self.between[row, rank])
         found: dict[str, Any] = {
             "uec_score": float(self.scores[row, rank]),
-            "uec_mu": float(self.mu[row, rank]),
-            "uec_sigma2": float(self.sigma2[row, rank]),
+            "uec_sigma2": within + between,
         }
-        if not self.judged:
+        if self.copies is not None and self.copies[row][rank]:
+            found["uec_copies"] = self.copies[row][rank]
+        if details:
+            mu = float(self.mu[row, rank])
+            found |= {"uec_mu": mu, "uec_within": within, "uec_between": between}
+        decision = self.decision(row)
+        if decision is None:
+            return found
+        found |= {
+            "uec_relevance": float(self.relevance[row, rank]),
+            "uec_confidence": decision.confidence,
+            "uec_in_corpus": decision.in_corpus,
+            "uec_decision": decision.action,
+            "uec_reason": decision.reason,
+        }
+        if not details:
             return found
         if self.members is not None:
             found |= self.members.metadata(row, rank)
-        if self.decisions[row].unfamiliar:
-            found["uec_unfamiliar"] = self.decisions[row].unfamiliar
+        if decision.unfamiliar:
+            found["uec_unfamiliar"] = decision.unfamiliar
         return found | {
-            "uec_relevance": float(self.relevance[row, rank]),
-            "uec_confidence": float(self.confidence[row]),
-            "uec_in_corpus": float(self.in_corpus[row]),
-            "uec_decision": self.decisions[row].action,
-            "uec_reason": self.decisions[row].reason,
-            "uec_candidates": list(self.decisions[row].candidates),
-            "uec_basis": f"{self.basis}@{len(self.passages[row])}",
+            "uec_candidates": list(decision.candidates),
+            "uec_basis": f"{decision.basis}@{decision.hits}/{decision.size}",
             "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
         }
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each hit: query, rank, id, text, its own metadata, and `metadata`.
+
+        Raises ImportError if pandas is not installed.
+        """
+        import pandas
+
+        rows = []
+        for row, hits in enumerate(self.passages):
+            for rank, hit in enumerate(hits):
+                known = {"query": self.queries[row], "rank": rank + 1, "id": hit.id}
+                rows.append(known | {"text": hit.text} | hit.metadata | self.metadata(row, rank))
+        return pandas.DataFrame(rows)
+
+    def _repr_html_(self) -> str:
+        """Decisions and hits, as notebooks show them: scores as bars, texts escaped and cut."""
+        parts = []
+        for row, hits in enumerate(self.passages[:_SHOWN]):
+            decision = self.decision(row)
+            said = "" if decision is None else f"<b>{decision.action}</b>: {_html(decision.reason)}"
+            lines = []
+            for rank, hit in enumerate(hits):
+                score, off = float(self.scores[row, rank]), float(self.sigma2[row, rank]) ** 0.5
+                bar = f"<progress max=1 value={max(score, 0):.3f}></progress>"
+                sure = f"{self.relevance[row, rank]:.2f}" if decision is not None else ""
+                cells = (str(rank + 1), f"{bar} {score:.3f} ±{2 * off:.3f}", sure, _html(hit.text))
+                lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+            head = "<tr><th></th><th>score ±2σ</th><th>relevance</th><th></th></tr>"
+            question = f"<p>{_html(self.queries[row])}<br>{said}</p>"
+            parts.append(f"{question}<table>{head}{''.join(lines)}</table>")
+        more = len(self.passages) - _SHOWN
+        return "".join(parts) + (f"<p>{more} more questions</p>" if more > 0 else "")
+
+    def traced(self, row: int) -> dict[str, Value]:
+        """What a trace shows of one query and its hits; see `uec_rag.base.spans.retrieval`."""
+        hits = [
+            (passage.id, passage.text, float(score), passage.metadata, self.metadata(row, rank))
+            for rank, (passage, score) in enumerate(
+                zip(self.passages[row], self.scores[row], strict=False)
+            )
+        ]
+        return retrieval(self.queries[row], self.scores.shape[1], hits)
+
+    def decision(self, row: int) -> Decision | None:
+        """The decision on one query, with what a gate needs; None if nothing was judged."""
+        if not self.judged:
+            return None
+        hits = len(self.passages[row])
+        return replace(self.decisions[row], basis=self.basis, hits=hits, size=self.size)
+
+
+_SHOWN, _CUT = 20, 300  # questions, and characters of a text, in a notebook
+
+
+def _html(text: str) -> str:
+    return html.escape(visible(textwrap.shorten(text[: 4 * _CUT], _CUT, placeholder=" ...")))
 
 
 def _known(value: np.float32) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def check_threshold(threshold: float) -> None:
+    """Raise unless a threshold of confidence is a number, as infinity is."""
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.number):
+        raise TypeError(f"threshold: expected a number, got {threshold!r:.60}.")
+    if np.isnan(threshold):
+        raise ValueError("threshold: expected a number, got NaN.")
+
+
+KEY = "uec_"
+"""What the keys begin with that are written into a hit's metadata: no passage has others' there."""
+
+
+def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata without the keys that are ours: nobody else says what a search found."""
+    return {key: value for key, value in metadata.items() if not key.startswith(KEY)}
+
+
+def without_findings(passage: Passage) -> Passage:
+    """A passage with its `own_metadata`, as all that is stored and all that is found has it."""
+    if not any(key.startswith(KEY) for key in passage.metadata):
+        return passage
+    return replace(passage, metadata=own_metadata(passage.metadata))
+
+
+class FoundMetadata(dict[str, Any]):
+    """Metadata of a hit: a dict, equal to another hit's whatever two queries said of them.
+
+    LangChain tells documents apart by all of their metadata, and its `MultiQueryRetriever` keeps of
+    equal ones the first. A document that two queries find has other `uec_` values from each, and
+    is still one document.
+
+    Examples
+    --------
+    >>> FoundMetadata(page=1, uec_score=0.8) == FoundMetadata(page=1, uec_score=0.6)
+    True
+    >>> FoundMetadata(page=1, uec_score=0.8) == {"page": 1}
+    False
+    """
+
+    decision: Decision | None = None
+    """On the query that found it, with what has no key of its own; forgotten where a hit is
+    written down."""
+
+    @classmethod
+    def of(
+        cls,
+        metadata: Mapping[str, Any],
+        found: Mapping[str, Any],
+        decision: Decision | None = None,
+    ) -> Self:
+        """Join what is stored beside a text and what is known of it as a hit."""
+        joined = cls(own_metadata(metadata) | dict(found))
+        joined.decision = decision
+        return joined
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FoundMetadata):
+            return own_metadata(self) == own_metadata(other)
+        return dict(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     """The decision that `SearchResult.metadata` wrote on hits; None where it is on none of them.
 
-    Where hits come from several queries, the one of the highest confidence counts.
+    Where hits come from several queries, the one of the highest confidence counts. What stands in
+    the metadata of other retrievers' documents counts only where no document is known to be a hit
+    of ours (on the way through a file or another process that is forgotten).
     """
-    known = [metadata for metadata in metadatas if "uec_decision" in metadata]
-    if not known:
+    given = list(metadatas)
+    ours = [metadata for metadata in given if isinstance(metadata, FoundMetadata)]
+    known = [found for metadata in ours or given if (found := _decision_in(metadata)) is not None]
+    return max(known, key=lambda decision: decision.confidence, default=None)
+
+
+def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
+    """The decision on a hit, in one line and checked; None where there is no such."""
+    action, reason = metadata.get("uec_decision"), metadata.get("uec_reason")
+    sure, held = metadata.get("uec_confidence"), metadata.get("uec_in_corpus", 1.0)
+    if (
+        action not in ("answer", "clarify", "abstain")
+        or not isinstance(reason, str)
+        or not _is_share(sure)
+        or not _is_share(held)
+    ):
         return None
-    surest = max(known, key=lambda metadata: float(metadata["uec_confidence"]))
-    basis, _, hits = surest.get("uec_basis", "").partition("@")
-    return Decision(
-        surest["uec_decision"],
-        surest["uec_reason"],
-        tuple(surest["uec_candidates"]),
-        float(surest["uec_confidence"]),
-        float(surest.get("uec_in_corpus", 1.0)),
-        surest.get("uec_unfamiliar", ""),
-        basis,
-        int(hits or 0),
+    decision = Decision(action, one_line(reason), (), float(sure), float(held))
+    known = getattr(metadata, "decision", None)
+    if isinstance(known, Decision):
+        return replace(
+            decision,
+            candidates=known.candidates,
+            unfamiliar=known.unfamiliar,
+            basis=known.basis,
+            hits=known.hits,
+            size=known.size,
+        )
+    rivals, unfamiliar = metadata.get("uec_candidates", ()), metadata.get("uec_unfamiliar", "")
+    if not isinstance(rivals, Sequence) or not isinstance(unfamiliar, str):
+        return None
+    basis, _, counts = str(metadata.get("uec_basis", "")).partition("@")
+    hits, _, size = counts.partition("/")
+    return replace(
+        decision,
+        candidates=tuple(map(str, rivals)),
+        unfamiliar=one_line(unfamiliar),
+        basis=basis,
+        hits=int(hits) if hits.isdecimal() else 0,
+        size=int(size) if size.isdecimal() else 0,
     )
+
+
+def _is_share(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def joined(results: Sequence[SearchResult]) -> SearchResult:
@@ -321,40 +511,18 @@ def joined(results: Sequence[SearchResult]) -> SearchResult:
         return results[0]
     width = max(result.scores.shape[1] for result in results)
 
-    def stacked(name: str) -> FloatArray:
-        return np.concatenate([getattr(result, name) for result in results])
-
-    def of_hits(name: str) -> FloatArray:
-        return np.concatenate([_widened(getattr(r, name), width, np.nan) for r in results])
-
     known = any(result.by_cutoff is not None for result in results)
-    return SearchResult(
-        queries=[query for result in results for query in result.queries],
-        passages=[row for result in results for row in result.passages],
-        scores=of_hits("scores"),
-        mu=of_hits("mu"),
-        sigma2=of_hits("sigma2"),
-        relevance=of_hits("relevance"),
-        coefficients=stacked("coefficients"),
-        shares=stacked("shares"),
-        confidence=stacked("confidence"),
-        in_corpus=stacked("in_corpus"),
-        ambiguous=[ambiguity for result in results for ambiguity in result.ambiguous],
-        decisions=[decision for result in results for decision in result.decisions],
+    parts = [
+        replace(result, by_cutoff=_cutoffs(result, width) if known else None, members=None)
+        for result in results
+    ]
+    return replace(
+        _concatenated(parts, width),
         exact=all(result.exact for result in results),
-        names=results[0].names,
-        by_cutoff=np.concatenate([_cutoffs(r, width) for r in results]) if known else None,
-        unfamiliar=[told for result in results for told in result.unfamiliar],
-        basis=results[0].basis,
+        size=max(result.size for result in results),  # 0 where nothing was found
         verified=all(result.verified for result in results if result.scores.size),
         members=_joined_members(results, width),
     )
-
-
-def _widened(values: NDArray[_T], width: int, fill: float) -> NDArray[_T]:
-    """An array with as many places at its last axis, filled behind its own."""
-    room = [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])]
-    return np.pad(values, room, constant_values=fill)
 
 
 def _cutoffs(result: SearchResult, width: int) -> FloatArray:
@@ -377,12 +545,8 @@ def _joined_members(results: Sequence[SearchResult], width: int) -> Members | No
             parts.append(result.members.among(fewest))
         else:  # nothing was found
             none = np.zeros((len(result), fewest, 0), dtype=np.float32)
-            words = None if first.words is None else [list[list[str]]() for _ in result.queries]
+            words = (
+                None if first.words is None else [list[dict[str, float]]() for _ in result.queries]
+            )
             parts.append(Members(first.names, none, none.astype(np.int64), none, words))
-    return Members(
-        first.names,
-        np.concatenate([_widened(part.similarities, width, np.nan) for part in parts]),
-        np.concatenate([_widened(part.ranks, width, 0) for part in parts]),
-        np.concatenate([_widened(part.counted, width, 0) for part in parts]),
-        None if first.words is None else [row for part in parts for row in part.words or ()],
-    )
+    return _concatenated(parts, width)

@@ -2,46 +2,93 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, Self
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, Self, TypedDict, Unpack
 
-from uec_rag.base.checks import check_k, check_unanswerable
-from uec_rag.confidence.model import shifted
+import numpy as np
+
+from uec_rag.base.checks import check_k, check_texts, check_unanswerable
+from uec_rag.base.gaussian import Gaussian, as_matrix
+from uec_rag.base.spans import Value, span
+from uec_rag.confidence.decision import outcome
+from uec_rag.confidence.model import ConfidenceModel, shifted, shipped_model
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
+from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
+from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import (
+    CorpusCalibration,
+    Published,
     calibrate_with_labels,
     check_labels,
     corpus_fingerprint,
+    publish,
+    published,
+    written,
 )
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.published import publish, written
+from uec_rag.retrieval.judge import basis_of, judge, unjudged
+from uec_rag.retrieval.preferences import (
+    Preferences,
+    maximal_marginal_relevance,
+    preferred,
+    term_vectors,
+)
+from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.save import filling_index, load_index, save_index
-from uec_rag.retrieval.searcher import Searcher
+from uec_rag.retrieval.search import Reading, ask, ask_nearest, queries_at_once, search
 from uec_rag.retrieval.self_calibrate import self_calibrate
-from uec_rag.stores.scan import Dtype
+from uec_rag.stores.base import Filter, Keeping, Store
+from uec_rag.stores.engine.store import EngineStore
+from uec_rag.stores.filters import parse
+from uec_rag.stores.memory import MemoryStore
+from uec_rag.stores.memory.scan import Dtype
 
-_ROUNDS, _BELIEVED = 200, 20
+_ROUNDS, _PRIOR_QUESTIONS = 200, 20  # of the estimate in `adapt`
+_LEFT_OUT = -80.0  # log of a factor that is as good as 0, and that a softmax takes
 _APPROXIMATE = (
     " Hits are the best of candidates, and what the corpus says of a query is estimated from these "
     "and a sample of it: the store is searched approximately."
 )
 
 
-class Retriever(Searcher):
+class Options(TypedDict, total=False):
+    """What a search may be asked for beside its queries and k; see `Retriever.search`."""
+
+    filter: Filter | None
+    prefer: Preferences | None
+    unanswerable: float | None
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """What a search is asked for beside its queries, checked already."""
+
+    k: int
+    filter: Filter | None
+    prefer: Preferences | None
+    unanswerable: float | None
+
+
+class Retriever(Index):
     """An index of passages under an ensemble, searched with uncertainty.
 
     Parameters
     ----------
     uec : UEC
     store : Store, optional
-        Where the Gaussians are kept; in memory by default.
+        Where the Gaussians are stored; in memory by default.
     unanswerable : float, optional
-        Share of the questions to come that the corpus does not answer, in [0, 1), where it is
-        known; `adapt` estimates it. By default the share that confidence was learned with.
+        Expected share of questions that the corpus does not answer, in [0, 1), if known; `adapt`
+        estimates it. By default the share that confidence was fitted with.
 
     Examples
     --------
@@ -58,6 +105,354 @@ class Retriever(Searcher):
     ('2', (1, 2))
     """
 
+    def __init__(
+        self, uec: UEC, store: Store | None = None, *, unanswerable: float | None = None
+    ) -> None:
+        share = None if unanswerable is None else check_unanswerable(unanswerable)
+        super().__init__(uec, MemoryStore() if store is None else store)
+        self.unanswerable = share
+        self.calibration: CorpusCalibration | None = None
+        self._changes_at_calibration = 0
+        self._published: Published | None = None
+        self._level: tuple[object, float] = None, 0.0
+        self._follow(self.store)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
+
+    def search(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        filter: Filter | None = None,
+        prefer: Preferences | None = None,
+        unanswerable: float | None = None,
+    ) -> SearchResult:
+        """Find the k passages of the highest s_hat for each query.
+
+        Parameters
+        ----------
+        queries : sequence of str
+        k : int
+            Number of hits; all matches if there are fewer.
+        filter : mapping or callable, optional
+            Metadata values that must be equal, or operators (`uec_rag.stores.filters` says which),
+            or a predicate on a `Passage`. A key that no passage has raises a warning, once.
+        prefer : Preferences, optional
+            Preferences beside similarity: a limit per source, boosts, distinct texts.
+        unanswerable : float, optional
+            Share of the questions that the corpus does not answer, in [0, 1): the odds of
+            `in_corpus` shift with it, and confidence as much. By default the retriever's own
+            `unanswerable`.
+
+        Returns
+        -------
+        SearchResult
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a query is empty or not a string, k < 1, or `filter` or `prefer` is not one.
+        """
+        checked = check_texts(queries, "queries")
+        options = self._options(k, filter=filter, prefer=prefer, unanswerable=unanswerable)
+        return self._search(checked, self.uec.encode(checked, "query"), options)
+
+    async def asearch(
+        self, queries: Sequence[str], k: int = 10, **options: Unpack[Options]
+    ) -> SearchResult:
+        """`search` without blocking the event loop."""
+        checked, asked = check_texts(queries, "queries"), self._options(k, **options)
+        parts = await self.uec.aencode(checked, "query")
+        return await asyncio.to_thread(self._search, checked, parts, asked)
+
+    def search_encoded(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        k: int = 10,
+        **options: Unpack[Options],
+    ) -> SearchResult:
+        """`search` for queries that are already encoded.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            For the result, and for the verifier.
+        parts : sequence of Gaussian
+            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
+        """
+        return self._search(queries, parts, self._options(k, **options))
+
+    def check_filter(self, filter: Filter | None) -> None:
+        """Check the filter of a search before anything is encoded.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not a filter, or the store cannot run it.
+        """
+        if filter is None:
+            return
+        condition = parse(filter)
+        if isinstance(self.store, EngineStore):
+            self.store.check(condition)
+
+    def _options(
+        self,
+        k: int,
+        *,
+        filter: Filter | None = None,
+        prefer: Preferences | None = None,
+        unanswerable: float | None = None,
+    ) -> SearchOptions:
+        """Check what a search is asked for."""
+        check_k(k)
+        self.check_filter(filter)
+        if not isinstance(prefer, Preferences | None):
+            raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
+        if prefer is not None and prefer.boosts and not self.uec.is_fitted:
+            raise ValueError(
+                "prefer: boosts are log-odds, which need a fitted ensemble; call UEC.fit(pairs) "
+                "first."
+            )
+        share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
+        return SearchOptions(k, filter, prefer, share)
+
+    def _search(
+        self, queries: Sequence[str], parts: Sequence[Gaussian], options: SearchOptions
+    ) -> SearchResult:
+        """`search_encoded` of what was checked."""
+        if options.prefer is not None:
+            return self._search_preferring(queries, parts, options, options.prefer)
+        self._check_fit()
+        store = self.store.snapshot(options.filter)
+        self._follow(store)
+        self._warn_changed()
+        rows = queries_at_once(len(store), len(parts))
+        if len(queries) <= rows:
+            result = self._search_block(store, list(queries), parts, options)
+        else:
+            blocks = []
+            for start in range(0, len(queries), rows):
+                block = slice(start, start + rows)
+                own = [part[block] for part in parts]
+                blocks.append(self._search_block(store, list(queries[block]), own, options))
+            result = joined(blocks)
+        basis = self.basis(options.filter, options.unanswerable, verified=result.verified)
+        return replace(result, basis=basis)
+
+    def _search_preferring(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        options: SearchOptions,
+        prefer: Preferences,
+    ) -> SearchResult:
+        self._warn_changed()
+        view = self.snapshot()
+        level = 0.0
+        if prefer.boosts:
+            # Others may write to the store, too.
+            state = prefer, self._changes, written(view.store), len(view.store)
+            if self._level[0] != state:
+                self._level = state, prefer.level(view.passages())
+            level = self._level[1]
+
+        def search(count: int) -> SearchResult:
+            return view._search(queries, parts, replace(options, k=count, prefer=None))
+
+        return preferred(search, options.k, prefer, slope=self.uec.fitted.slope, level=level)
+
+    def _search_block(
+        self,
+        store: Store,
+        queries: list[str],
+        parts: Sequence[Gaussian],
+        options: SearchOptions,
+    ) -> SearchResult:
+        """As many queries as are asked at a time."""
+        fitted, verification = self.uec.fitted, self.uec.verification
+        with span("search", queries=len(queries), k=options.k, passages=len(store)) as note:
+            compare = ask_nearest if store.approximate else ask
+            asked = compare(fitted, self.evidence_weights, store, parts)
+            hits = search(Reading(verification, queries), fitted, store, asked, options.k)
+            verified = verification is None or hits.reread is not None or not hits.found.mu.size
+            labelled = self.calibration is not None and self.calibration.source == "labels"
+            result = judge(
+                fitted,
+                self._model(verified),
+                store,
+                asked,
+                hits,
+                options.unanswerable,
+                None if labelled else queries,
+            )
+            result = replace(result, queries=queries, verified=verified)
+            note(partial(_traced, result), **outcome(result.decisions))
+        return result
+
+    def search_vector(
+        self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None
+    ) -> SearchResult:
+        """Find the k passages of the highest s_hat for one query given as a vector.
+
+        The variance of the query is unknown and taken as 0, so sigma_s^2 is that of the passages
+        alone. Confidence needs the text: relevance is the similarity itself, and the decision says
+        that nothing is known.
+
+        Parameters
+        ----------
+        embedding : sequence of float, length d
+            The mean that `UEC.embed` gives for the query. Where all means have length 1, with one
+            encoder or in the shared space, it may be of any length but zero.
+        k : int
+        filter : Filter, optional
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the vector is of another dimension, zero, or not finite, or k < 1.
+        """
+        check_k(k)
+        mean = as_matrix([embedding], "embedding")
+        if mean.shape[1] != self.uec.dimension:
+            raise ValueError(
+                f"embedding: expected {self.uec.dimension} numbers, the ensemble's dimension, "
+                f"got {mean.shape[1]}."
+            )
+        length = float(np.linalg.norm(mean))
+        if not length:
+            raise ValueError("embedding: expected a vector with a direction, got zeros.")
+        if len(self.uec.encoders) == 1 or self.uec.space == "shared":
+            mean = mean / np.float32(length)
+        query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
+        found = self.store.search(query, k, beta=fitted.beta, filter=filter)
+        reason = "a vector does not tell how far to trust its hits: search with the text"
+        pi = Uniform()([query] * len(fitted.names))
+        result = unjudged(fitted, found, pi, "answer", reason)
+        return replace(result, queries=[""], judged=False)
+
+    def search_diverse(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,
+    ) -> SearchResult:
+        """Find k passages for each query that are relevant and unlike one another.
+
+        Parameters
+        ----------
+        queries : sequence of str
+        k : int
+        fetch_k : int
+            Number of candidates, those of the highest s_hat; at least k.
+        lambda_mult : float
+            From 1, relevance only, to 0, diversity only.
+        filter : Filter, optional
+        """
+        view, fetched = self.snapshot(), _fetched(k, fetch_k)
+        found = view.search(queries, fetched, filter=filter)
+        return view.diversify(found, k, lambda_mult)
+
+    async def asearch_diverse(
+        self,
+        queries: Sequence[str],
+        k: int = 10,
+        *,
+        fetch_k: int = 50,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,
+    ) -> SearchResult:
+        """`search_diverse` without blocking the event loop."""
+        view, fetched = self.snapshot(), _fetched(k, fetch_k)
+        found = await view.asearch(queries, fetched, filter=filter)
+        return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
+
+    def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
+        """Choose k of each query's hits by maximal marginal relevance.
+
+        Parameters
+        ----------
+        result : SearchResult
+            From this index, or from a snapshot of it if others may delete meanwhile.
+        k : int
+        lambda_mult : float
+            As in `search_diverse`.
+        """
+        check_k(k)
+        places = []
+        for ids, scores in zip(result.ids, result.scores, strict=True):
+            vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
+            if ids and not self.uec.dimension:  # words alone
+                texts = [passage.text for passage in self.get(ids)]
+                vectors = term_vectors(self.uec.embed_terms(texts))
+            places.append(maximal_marginal_relevance(scores, vectors, k, lambda_mult))
+        return result.taking(places)
+
+    def snapshot(self) -> Self:
+        """A read-only view of the index as it is now, whatever others add or delete."""
+        view = copy(self)
+        view.store = self.store.snapshot()
+        return view
+
+    def counting(self, coefficients: Mapping[str, float]) -> Self:
+        """A read-only view of the index as it is now, with fixed coefficients in every query.
+
+        Parameters
+        ----------
+        coefficients : mapping of encoder name to float
+            At least 0, one for each encoder; 0 leaves one out.
+        """
+        view, fitted = self.snapshot(), self.uec.fitted
+        view.uec = copy(self.uec)
+        view.uec.fitted = replace(fitted, rule=make_rule(coefficients, fitted.names, 1.5))
+        if view.calibration is not None:
+            view.calibration = replace(view.calibration, evidence_weights=None)
+        return view
+
+    def weighting(self, weights: Mapping[str, float]) -> Self:
+        """A read-only view of the index as it is now, with reweighted encoders.
+
+        Parameters
+        ----------
+        weights : mapping of encoder name to float
+            Factor of an encoder's coefficient in every query, before normalisation; 0 leaves the
+            encoder out, an encoder not named has factor 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a name is no encoder's, or the numbers are negative, too large or all 0.
+        """
+        names, fitted = list(self.uec.names), self.uec.fitted
+        if not isinstance(weights, Mapping):
+            raise TypeError(
+                f"weights: expected a mapping from {names} to numbers, got {weights!r:.60}."
+            )
+        if unknown := [name for name in weights if name not in names]:
+            raise ValueError(f"weights: expected some of {names}, got {unknown}.")
+        factors = {name: weights.get(name, 1.0) for name in names}
+        view, learned = self.counting(factors), self.evidence_weights
+        if learned is not None:
+            with np.errstate(divide="ignore"):
+                moved = np.maximum(np.log(np.asarray([*factors.values()])), _LEFT_OUT)
+            prior = tuple((np.asarray(learned.prior) + moved).tolist())
+            view.uec.fitted = replace(fitted, rule=Evidence(replace(learned, prior=prior)))
+        elif isinstance(fitted.rule, Fixed):
+            own = zip(fitted.rule.weights, factors.values(), strict=True)
+            view.uec.fitted = replace(fitted, rule=Fixed(tuple(a * b for a, b in own)))
+        elif not isinstance(fitted.rule, Uniform | Evidence):
+            raise ValueError(
+                f"weights: expected coefficients 'evidence', 'uniform' or fixed ones to change, "
+                f"got {fitted.rule.name!r}."
+            )
+        return view
+
     def calibrate(
         self,
         queries: Sequence[str],
@@ -68,20 +463,20 @@ class Retriever(Searcher):
     ) -> Self:
         """Fit relevance and confidence to labelled queries of this corpus.
 
-        In a store that several processes search it counts for all of them from then on.
+        In a store that several processes share, the calibration applies to all of them.
 
         Parameters
         ----------
         queries : sequence of str
-            As users ask them; a few hundred are good. Those that the corpus does not answer are
-            welcome: they show what that looks like.
+            As users ask them, ideally a few hundred, including some that the corpus does not
+            answer.
         relevant_ids : sequence of collection of str
             Ids of the passages that answer each query; empty where none does.
         unanswerable : float
-            Share of your users' queries that the corpus does not answer. Where no labelled query
-            is of that kind they are made by hiding answers; else the labels speak for themselves.
+            Share of your users' queries that the corpus does not answer. Used if all labelled
+            queries have an answer: unanswerable ones are then made by hiding answers.
         k : int
-            A query counts as answered where one of these is among the first k hits.
+            A query counts as answered if one of its first k hits is relevant.
 
         Returns
         -------
@@ -120,27 +515,27 @@ class Retriever(Searcher):
         k: int = 10,
         seed: int = 0,
     ) -> Self:
-        """Learn from the corpus alone which encoders to trust.
+        """Learn the weights of the encoders from the corpus alone.
 
-        Questions are made from the passages: a title asks for its passage, or a first sentence for
-        the rest. They are not what users ask, so relevance and confidence stay as they are; where
-        there are labels, `calibrate` moves them. Questions that `generate` makes are believed to be
-        like users': where half of them clearly speak against the fit's confidence, what the
-        questions say takes its place.
+        Questions are made from the passages: a title as the query for its passage, or a first
+        sentence for the rest. They are not what users ask, so relevance and confidence do not
+        change; with labels, use `calibrate`. Questions that `generate` makes are assumed to be like
+        users': if half of them clearly contradict the fit's confidence, a fit to the questions
+        replaces it.
 
         Parameters
         ----------
         generate : callable, optional
-            Makes the question of a passage instead, from its text: a language model, say.
+            Makes the question from a passage's text instead, for example with a language model.
         k : int
             As in `calibrate`.
         seed : int
-            Of the samples.
+            Seed of the samples.
 
         Returns
         -------
         self
-            With `calibration` and `report` set; the report says that there were no labels.
+            With `calibration` and `report` set; the report says that no labels were used.
 
         Raises
         ------
@@ -163,16 +558,18 @@ class Retriever(Searcher):
     def adapt(self, queries: Sequence[str], k: int = 10) -> Self:
         """Estimate the share of questions that the corpus does not answer, from a log of them.
 
-        Without labels, by what `in_corpus` says of them and how that would change with the share
-        itself (expectation maximisation, Saerens et al., 2002), with the share that was learned
-        with counting as twenty questions. It is as good as the order of `in_corpus`.
+        Needs no labels: expectation maximisation over `in_corpus` and the share (Saerens et al.,
+        2002), with the fitted share as a prior worth twenty questions. It only ever lowers that
+        share: a log cannot distinguish unanswerable questions from a corpus in which all
+        similarities are low. If many questions have no answer, pass `unanswerable=`, or
+        `calibrate`.
 
         Parameters
         ----------
         queries : sequence of str
             As users ask them, a hundred or more.
         k : int
-            Hits to look at.
+            Hits per query to use.
 
         Returns
         -------
@@ -186,13 +583,89 @@ class Retriever(Searcher):
         share = learned
         for _ in range(_ROUNDS):
             gone = float((1 - shifted(held, learned, share)).sum())
-            share = (gone + _BELIEVED * learned) / (len(held) + _BELIEVED)
-        self.unanswerable = share
+            share = (gone + _PRIOR_QUESTIONS * learned) / (len(held) + _PRIOR_QUESTIONS)
+        self.unanswerable = min(share, learned)
         return self
 
     @property
+    def evidence_weights(self) -> EvidenceWeights | None:
+        """The model from evidence to coefficients: `self_calibrate`'s, else the ensemble's."""
+        own = None if self.calibration is None else self.calibration.evidence_weights
+        return own or self.uec.fitted.evidence_weights
+
+    @property
+    def confidence_model(self) -> ConfidenceModel:
+        """From logits to probabilities: `calibrate`'s model, else the ensemble's or the default."""
+        own = None if self.calibration is None else self.calibration.model
+        return own or self.uec.confidence_model or shipped_model("unfitted")
+
+    def basis(
+        self,
+        filter: Filter | None = None,
+        unanswerable: float | None = None,
+        *,
+        verified: bool = True,
+    ) -> str:
+        """Fingerprint of what confidence depends on in a search, except the passages.
+
+        All callables count as the same filter; `verified` is False if the verifier failed.
+        """
+        share = self.unanswerable if unanswerable is None else unanswerable
+        reader = self._reader if verified else None
+        return basis_of(self._model(verified), self.evidence_weights, share, filter, reader)
+
+    def _model(self, verified: bool) -> ConfidenceModel:
+        """What judges hits; without the verifier what was learned without it."""
+        unread = None if verified else self.uec.fitted.confidence_model
+        return unread or self.confidence_model
+
+    @property
+    def _reader(self) -> str | None:
+        """Fingerprint of who reads the first hits, if anybody does."""
+        verification = self.uec.verification
+        return None if verification is None else verification.fingerprint
+
+    def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
+        """Use a calibration; `current` says whether the corpus is still the calibrated one.
+
+        A calibration made with another verifier than the current one is not used, with a warning.
+        """
+        if calibration is not None and calibration.verifier != self._reader:
+            warnings.warn(
+                "The index was calibrated with another verifier than the current one (or one of "
+                "them is none): relevance and confidence are those of the fit. Calibrate again.",
+                UserWarning,
+                stacklevel=3,
+            )
+            calibration = None
+        self.calibration = calibration
+        self._changes_at_calibration = self._changes if current else -1
+
+    def _follow(self, store: Store) -> None:
+        """Take over what another process has learned of the corpus, where the store keeps it."""
+        if not isinstance(store, Keeping):
+            return
+        before, self._published = self._published, published(store, self._published)
+        if self._published is None:
+            return
+        if self._published.version != (before and before.version):
+            self.set_calibration(self._published.calibration, current=self._published.current)
+        elif not self._published.current:
+            self._changes_at_calibration = -1
+
+    def _warn_changed(self) -> None:
+        if self.calibration is not None and self._changes != self._changes_at_calibration:
+            self._changes_at_calibration = self._changes
+            warnings.warn(
+                "The index has changed since it was calibrated: the calibration is of the old "
+                "corpus. Call calibrate or self_calibrate again.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    @property
     def report(self) -> str:
-        """What relevance and confidence rest on, in plain words; whether hits are exact."""
+        """What relevance and confidence are based on, in words; whether hits are exact."""
         return self._learned + _APPROXIMATE * self.store.approximate
 
     @property
@@ -202,7 +675,7 @@ class Retriever(Searcher):
         if self.calibration is not None:
             rests = str(self.calibration)
             trusted = self.calibration.evidence_weights
-            notes = [] if fit is None or trusted is not None else fit.shares_told
+            notes = [] if fit is None or trusted is not None else fit.of_shares
         elif self.uec.confidence_model is not None:
             rests = (
                 "Relevance and confidence are those of the pairs the ensemble was fitted on; "
@@ -224,7 +697,7 @@ class Retriever(Searcher):
         Raises
         ------
         FileExistsError
-            If `path` is something else than a saved index.
+            If `path` is anything but a saved index.
         BlockingIOError
             If another process is saving there.
         """
@@ -239,28 +712,28 @@ class Retriever(Searcher):
         index: Literal["hnsw"] | None = None,
         dtype: Dtype = "float32",
     ) -> AbstractContextManager[Index]:
-        """Make a saved index of more passages than memory holds.
+        """Write a saved index of more passages than fit in memory.
 
-        What is added in the block goes to the folder's files as it comes; ids alone stay in memory,
-        and the postings of words and the graph where there are ones. When the block ends the index
-        is there as if `save` had written it, to be loaded, which maps it; if the block fails `path`
-        is as it was. The block only adds, and replaces nothing.
+        Passages added in the block are written to the folder's files at once; only ids, postings of
+        words and the graph, if any, stay in memory. When the block ends, the index is complete as
+        if `save` had written it; if the block fails, `path` is unchanged. The block only adds and
+        replaces nothing.
 
         Parameters
         ----------
         path : path
-            Of a saved index, which is replaced, or of nothing.
+            Where to save; an index there is replaced.
         uec : UEC
         index, dtype
             As in `MemoryStore`. With "int8" a search reads a quarter of the bytes, and the float32
-            means stay on the disk.
+            means stay on disk.
 
         Raises
         ------
         FileExistsError, BlockingIOError
             As in `save`.
         ValueError
-            Where `add` does, and if an id was added before, or the ensemble fitted in between.
+            As in `add`, and if an id was added before or the ensemble was fitted in between.
 
         Examples
         --------
@@ -286,7 +759,7 @@ class Retriever(Searcher):
         *,
         encoders: Mapping[str, MemberLike] | None = None,
         device: str | None = None,
-        store_device: str | None = None,
+        store: Store | None = None,
         trust: bool = False,
         verify: bool = True,
     ) -> Self:
@@ -298,12 +771,16 @@ class Retriever(Searcher):
         uec : UEC, optional
             The ensemble it was made with; by default the one saved inside is loaded.
         encoders : mapping, optional
-            As in `UEC.load`, for encoders that no name brings back.
+            As in `UEC.load`, for encoders that cannot be loaded by name.
         device : str, optional
             As in `UEC.load`.
-        store_device : str, optional
-            Where the passages' means are searched: "cuda", say. As in `MemoryStore`.
-        trust, verify : bool
+        store : Store, optional
+            The store of an index over an engine. By default the server that the folder names, if
+            the variable `UEC_TRUSTED` lists it.
+        trust : bool
+            Whether to trust the folder: models that it names are fetched, as in `UEC.load`, and a
+            server that it names is opened, but receives no key or password of the environment.
+        verify : bool
             As in `UEC.load`.
 
         Raises
@@ -311,17 +788,35 @@ class Retriever(Searcher):
         FileNotFoundError
             If there is no saved index.
         IndexCorrupted
-            If it is not whole: see `uec_rag.IndexCorrupted`.
+            If it is damaged: see `uec_rag.IndexCorrupted`.
         FingerprintMismatch
             If `uec`, or one of its encoders, is not what the index was made with.
         ValueError
-            If an encoder has to be given, or is not to be fetched unasked, or torch cannot use a
-            device here.
+            If an encoder must be given, a model may not be fetched or an engine opened without
+            `trust`, or torch cannot use the device.
         """
         saved = load_index(
-            path, uec, encoders or {}, device, store_device, trust=trust, verify=verify
+            path,
+            uec,
+            encoders or {},
+            device,
+            store=store,
+            trust=trust,
+            verify=verify,
         )
         retriever = cls(saved.uec, saved.store)
         if retriever._published is None:  # else others have learned since it was saved
             retriever.set_calibration(saved.calibration, current=saved.current)
         return retriever
+
+
+def _traced(result: SearchResult) -> dict[str, Value]:
+    """The documents of a search that is for one query; of several nobody could tell whose."""
+    return result.traced(0) if len(result) == 1 else {}
+
+
+def _fetched(k: int, fetch_k: int) -> int:
+    """How many hits to choose k from."""
+    check_k(k)
+    check_k(fetch_k, "fetch_k")
+    return max(k, fetch_k)

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
-from uec_rag.base.files import read_json, write_json
-from uec_rag.base.generations import reading, writing
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, proving
+from uec_rag.base.saved.files import read_json, write_json
+from uec_rag.base.saved.generations import reading, writing
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.retrieval.index import Index
 from uec_rag.stores.base import Store
-from uec_rag.stores.loading import load_store
-from uec_rag.stores.scan import Dtype
-from uec_rag.stores.streamed import StreamedStore
+from uec_rag.stores.memory.saved import StreamedStore
+from uec_rag.stores.memory.scan import Dtype
+from uec_rag.stores.places import saved_store
 
 KIND = "UEC index"
 
@@ -30,9 +30,6 @@ class SavedIndex:
 
     Attributes
     ----------
-    uec : UEC
-    store : Store
-    calibration : CorpusCalibration or None
     current : bool
         Whether the calibration is of the corpus as it was saved.
     """
@@ -52,6 +49,7 @@ def save_index(
         store.save(folder / "store")
         corpus = None if calibration is None else corpus_fingerprint(store)
         _write_rest(folder, uec, calibration, corpus)
+        _prove(folder, uec, store)
 
 
 @contextmanager
@@ -66,10 +64,11 @@ def filling_index(
             if store.fingerprint not in (None, uec.fingerprint):
                 raise ValueError(
                     f"uec: it was fitted while {len(store):,} passages were added, whose vectors "
-                    "are of the fit before; fill the index anew."
+                    "are of the previous fit; fill the index anew."
                 )
             store.finish()
         _write_rest(folder, uec, None, None)
+        _prove(folder, uec, cast(Store, store))
 
 
 def _write_rest(
@@ -85,13 +84,35 @@ def _write_rest(
     write_json(folder / "index.json", state)
 
 
+def _prove(folder: Path, uec: UEC, store: Store) -> None:
+    """Read what was written before it is the saved index; RuntimeError if that fails."""
+    uec.prove(folder / "ensemble")
+    with proving(KIND):
+        _read_learned(folder)
+        if getattr(store, "remote", False):  # opening it again may be refused while it is open
+            read_json(folder / "store" / "store.json")
+        else:
+            saved_store(folder / "store", trust=True)()  # the user has it open
+
+
+def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | None]:
+    """Fingerprint of the ensemble, and what was learned of which corpus."""
+    state = read_json(folder / "index.json")
+    with as_corrupted(folder / "index.json"):
+        saved, corpus = state["fingerprint"], state.get("corpus")
+        assert isinstance(saved, str)
+        if state["calibration"] is None:
+            return saved, None, corpus
+        return saved, CorpusCalibration.restore(state["calibration"]), corpus
+
+
 def load_index(
     path: str | os.PathLike[str],
     uec: UEC | None,
     encoders: Mapping[str, MemberLike],
     device: str | None,
-    store_device: str | None,
     *,
+    store: Store | None,
     trust: bool,
     verify: bool,
 ) -> SavedIndex:
@@ -99,13 +120,8 @@ def load_index(
     if not isinstance(uec, UEC | None):
         raise TypeError(f"uec: expected a UEC or None, got {type(uec).__name__}.")
     with reading(path, KIND, verify=verify) as folder:
-        state = read_json(folder / "index.json")
-        with as_corrupted(folder / "index.json"):
-            saved, corpus = state["fingerprint"], state.get("corpus")
-            assert isinstance(saved, str)
-            calibration = None
-            if state["calibration"] is not None:
-                calibration = CorpusCalibration.restore(state["calibration"])
+        open_store = saved_store(folder / "store", trust=trust, given=store)
+        saved, calibration, corpus = _read_learned(folder)
         if uec is None:
             uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)
         if uec.fingerprint != saved:
@@ -114,7 +130,7 @@ def load_index(
                 f"{saved[:12]!r}: other models, revisions or posterior. Load the index "
                 "with its own ensemble (uec=None), or build it again with this one."
             )
-        store = load_store(folder / "store", store_device)
+        store = open_store()
         if len(store) and store.sample(1).dimension != uec.dimension:
             raise IndexCorrupted(
                 f"path: {str(folder / 'store')!r} holds vectors of width "

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.softmax_sums import Digest, SoftmaxSums
-from uec_rag.base.terms import Terms
-from uec_rag.base.tiles import weighted_sum
-from uec_rag.confidence.features import CorpusSummary
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.sums import Digest, SoftmaxSums, weighted_sum
+from uec_rag.confidence.model import ConfidenceModel, CorpusSummary
+from uec_rag.encoders.lexical import whole_share
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import block_scales, blocks
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.evidence import EvidenceWeights, Rest, SimilaritySummary
 from uec_rag.ensemble.fitted import Fitted, without_silent
-from uec_rag.ensemble.similarity_summary import Rest, SimilaritySummary
-from uec_rag.retrieval.result import Members
-from uec_rag.stores.base import Found, Store
+from uec_rag.ensemble.verifier import Verification, Verified
+from uec_rag.retrieval.result import Members, taken
+from uec_rag.stores.base import Found, Passage, Store
+
+_id, _text = attrgetter("id"), attrgetter("text")
 
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 _CANDIDATES = 256  # of an approximate search, that stand for what is near a query
@@ -70,6 +72,11 @@ class Asked:
         return self.rest.sums(self.similarities, slope)
 
 
+def ids_of(passages: Sequence[Sequence[Passage]]) -> list[list[str]]:
+    """The ids of each query's hits."""
+    return [[*map(_id, row)] for row in passages]
+
+
 def queries_at_once(passages: int, encoders: int) -> int:
     """How many queries to ask at a time, so that their similarities take bounded memory."""
     return max(1, _BLOCK // max(1, passages * (encoders + 1)))
@@ -83,20 +90,12 @@ def ask(
     With evidence weights the encoders' own similarities come first, which costs what one search
     does, and the ensemble's are their weighted sum.
 
-    Parameters
-    ----------
-    fitted : Fitted
-    weights : EvidenceWeights or None
-    store : Store
-    parts : sequence of Gaussian
-        Each encoder's Gaussians of the queries.
+    `parts`: each encoder's Gaussians of the queries.
     """
     if weights is None or not len(store):
         return _ask_without_evidence(fitted, store, parts)
     own = own_similarities(fitted, store, parts)
-    summaries = [
-        SimilaritySummary.of(s, slope) for s, slope in zip(own, fitted.slopes, strict=True)
-    ]
+    summaries = list(map(SimilaritySummary.of, own, fitted.slopes))
     pi = fitted.weigh(weights, parts, summaries)
     fused = weighted_sum(own, pi * fitted.weights, out=own[0])
     return Asked(parts, summaries, pi, fitted.combine(parts, pi), fused)
@@ -119,10 +118,9 @@ def _words_everywhere(
     fitted: Fitted, store: Store, parts: Sequence[Gaussian]
 ) -> dict[int, FloatArray]:
     """Similarities to the corpus, shape (n, N), of the encoders without vectors."""
-    scaled = _scaled(fitted, parts)
-    members = [i for i, part in enumerate(parts) if part.terms]
-    found = store.similarities([scaled[i].terms[0] for i in members])
-    return dict(zip(members, found, strict=True))
+    own = _own_blocks(fitted, parts)
+    words = {i: block for i, block in enumerate(own) if isinstance(block, Terms)}
+    return dict(zip(words, store.similarities([*words.values()]), strict=True))
 
 
 def _known(words: Mapping[int, FloatArray], pi: FloatArray) -> NDArray[np.bool_]:
@@ -198,11 +196,11 @@ def own_similarities(fitted: Fitted, store: Store, parts: Sequence[Gaussian]) ->
     return store.similarities(_own_blocks(fitted, parts))
 
 
-def _added(
+def terms_at(
     fitted: Fitted, store: Store, parts: Sequence[Gaussian], ids: Sequence[Sequence[str]]
 ) -> list[list[FloatArray]]:
     """What each term adds to the similarities of the encoders without vectors."""
-    terms = [block for part in _scaled(fitted, parts) for block in part.terms]
+    terms = [block for block in _own_blocks(fitted, parts) if isinstance(block, Terms)]
     return store.contributions(terms, ids) if terms else []
 
 
@@ -211,39 +209,35 @@ def own_at(
     store: Store,
     parts: Sequence[Gaussian],
     ids: Sequence[Sequence[str]],
-    added: list[list[FloatArray]] | None = None,
+    added: list[list[FloatArray]],
 ) -> list[FloatArray]:
     """Each encoder's similarities of n queries to c passages of each, shape (n, c).
 
-    `added`, where it is known, is what each term adds.
+    `added` is what each term adds, of `terms_at`.
     """
-    means = store.vectors([id_ for row in ids for id_ in row]).mean
+    means = store.vectors([*chain.from_iterable(ids)]).mean
     dense = blocks(
         means.reshape(len(ids), len(means) // len(ids), means.shape[1]),
         [part.dimension for part in parts],
         fitted.weights,
     )
-    by_terms = iter(_added(fitted, store, parts, ids) if added is None else added)
-    return [
-        np.stack([columns.sum(axis=1) for columns in next(by_terms)])
-        if part.terms
-        else np.einsum("nd,ncd->nc", part.mean, block)
-        for part, block in zip(parts, dense, strict=True)
-    ]
+    by_terms = iter(added)
+    own: list[FloatArray] = []
+    for part, block in zip(parts, dense, strict=True):
+        if part.terms:
+            own.append(np.stack([columns.sum(axis=1) for columns in next(by_terms)]))
+        else:
+            own.append(np.einsum("nd,ncd->nc", part.mean, block))
+    return own
 
 
 def _own_blocks(fitted: Fitted, parts: Sequence[Gaussian]) -> list[FloatArray | Terms]:
-    """What each encoder's own similarities to the stored blocks are asked by."""
-    return [part.terms[0] if part.terms else part.mean for part in _scaled(fitted, parts)]
-
-
-def _scaled(fitted: Fitted, parts: Sequence[Gaussian]) -> list[Gaussian]:
     """Queries whose products with the stored blocks of a direct sum are each encoder's own."""
     # Rather the queries are scaled than their similarities to everything.
-    return [
-        Gaussian.certain(part.mean / scale, [block.scaled(1 / scale) for block in part.terms])
-        for part, scale in zip(parts, block_scales(fitted.weights), strict=True)
-    ]
+    own: list[FloatArray | Terms] = []
+    for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
+        own.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
+    return own
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +246,6 @@ class Scale:
 
     Attributes
     ----------
-    slope : float
     offset : array, shape (n,)
         Of each query.
     """
@@ -264,12 +257,7 @@ class Scale:
     def of(cls, fitted: Fitted, model: ConfidenceModel, store: Store, asked: Asked) -> Self:
         """What a model's logits are: the fitted ones, or standardised similarities.
 
-        Parameters
-        ----------
-        fitted, model
-        store : Store
-            What is searched.
-        asked : Asked
+        `store`: what is searched.
         """
         pi = asked.coefficients
         if not model.standardised:
@@ -299,11 +287,7 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     passage that answers stands out from it. A few pairs of a usual encoder count as seen before;
     words are taken to have nothing in common.
 
-    Parameters
-    ----------
-    store : Store
-    words : float
-        Share of the encoders that look at words.
+    `words`: share of the encoders that look at words.
     """
     mean = store.sample(_UNRELATED).mean[: 2 * _UNRELATED]
     unit = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
@@ -321,8 +305,8 @@ def members_at(fitted: Fitted, store: Store, asked: Asked, found: Found) -> Memb
     count, k = found.mu.shape
     if fitted.space == "shared" or not k or not count:
         return None
-    ids = [[passage.id for passage in row] for row in found.passages]
-    added = _added(fitted, store, asked.parts, ids)
+    ids = ids_of(found.passages)
+    added = terms_at(fitted, store, asked.parts, ids)
     if len(asked.parts) == 1 and not added:
         own = found.mu[:, None]
     else:
@@ -331,13 +315,36 @@ def members_at(fitted: Fitted, store: Store, asked: Asked, found: Found) -> Memb
     for member, summary in enumerate(asked.summaries or ()):
         ranks[:, member] = summary.ranks(own[:, member])
     counted = (asked.coefficients * fitted.weights)[:, :, None] * own
-    return Members(fitted.names, own, ranks, counted, _matched(asked.parts, ids, added))
+    return Members(fitted.names, own, ranks, counted, matched(asked.parts, ids, added))
 
 
-def _matched(
+def first_evidence(
+    parts: Sequence[Gaussian],
+    own: FloatArray,
+    words: list[list[dict[str, float]]] | None,
+    hits: Sequence[Sequence[Passage]],
+) -> FloatArray:
+    """Each encoder's similarity of the first hit, shape (n, K), as evidence of an answer.
+
+    What orders passages may rest on stems and on parts of words; whether there is an answer at all
+    rests on whole words, see `whole_share`.
+
+    `own`: array, shape (n, K). `words`: what each word counts in each query's hits.
+    """
+    counted = [bool(part.terms) and part.terms[0].saturation is not None for part in parts]
+    if words is None or not any(counted):
+        return own
+    shares = [
+        whole_share(row[0], passages[0].text) if row else 1.0
+        for row, passages in zip(words, hits, strict=True)
+    ]
+    return np.where(counted, own * np.array(shares, np.float32)[:, None], own)
+
+
+def matched(
     parts: Sequence[Gaussian], ids: Sequence[Sequence[str]], added: list[list[FloatArray]]
-) -> list[list[list[str]]] | None:
-    """The words of each query that each hit holds, those that count most first."""
+) -> list[list[dict[str, float]]] | None:
+    """What each word of each query counts in each hit, those that count most first."""
     terms = [block for part in parts for block in part.terms]
     if not terms:
         return None
@@ -349,4 +356,268 @@ def _matched(
             for rank, term in np.argwhere(columns > 0).tolist():
                 if keys[term] in labels:
                     words[i][rank][labels[keys[term]]] = float(columns[rank, term])
-    return [[sorted(hit, key=hit.__getitem__, reverse=True) for hit in row] for row in words]
+    return [
+        [dict(sorted(hit.items(), key=itemgetter(1), reverse=True)) for hit in row] for row in words
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Reread:
+    """Hits of which a verifier has read the first v.
+
+    Attributes
+    ----------
+    found : Found
+        The first k hits, those that were read ordered anew, the others after them as they were.
+    name : str
+        The verifier's.
+    verified : Verified
+        What it says of them, in the order before.
+    before, after : array, shape (n, v)
+        Similarities of those that were read, in the order before.
+    order : int array, shape (n, k)
+        Place before, among the m hits that were searched for, of each.
+    """
+
+    found: Found
+    name: str
+    verified: Verified
+    before: FloatArray
+    after: FloatArray
+    order: NDArray[np.intp]
+
+    def scale(self, scale: Scale) -> Scale:
+        """The scale of logits, where every passage has what the worst that was read has."""
+        return replace(scale, offset=scale.offset + self.verified.floor)
+
+    def sums(self, sums: SoftmaxSums, slope: float) -> SoftmaxSums:
+        """Sums over a corpus, at a slope, with the new similarities of what was read."""
+        return sums.replacing(np.float32(slope) * self.before, np.float32(slope) * self.after)
+
+    def members(self, members: Members | None, slope: float) -> Members | None:
+        """Who found the hits in their new order, the verifier among them."""
+        if members is None:
+            return None
+        shape, read = members.ranks[:, :1].shape, self.verified.scores.shape[1]
+        own = np.full(shape, np.nan, dtype=np.float32)
+        ranks, counted = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.float32)
+        own[:, 0, :read], ranks[:, 0, :read] = self.verified.scores, self.verified.ranks()
+        counted[:, 0, :read] = self.verified.gain / np.float32(slope)
+        joined = Members(
+            (*members.names, self.name),
+            np.concatenate([members.similarities, own], axis=1),
+            np.concatenate([members.ranks, ranks], axis=1),
+            np.concatenate([members.counted, counted], axis=1),
+            members.words,
+        )
+        return taken(joined, self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Who reads the first hits of some queries."""
+
+    verification: Verification | None
+    queries: Sequence[str]
+
+    def fetched(self, k: int) -> int:
+        """How many hits to search for where k are wanted."""
+        return k if self.verification is None else max(k, self.verification.fitted.k)
+
+    def reread(
+        self, fitted: Fitted, found: Found, k: int, hidden: NDArray[np.bool_] | None = None
+    ) -> Reread | None:
+        """Have the first hits read; None where nobody reads, nothing was found, or it failed.
+
+        None of those that were read falls behind the others: its score is at least that of the
+        last of them before.
+
+        `found`: m hits. `k`: how many are wanted. `hidden`, array of bool, shape (n, m): hits that
+        count as not read.
+        """
+        if self.verification is None or not found.mu.size:
+            return None
+        first = slice(0, self.verification.fitted.k)
+        texts = [[passage.text for passage in row[first]] for row in found.passages]
+        verified = self.verification.verify(
+            self.queries, texts, None if hidden is None else hidden[:, first]
+        )
+        if verified is None:
+            return None
+        slope = np.float32(fitted.slope)
+        mu, scores = found.mu.copy(), found.scores.copy()
+        mu[:, first] += verified.gain / slope
+        last = scores[:, first].min(axis=1, keepdims=True)
+        scores[:, first] = np.maximum(
+            probit(mu[:, first], found.sigma2[:, first], fitted.beta), last
+        )
+        order = np.broadcast_to(np.arange(scores.shape[1]), scores.shape).copy()
+        order[:, first] = np.argsort(-scores[:, first], axis=1, kind="stable")
+        order = order[:, :k]
+        moved = Found(
+            [
+                [row[place] for place in places]
+                for row, places in zip(found.passages, order.tolist(), strict=True)
+            ],
+            np.take_along_axis(scores, order, axis=1),
+            np.take_along_axis(mu, order, axis=1),
+            np.take_along_axis(found.sigma2, order, axis=1),
+            found.exact,
+        )
+        name = self.verification.fitted.name
+        return Reread(moved, name, verified, found.mu[:, first], mu[:, first], order)
+
+
+NOBODY = Reading(None, ())
+
+_COPIES = 256  # passages behind the hits that are looked at for copies of them
+_NOTHING = np.float32(80)  # logits below the top at which a passage has no share
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Which of n queries' hits have the text of a better one, and what is left without these.
+
+    Attributes
+    ----------
+    again : array of bool, shape (n, k)
+        Whether a hit repeats the text of one before it.
+    count : array, shape (n, k)
+        How many passages have a hit's text, as far as was looked; of those that repeat one 0.
+    gone : array, shape (n, c)
+        Similarities of the passages that repeat the text of a hit, among the hits or behind them;
+        -inf where there are fewer than c.
+    of_first : array, shape (n, c)
+        The same of those as similar as the first hit: which of equal vectors is first is chance.
+    different, variance : array, shape (n, k)
+        Similarities, and their variance, of the first k passages of which no two have one text;
+        -inf where there are fewer.
+    place : int array, shape (n, k)
+        Place of each hit's text among these.
+    """
+
+    again: NDArray[np.bool_]
+    count: FloatArray
+    gone: FloatArray
+    of_first: FloatArray
+    different: FloatArray
+    variance: FloatArray
+    place: NDArray[np.intp]
+
+    @classmethod
+    def among(cls, found: Found, k: int) -> Self | None:
+        """Look for equal texts among m hits, of which the first k are given back; None: no two."""
+        rows, width = found.mu.shape
+        if _different(found) == [*map(len, found.passages)]:
+            return None
+        first = np.zeros((rows, width), dtype=np.intp)  # place of the best hit of the same text
+        for place, row in zip(first, found.passages, strict=True):
+            best: dict[str, int] = {}
+            place[:] = [best.setdefault(passage.text, i) for i, passage in enumerate(row)]
+        again = first < np.arange(width)
+        different = np.where(again, -np.inf, found.mu)
+        # A place among the different ones: those behind the k first are none of the hits'.
+        behind = np.cumsum(~again, axis=1) > k
+        counted = again & ~np.take_along_axis(behind, first, axis=1)
+        count = np.zeros((rows, width), dtype=np.float32)
+        np.add.at(count, (np.arange(rows)[:, None], first), np.float32(1))
+        gone, of_first = (
+            -np.sort(-np.where(some, found.mu, -np.inf), axis=1)[
+                :, : max(1, some.sum(axis=1).max())
+            ]
+            for some in (counted, again & _first_alike(found))
+        )
+        order = np.argsort(again, axis=1, kind="stable")[:, :k]
+        return cls(
+            again[:, :k],
+            count[:, :k],
+            gone,
+            of_first,
+            np.take_along_axis(different, order, axis=1),
+            np.take_along_axis(found.sigma2, order, axis=1),
+            np.take_along_axis(np.cumsum(~again, axis=1) - 1, first, axis=1)[:, :k],
+        )
+
+    def left_of(self, sums: SoftmaxSums, slope: float, *, first: bool = False) -> SoftmaxSums:
+        """Sums over a corpus, at a slope, as if every text, or the `of_first`, were there once."""
+        gone = self.of_first if first else self.gone
+        least = (sums.top - _NOTHING)[:, None]
+        return sums.replacing(
+            np.maximum(np.float32(slope) * gone, least), np.broadcast_to(least, gone.shape)
+        )
+
+
+_ALIKE = np.float32(1e-5)  # similarities that rounding alone may have parted
+
+
+def _first_alike(found: Found) -> NDArray[np.bool_]:
+    """Which hits are as similar to their query as the first, shape (n, k)."""
+    alike: NDArray[np.bool_] = found.mu >= found.mu[:, :1] - _ALIKE
+    return alike
+
+
+def _different(found: Found) -> list[int]:
+    """How many different texts each query's hits have."""
+    return [len({*map(_text, row)}) for row in found.passages]
+
+
+def search_apart(
+    store: Store, query: Gaussian, k: int, beta: float, mu: FloatArray | None
+) -> Found:
+    """Search for k hits and as many more as it takes to have seen all copies of the k first texts.
+
+    And of all that is as similar as the first. That is one more where no text comes twice.
+    """
+    count = k + 1
+    while True:
+        found = store.search(query, count, beta=beta, mu=mu)
+        enough = min(_different(found), default=count) > k
+        enough = enough and not _first_alike(found)[:, -1:].any()
+        if enough or found.mu.shape[1] < count or count > k + _COPIES:
+            return found
+        count = k + 4 * (count - k)
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """The first k hits of n queries, and what is known of them.
+
+    Attributes
+    ----------
+    members : Members or None
+        What each encoder, and a verifier, has to do with them; None where that is not known.
+    reread : Reread or None
+        What a verifier makes of them, which `found` and `members` are in the order of.
+    copies : Copies or None
+        Which of them repeat the text of others.
+    """
+
+    found: Found
+    members: Members | None = None
+    reread: Reread | None = None
+    copies: Copies | None = None
+
+
+def search(reading: Reading, fitted: Fitted, store: Store, asked: Asked, k: int) -> Hits:
+    """Search for k hits and have them read."""
+    fetched = reading.fetched(k)
+    wide = search_apart(store, asked.query, fetched, fitted.beta, asked.everywhere)
+    found = first_hits(wide, fetched)
+    reread = reading.reread(fitted, found, k)
+    if reread is None:
+        found = first_hits(found, k)
+        members = members_at(fitted, store, asked, found)
+        return Hits(found, members, None, Copies.among(wide, k))
+    members = reread.members(members_at(fitted, store, asked, found), fitted.slope)
+    return Hits(reread.found, members, reread, Copies.among(reread.found, k))
+
+
+def first_hits(found: Found, k: int) -> Found:
+    """The first k hits."""
+    return Found(
+        [row[:k] for row in found.passages],
+        found.scores[:, :k],
+        found.mu[:, :k],
+        found.sigma2[:, :k],
+        found.exact,
+    )

@@ -12,7 +12,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import fit_confidence, joined_examples, view_examples
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.corpora.questions import QuestionGenerator, make_questions
+from uec_rag.corpora.questions import OwnQuestions, QuestionGenerator, make_questions
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fit_queries import FitQueries
@@ -22,6 +22,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.ensemble.verifier import Verification
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.memory import MemoryStore
 
 _CLEARLY = 0.1  # nats per question
 _FOLLOWED = 0.5  # the whole way cost .004 of nDCG@10 where it misled, half of it .002
@@ -63,21 +64,18 @@ def self_calibrate(
     ValueError
         If fewer than `FEWEST` questions can be made.
     """
-    rng = np.random.default_rng(seed)
-    passages = list(store.passages())
-    sample = [passages[row] for row in rng.permutation(len(passages))[:_MOST_PASSAGES]]
     fitted = uec.fitted
-    made = make_questions(sample, generate, _MOST_QUESTIONS)
+    sample, made = _own_questions(store, generate, _MOST_QUESTIONS, seed)
     if len(made.questions) < FEWEST:
         raise ValueError(
-            f"self_calibrate: made {len(made.questions)} questions from {len(passages)} passages, "
+            f"self_calibrate: made {len(made.questions)} questions from {len(store)} passages, "
             f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
             "question, or calibrate with labelled queries."
         )
     judge = fitted if uec.verification is None else uec.verification.fitted
     known = judge.confidence_model
     # Of Python's documentation 18 of 20 natural questions were answered, and none once the level
-    # had moved to first sentences, which are harder to find the rest of (docs/confidence.md).
+    # had moved to first sentences, which are harder to find the rest of (docs/measurements).
     stays = None if generate is not None else known
     calibrated = partial(
         CorpusCalibration,
@@ -88,7 +86,7 @@ def self_calibrate(
         verifier=None if uec.verification is None else uec.verification.fingerprint,
     )
     if stays is not None and fitted.evidence_weights is None:  # there is nothing to learn
-        return calibrated(model=stays, evidence_weights=None, kept=True)
+        return calibrated(model=stays, evidence_weights=None, of_fit=True)
     texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
     corpus = _with_answers(uec, store, sample, made.answers, texts)
     parts = uec.encode(made.questions, "query")
@@ -105,9 +103,68 @@ def self_calibrate(
     fit_queries = FitQueries(parts, corpus, own, questions, seed)
     weights = None if fitted.evidence_weights is None else _learned_weights(fit_queries, fitted)
     sizes = (len(sample) // 4, len(sample))
-    told = weights or fitted.evidence_weights
-    model = stays or _agreed(fit_queries, fitted, told, sizes, k, uec.verification, known)
-    return calibrated(model=model, evidence_weights=weights, kept=model is known)
+    used = weights or fitted.evidence_weights
+    model = stays or _agreed(fit_queries, fitted, used, sizes, k, uec.verification, known)
+    return calibrated(model=model, evidence_weights=weights, of_fit=model is known)
+
+
+def _own_questions(
+    store: Store, generate: QuestionGenerator | None, most: int, seed: int
+) -> tuple[list[Passage], OwnQuestions]:
+    """A sample of the passages, and questions made of it."""
+    passages = list(store.passages())
+    chosen = np.random.default_rng(seed).permutation(len(passages))[:_MOST_PASSAGES]
+    sample = [passages[row] for row in chosen]
+    return sample, make_questions(sample, generate, most)
+
+
+_UNANSWERED = 5  # every fifth question has no answer
+
+
+def trial(
+    uec: UEC, store: Store, most: int = _MOST_QUESTIONS, seed: int = 0
+) -> tuple[list[str], list[set[str]], MemoryStore]:
+    """Questions made of the passages, to try a search on where there are no labels.
+
+    Parameters
+    ----------
+    uec, store
+        What is searched.
+    most : int
+        Questions at most.
+    seed : int
+        Of the sample.
+
+    Returns
+    -------
+    questions : list of str
+        Harder to answer than users' are: a first sentence, or a heading, asks for the rest.
+    relevant : list of set of str
+        Ids that answer each; of every fifth question none.
+    trial : MemoryStore
+        The passages, or a sample, to ask them of. Where a first sentence asks for the rest, only
+        the rest is there, and what answers every fifth question is not.
+
+    Raises
+    ------
+    ValueError
+        If fewer than `FEWEST` questions can be made.
+    """
+    sample, made = _own_questions(store, None, most, seed)
+    if len(made.questions) < FEWEST:
+        raise ValueError(
+            f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
+            f"expected at least {FEWEST}; give labelled questions."
+        )
+    texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
+    gaussians = _with_answers(uec, store, sample, made.answers, texts)
+    gone = {place for places in made.relevant[::_UNANSWERED] for place in places}
+    there = [place for place in range(len(sample)) if place not in gone]
+    tried = MemoryStore()
+    tried.bind(uec.fingerprint)
+    tried.add([replace(sample[place], text=texts[place]) for place in there], gaussians[there])
+    answers = [{sample[place].id for place in {*found} - gone} for found in made.relevant]
+    return made.questions, answers, tried
 
 
 def _agreed(
@@ -151,8 +208,8 @@ def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | Non
         return None
     found = asked.among(others).fit_evidence_weights(fitted.among(others))
     prior = np.array(known.prior)
-    told = prior[others].mean() + np.array(found.prior) - np.mean(found.prior)
-    prior[others] += _FOLLOWED * (told - prior[others])
+    learned = prior[others].mean() + np.array(found.prior) - np.mean(found.prior)
+    prior[others] += _FOLLOWED * (learned - prior[others])
     return replace(known, prior=tuple(prior.tolist()))
 
 

@@ -1,6 +1,22 @@
-"""Where the ensemble's Gaussians are kept and searched: one protocol, several engines."""
+"""Stores of the ensemble's Gaussians, and their search: one protocol, several engines."""
 
-from uec_rag.stores.base import Filter, Found, Passage, Store
-from uec_rag.stores.memory import MemoryStore
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["Filter", "Found", "MemoryStore", "Passage", "Store"]
+from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.memory.store import MemoryStore
+
+if TYPE_CHECKING:
+    from uec_rag.stores.pgvector import PgVectorStore
+    from uec_rag.stores.qdrant import QdrantStore
+
+__all__ = ["Filter", "MemoryStore", "Passage", "PgVectorStore", "QdrantStore", "Store"]
+
+_ON_USE = {"PgVectorStore": "pgvector", "QdrantStore": "qdrant"}  # each needs an extra
+
+
+def __getattr__(name: str) -> object:
+    """The stores in engines, whose clients are not imported before."""
+    if name in _ON_USE:
+        return getattr(import_module(f"{__name__}.{_ON_USE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,16 +1,25 @@
-"""What a store is: passages with Gaussians, searched by the uncertainty-aware score."""
+"""What a store is: passages with Gaussians, searched by the uncertainty-aware score.
+
+Metadata is what JSON brings back as it was. What one engine would change, miss or refuse is refused
+here, for all of them and for what a filter asks: whole numbers beyond 2**53, which engines compare
+as floats, NaN and infinity, which JSON lacks, and NUL characters, which PostgreSQL does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import datetime
+import math
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.terms import Terms
+from uec_rag.base.checks import check_texts, listed
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Passage:
     id : str
     text : str
     metadata : dict
-        Whatever the user keeps beside it.
+        Any further data on it.
     """
 
     id: str
@@ -60,6 +69,13 @@ class Found:
         return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
 
 
+def check_store(store: object) -> None:
+    """Raise TypeError unless something is a store; it is not shown, since it may be an address."""
+    if isinstance(store, type) or not callable(getattr(store, "bind", None)):
+        got = store if isinstance(store, type) else type(store)
+        raise TypeError(f"store: expected a store, as MemoryStore(), got {got.__name__}.")
+
+
 def check_query(query: Gaussian, dimension: int) -> None:
     """Raise ValueError unless queries are of the stored passages' dimension."""
     if query.dimension != dimension:
@@ -78,7 +94,7 @@ class Store(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Whether looking at every passage is to be avoided, because they are elsewhere."""
+        """Whether the passages are elsewhere, so that reading all of them is to be avoided."""
         ...
 
     def __len__(self) -> int:
@@ -86,11 +102,11 @@ class Store(Protocol):
         ...
 
     def snapshot(self, filter: Filter | None = None) -> Store:
-        """Return a view, of what a filter lets through, that stays as it is while others write."""
+        """Return a view of what matches a filter, which does not change while others write."""
         ...
 
     def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians are kept; FingerprintMismatch where another ensemble's are."""
+        """Record the ensemble of the Gaussians; FingerprintMismatch if they are of another."""
         ...
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -168,7 +184,7 @@ class Store(Protocol):
         ...
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` passages, or of all, that stand for the rest."""
+        """Return the Gaussians of a sample of `count` passages, or of all."""
         ...
 
     def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
@@ -205,3 +221,340 @@ class Store(Protocol):
     def load(cls, folder: Path) -> Self:
         """Read a store from the files that `save` wrote."""
         ...
+
+
+CALIBRATION, GATE, SAMPLE = "calibration", "gate", "sample"
+KEPT = (CALIBRATION, GATE, SAMPLE)
+"""Names under which something may be kept."""
+
+
+class Stamp(NamedTuple):
+    """State of what is stored.
+
+    Attributes
+    ----------
+    written : str
+        Another one after every write.
+    kept : mapping of str to str
+        Version of what is kept, by its name.
+    """
+
+    written: str
+    kept: Mapping[str, str]
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A store that keeps bytes by name; those in a process's own memory do not."""
+
+    def stamp(self) -> Stamp:
+        """The state of what is stored, at little cost."""
+        ...
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes under one of the names that there are; returns their version."""
+        ...
+
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
+        ...
+
+
+def keep_in(store: Keeping, name: str, data: bytes) -> str:
+    """Keep bytes in a store under a name; returns their version.
+
+    Raises ValueError if nothing was ever added to it: there is no place yet.
+    """
+    if not store.stamp().written:
+        raise ValueError(
+            f"store: it stores a {name} with its passages, and nothing was added to it yet; add "
+            "passages first."
+        )
+    return store.keep(name, data)
+
+
+DEEPEST = 64
+"""Levels of lists and dicts in metadata and filters, far below what Python can recurse into."""
+_EXACT = 2**53  # up to which a float holds every whole number
+_LARGEST = 1e19  # variance: the product of a query's and a passage's is still a float32
+
+_T = TypeVar("_T")
+
+
+def normalised(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """Copy metadata into strings, numbers, booleans, None, lists and dicts.
+
+    Dates and times become ISO 8601 strings, NumPy's scalars Python's, tuples lists: what a search
+    returns before saving is what it returns after loading.
+
+    Parameters
+    ----------
+    metadata : mapping
+    where : str
+        What the caller calls it, for the message.
+
+    Raises
+    ------
+    TypeError
+        If a value or a key is of another type; the message names the path to it.
+    ValueError
+        If a string is not valid Unicode or holds NUL, a number is not finite or beyond 2**53 and
+        whole, or the nesting is too deep or endless.
+
+    Examples
+    --------
+    >>> normalised({"day": datetime.date(2026, 1, 31), "sizes": (np.float32(0.5), 2)}, "metadata")
+    {'day': '2026-01-31', 'sizes': [0.5, 2]}
+    >>> normalised({"tags": [{"a", "b"}]}, "metadatas[0]")
+    Traceback (most recent call last):
+    TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
+dict, which are what a saved index keeps, got set; convert it first.
+    """
+    copied: dict[str, Any] = _mapping(metadata, where, 0)
+    return copied
+
+
+def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
+    """Convert one value as `normalised` does; one of a type that no metadata holds stays as it is.
+
+    ValueError if it is of a type that metadata holds, and `normalised` would refuse it.
+    """
+    try:
+        return _value(value, where, 0)
+    except TypeError:
+        return value
+
+
+def checked_text(text: str, where: str) -> str:
+    """The text itself; ValueError if it is not valid Unicode, or holds NUL."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{where} is not valid Unicode ({error.reason}, at character {error.start}); clean it "
+            "with value.encode('utf-8', 'replace').decode()."
+        ) from None
+    if "\0" in text:
+        raise ValueError(
+            f"{where} holds a NUL character, at {text.index(chr(0))}, which engines do not keep; "
+            "clean it with value.replace('\\0', ' ')."
+        )
+    return str.__str__(text)  # of a subclass, too
+
+
+def copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
+    """Copy what `normalised` returned, or a part of it."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return value
+
+
+def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return checked_text(value, where)
+    if isinstance(value, int):
+        return _integer(value, where)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
+        return float(value)
+    if isinstance(value, (datetime.date, datetime.time)):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return _mapping(value, where, depth + 1)
+    if isinstance(value, (list, tuple)):
+        _check_depth(where, depth + 1)
+        return [_value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+    raise TypeError(
+        f"{where}: expected a string, number, boolean, date, None, list or dict, which are what a "
+        f"saved index keeps, got {type(value).__name__}; convert it first."
+    )
+
+
+def _mapping(metadata: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
+    _check_depth(where, depth)
+    out = {}
+    for key, value in metadata.items():
+        if not isinstance(key, str):
+            raise TypeError(
+                f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
+            )
+        name = checked_text(key, f"{where}, a key")
+        out[name] = _value(value, f"{where}[{name!r:.60}]", depth)
+    return out
+
+
+def _check_depth(where: str, depth: int) -> None:
+    if depth > DEEPEST:
+        raise ValueError(
+            f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
+            "deeper, or contains itself."
+        )
+
+
+def _integer(number: int, where: str) -> int:
+    if abs(number) > _EXACT:
+        raise ValueError(
+            f"{where}: expected whole numbers from -2**53 to 2**53, got one of "
+            f"{number.bit_length()} bits; engines would round it: store it as text."
+        )
+    return int(number)
+
+
+def make_passages(
+    texts: Iterable[str],
+    ids: Iterable[str] | None,
+    metadatas: Iterable[Mapping[str, Any]] | None,
+) -> list[Passage]:
+    """Check texts, ids and metadata before anything is embedded, and join them.
+
+    Metadata is copied, as `uec_rag.stores.base.normalised` does.
+
+    Raises TypeError, ValueError if a text is empty or not a string, an id comes twice, the lengths
+    differ, or a saved index could not keep an id or metadata.
+    """
+    checked = check_texts(texts)
+    for number, text in enumerate(checked):
+        checked_text(text, f"texts[{number}]")
+    names = [uuid.uuid4().hex for _ in checked] if ids is None else listed(ids, "ids")
+    extra = [{} for _ in checked] if metadatas is None else _mappings(metadatas)
+    for name, given in (("ids", names), ("metadatas", extra)):
+        if len(given) != len(checked):
+            raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(given)}.")
+    for name in names:
+        _check_id(name)
+    _check_distinct(names, set())
+    return [
+        Passage(name, text, _Checked(metadata))
+        for name, text, metadata in zip(names, checked, extra, strict=True)
+    ]
+
+
+class _Checked(dict[str, Any]):
+    """Metadata of a passage that was checked and copied: no store does so again."""
+
+
+def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
+    """Raise ValueError if an id comes twice or was seen before."""
+    for id_ in ids:
+        if id_ in seen:
+            raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
+        seen.add(id_)
+
+
+def keepable(passage: Passage) -> Passage:
+    """Check one passage, and copy its metadata, as `make_passages` does.
+
+    TypeError or ValueError if it is none, or a saved index could not keep it.
+    """
+    if not isinstance(passage, Passage):
+        raise TypeError(f"passages: expected Passage objects, got {type(passage).__name__}.")
+    _check_id(passage.id)
+    if not isinstance(passage.text, str):
+        raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")
+    checked_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
+    where = f"metadata of {passage.id!r}"
+    if not isinstance(passage.metadata, Mapping):
+        raise TypeError(f"{where}: expected a mapping, got {type(passage.metadata).__name__}.")
+    return Passage(passage.id, passage.text, normalised(passage.metadata, where))
+
+
+def _check_id(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
+    checked_text(name, f"ids: {name!r:.60}")
+
+
+def stream_passages(
+    texts: Iterable[str],
+    ids: Iterable[str] | None,
+    metadatas: Iterable[Mapping[str, Any]] | None,
+    size: int,
+) -> Iterator[list[Passage]]:
+    """`make_passages` of so many texts at a time, in bounded memory but for the ids given.
+
+    Raises TypeError, ValueError as `make_passages`, when the texts in question are reached.
+    """
+    if isinstance(ids, str):
+        raise TypeError(f"ids: expected an iterable of strings, got one string {ids!r}.")
+    texts, start, seen = iter(texts), 0, set[str]()
+    id_of = None if ids is None else iter(ids)
+    metadata_of = None if metadatas is None else iter(metadatas)
+    while some := list(islice(texts, size)):
+        start += len(some)
+        passages = make_passages(
+            some,
+            _next(id_of, len(some), "ids", start),
+            _next(metadata_of, len(some), "metadatas", start),
+        )
+        if ids is not None:
+            _check_distinct((passage.id for passage in passages), seen)
+        yield passages
+    for name, given in (("ids", id_of), ("metadatas", metadata_of)):
+        if given is not None and list(islice(given, 1)):
+            raise ValueError(f"{name}: expected {start}, one per text, got more.")
+
+
+def _next(given: Iterator[_T] | None, count: int, name: str, texts: int) -> list[_T] | None:
+    if given is None:
+        return None
+    some = list(islice(given, count))
+    if len(some) < count:
+        raise ValueError(
+            f"{name}: expected one per text, got {texts - count + len(some)} for at least {texts}."
+        )
+    return some
+
+
+def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(metadatas, Mapping):
+        raise TypeError(
+            "metadatas: expected a list of mappings, one per text, got one mapping; "
+            "write [metadata] for a single text."
+        )
+    given = list(metadatas)
+    for index, metadata in enumerate(given):
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise TypeError(
+                f"metadatas[{index}]: expected a mapping, got {type(metadata).__name__}."
+            )
+    return [normalised(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(given)]
+
+
+def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
+    """Passages as a store keeps them, their metadata copied.
+
+    ValueError if there is not one Gaussian per passage, an id comes twice, or a variance is above
+    1e19. As `normalised` where a saved index could not keep a passage.
+    """
+    if not isinstance(gaussians, Gaussian):
+        raise TypeError(f"gaussians: expected a Gaussian, got {type(gaussians).__name__}.")
+    check_range(gaussians, "gaussians")
+    if len(passages) != len(gaussians):
+        raise ValueError(
+            f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
+        )
+    checked = [
+        passage if isinstance(getattr(passage, "metadata", None), _Checked) else keepable(passage)
+        for passage in passages
+    ]
+    _check_distinct((passage.id for passage in checked), set())
+    return checked
+
+
+def check_range(gaussians: Gaussian, name: str) -> None:
+    """Raise ValueError where variances are too large for scores in float32."""
+    largest = float(gaussians.scales.max(initial=0.0))
+    if gaussians.profile is not None:
+        largest *= float(gaussians.profile.max(initial=0.0))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"{name}: expected variances <= {_LARGEST:g}, got {largest:g}: their products are "
+            "beyond float32. Fit the ensemble again, or scale the embeddings."
+        )

@@ -15,12 +15,15 @@ takes a callable(passage) -> bool, by itself or as `$where`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.metadata import as_kept
+from uec_rag.stores.base import DEEPEST, Filter, Passage, checked_text, normalised_value
 
 Operator = Literal[
     "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
@@ -77,22 +80,31 @@ Condition: TypeAlias = Compare | HasId | Where | Every | Some | Not
 def parse(filter: Filter) -> Condition:
     """Read a filter.
 
-    Parameters
-    ----------
-    filter : mapping or callable
-
-    Raises
-    ------
-    TypeError
-        If it is neither, or an operator is given a value of another type.
-    ValueError
-        If an operator is unknown.
+    Raises TypeError if it is neither, or an operator is given a value of another type. ValueError
+    if an operator is unknown, a value is one that no store keeps (see `uec_rag.stores.base`), or
+    the filter is nested deeper than what goes over it can follow.
 
     Examples
     --------
     >>> parse({"year": {"$gte": 2020}})
     Compare(key='year', operator='$gte', value=2020)
     """
+    level: list[object] = [filter]
+    for _ in range(DEEPEST):
+        inner = [item for one in level for item in _items(one)]
+        level = [*{id(item): item for item in inner}.values()]  # once, where it contains itself
+    if level:
+        raise ValueError(f"filter: expected at most {DEEPEST} levels of lists and dicts.")
+    return _parsed(filter)
+
+
+def _items(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _parsed(filter: Filter) -> Condition:
     if callable(filter):
         return Where(filter)
     if not isinstance(filter, Mapping):
@@ -110,13 +122,16 @@ def _joined(conditions: list[Condition]) -> Condition:
 def _entry(key: str, value: object) -> Condition:
     match key:
         case "$and":
-            return Every(tuple(map(parse, _listed(key, value))))
+            return Every(tuple(map(_parsed, _listed(key, value))))
         case "$or":
-            return Some(tuple(map(parse, _listed(key, value))))
+            return Some(tuple(map(_parsed, _listed(key, value))))
         case "$not":
-            return Not(parse(cast(Filter, value)))  # which checks it
+            return Not(_parsed(cast(Filter, value)))  # which checks it
         case "$id":
-            return HasId(tuple(_listed(key, value)))
+            ids = _listed(key, value)
+            if not all(isinstance(id_, str) for id_ in ids):
+                raise TypeError(f"filter: $id expects a list of strings, got {value!r:.60}.")
+            return HasId(tuple(checked_text(id_, f"filter: $id {id_!r:.60}") for id_ in ids))
         case "$where":
             if not callable(value):
                 raise TypeError(
@@ -128,13 +143,13 @@ def _entry(key: str, value: object) -> Condition:
             "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
             f"got {key!r}."
         )
-    return _on(key, value)
+    return _on(checked_text(key, f"filter: key {key!r:.60}"), value)
 
 
 def _on(key: str, value: object) -> Condition:
     """What is asked of the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
-        return Compare(key, "$eq", as_kept(value))
+        return Compare(key, "$eq", normalised_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
@@ -146,7 +161,12 @@ def _on(key: str, value: object) -> Condition:
                 f"{[*get_args(Operator), '$not']}."
             )
         many = name in ("$in", "$nin")
-        asked = tuple(map(as_kept, _listed(name, operand))) if many else as_kept(operand)
+        where = f"filter: {name} of {key!r:.60}"
+        asked = (
+            tuple(normalised_value(one, where) for one in _listed(name, operand))
+            if many
+            else normalised_value(operand, where)
+        )
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
         if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(
@@ -175,3 +195,131 @@ def keys_of(condition: Condition) -> set[str]:
         case Compare(key, _, _):
             return {key}
     return set()
+
+
+# Metadata as keywords, so that an engine filters by it exactly as a store in memory does.
+#
+# Engines differ in what equality means for lists, for whole numbers and fractions, for what is
+# not there. A fact ("year is 2021", "one of tags is tax") as one keyword means the same in all of
+# them, and one index serves every key.
+
+Kind = Literal["key", "there", "is", "has", "list"]
+"""That there is a key; a value other than None; this value; this item; that it is a list."""
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+
+
+def fact(kind: Kind, key: str, value: object = None) -> str:
+    """One fact as a keyword.
+
+    Examples
+    --------
+    >>> fact("is", "year", 2021) == fact("is", "year", 2021.0)
+    True
+    >>> fact("is", "shift", 0) == fact("is", "shift", -0.0)
+    True
+    """
+    text = json.dumps([kind, key, _canonical(value)], sort_keys=True)
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+def facts_of(metadata: Mapping[str, Any]) -> list[str]:
+    """All facts of a passage's metadata."""
+    facts = []
+    for key, value in metadata.items():
+        facts += [fact("key", key), fact("is", key, value)]
+        if value is not None:
+            facts.append(fact("there", key))
+        if isinstance(value, list | tuple | set | frozenset | Mapping):
+            facts.append(fact("list", key))
+            facts += {fact("has", key, item) for item in value}
+    return facts
+
+
+def numbers_of(metadata: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers of a passage's metadata, by `field`, for comparisons."""
+    return {
+        field(key): float(value)
+        for key, value in metadata.items()
+        if isinstance(value, bool | int | float) and math.isfinite(value)
+    }
+
+
+def field(key: str) -> str:
+    """A metadata key as a name that any engine's paths allow."""
+    if _PLAIN.fullmatch(key):
+        return key
+    return "-" + hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    """The same for values that are equal in Python."""
+    if isinstance(value, bool | int | float):
+        if isinstance(value, int) and int(float(value)) != value:
+            return value
+        return float(value) + 0.0  # -0.0 becomes 0.0
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(item) for key, item in value.items()}
+    if value is None or isinstance(value, str):
+        return value
+    return [type(value).__name__, str(value)]
+
+
+@dataclass(frozen=True)
+class AnyFact:
+    """One of these facts holds."""
+
+    facts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HasPart:
+    """A fact holds, that an item is in a list, or the value of a key is a text with a part."""
+
+    item: str
+    key: str
+    part: str
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A number is on one side of a limit."""
+
+    key: str
+    operator: Operator
+    limit: float
+
+
+def by_facts(asked: Compare | Where, engine: str) -> Not | AnyFact | HasPart | Bound:
+    """What an engine runs for a comparison: facts, parts of texts and limits of numbers.
+
+    ValueError if none does: a callable, or an order of what are no numbers.
+    """
+    if isinstance(asked, Where):
+        raise ValueError(
+            f"filter: a callable runs in Python and {engine} does not; use operators "
+            "(uec_rag.stores.filters) or a MemoryStore."
+        )
+    key, value = asked.key, asked.value
+    match asked.operator:
+        case "$eq":
+            return AnyFact((fact("is", key, value),))
+        case "$in":
+            return AnyFact(tuple(fact("is", key, one) for one in value))
+        case "$ne":
+            return Not(Compare(key, "$eq", value))
+        case "$nin":
+            return Not(Compare(key, "$in", value))
+        case "$exists":
+            return AnyFact((fact("there", key),)) if value else Not(Compare(key, "$exists", True))
+        case "$contains":
+            item = fact("has", key, value)
+            return HasPart(item, key, value) if isinstance(value, str) else AnyFact((item,))
+    if not isinstance(value, int | float):
+        raise ValueError(
+            f"filter: {engine} orders numbers only, got {asked.operator} {value!r:.60} for "
+            f"{key!r}; keep a number (a timestamp, say) beside it."
+        )
+    return Bound(key, asked.operator, float(value))

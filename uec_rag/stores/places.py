@@ -1,20 +1,36 @@
-"""Stores by the address of where they are."""
+"""Where stores are: opened at an address, or as a saved folder says, where that may be trusted.
+
+A saved folder may come from a stranger, who could have it name a server of theirs, to be sent the
+user's key, or a database whose reading runs code.
+"""
 
 from __future__ import annotations
 
 import os
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote
 
-if TYPE_CHECKING:
-    from uec_rag.stores.engine import EngineStore
+from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.saved.files import read_json
+from uec_rag.stores.base import Store, check_store
+from uec_rag.stores.engine.store import OPEN_IT, EngineStore
 
 MEMORY = "memory://"
 """What may stand before the folder of an index that is searched in memory."""
 
 _WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _POSTGRES = ("postgresql", "postgres")
+_EXPECTED = (
+    "expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
+    "postgresql://USER@HOST/DATABASE?collection=TABLE"
+)
 
 
 def is_place(address: str) -> bool:
@@ -35,36 +51,119 @@ def store_at(address: str) -> EngineStore:
     Raises
     ------
     ValueError
-        If it is none of these.
+        If it is none of these; the message does not repeat it, since a password may be in it.
     ImportError, ConnectionError
         As the stores do.
     """
-    parts = urlsplit(address)
-    if parts.scheme in _WEB:
-        path = PurePosixPath(unquote(parts.path))
-        if len(path.parts) < 2 or (parts.netloc and len(path.parts) > 2):
-            raise ValueError(
-                f"{address!r}: expected one collection behind the host, or a folder and a "
-                "collection: qdrant://localhost:6333/passages, qdrant:///folder/passages."
-            )
-        from uec_rag.stores.qdrant import QdrantStore
+    scheme, _, rest = address.partition("://")
+    if scheme in _WEB:
+        from uec_rag.stores.qdrant.store import QdrantStore
 
-        if not parts.netloc:
+        host, _, where = rest.partition("/")
+        if host and {*"@?#"} & {*rest}:
+            raise ValueError(
+                f"{scheme}://...: {_EXPECTED}, without user, password, ? or #; the key of a server "
+                "is taken from QDRANT_API_KEY."
+            )
+        path = PurePosixPath("/", unquote(where))
+        if len(path.parts) < 2 or (host and len(path.parts) > 2):
+            raise ValueError(f"{address!r}: {_EXPECTED}.")
+        if not host:
             return QdrantStore(path=str(path.parent), collection=path.name)
         return QdrantStore(
-            url=f"{_WEB[parts.scheme]}://{parts.netloc}",
+            url=f"{_WEB[scheme]}://{host}",
             collection=path.name,
             api_key=os.environ.get("QDRANT_API_KEY"),
         )
-    if parts.scheme in _POSTGRES:
-        options = dict(parse_qsl(parts.query))
-        collection = options.pop("collection", "uec_rag")
-        from uec_rag.stores.pgvector import PgVectorStore
+    if scheme in _POSTGRES:
+        from uec_rag.stores.pgvector.store import PgVectorStore
 
-        # libpq takes a plus for a plus.
-        dsn = urlunsplit(parts._replace(query=urlencode(options, quote_via=quote)))
-        return PgVectorStore(dsn, collection=collection)
-    raise ValueError(
-        f"{address!r}: expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
-        "postgresql://USER@HOST/DATABASE?collection=TABLE."
-    )
+        named = re.search("([?&])collection=([^&]*)(&?)", address)
+        if named is None:
+            return PgVectorStore(address)
+        # All else is for libpq to read, as it is.
+        before, after = address[: named.start()], address[named.end() :]
+        dsn = before + (named[1] + after if after else "")
+        return PgVectorStore(dsn, collection=unquote(named[2]))
+    named_ = scheme if re.fullmatch("[a-z0-9+]*", scheme) and scheme != address else "..."
+    raise ValueError(f"{named_}://: {_EXPECTED}.")
+
+
+def filling(store: Store) -> AbstractContextManager[object]:
+    """A block in which a store may put off what it does better once, at the end.
+
+    `store`: those that put off anything have a method `filling`: see `PgVectorStore.filling`.
+    """
+    block: AbstractContextManager[object] = getattr(store, "filling", nullcontext)()
+    return block
+
+
+GROUP = "uec_rag.stores"
+"""Entry points by which other packages name their stores: tag = "module:Class"."""
+
+_OURS = {
+    "memory": "uec_rag.stores.memory.store:MemoryStore",
+    "pgvector": "uec_rag.stores.pgvector.store:PgVectorStore",
+    "qdrant": "uec_rag.stores.qdrant.store:QdrantStore",
+}
+
+
+def saved_store(
+    folder: Path, *, trust: bool = False, given: Store | None = None
+) -> Callable[[], Store]:
+    """What opens the store that `save` wrote, by the tag in its ``store.json``.
+
+    Parameters
+    ----------
+    folder : path
+    trust : bool
+        Whether to open an engine that the folder names and the user does not.
+    given : Store, optional
+        What to take instead, where the passages are in an engine.
+
+    Raises
+    ------
+    ValueError
+        If the engine is not to be opened unasked, no installed package has a store of that tag, or
+        one is given and the folder itself holds the passages.
+    TypeError
+        If what is given is no store.
+    """
+    noted = read_json(folder / "store.json")
+    tag = str(noted.get("store", "memory"))
+    if given is not None:
+        check_store(given)
+        if tag == "memory":
+            raise ValueError("store: expected none, since this index holds its passages itself.")
+        return lambda: given
+    if tag in _OURS:
+        module, name = _OURS[tag].split(":")
+        kind: Any = getattr(import_module(module), name)
+        if tag == "memory":
+            return partial(kind.load, folder)
+        kind.check_saved(noted, trust=trust)
+        _check_noted(folder / "store.json", noted)
+        return partial(kind.load, folder, trust=trust)
+    others = {point.name: point for point in entry_points(group=GROUP)}
+    if tag not in others:
+        raise ValueError(
+            f"path: {str(folder)!r} holds a store of kind {tag!r}; expected one of "
+            f"{sorted({*_OURS, *others})}. Install the package that it comes from."
+        )
+    if not trust:
+        raise ValueError(
+            f"path: this index is kept by {others[tag].value!r}, which is not opened where a saved "
+            f"folder says so. {OPEN_IT}, or with trust=True (uec-rag: --trust)."
+        )
+    return partial(others[tag].load().load, folder)
+
+
+def _check_noted(file: Path, noted: Mapping[str, Any]) -> None:
+    """Raise IndexCorrupted where an engine's collection or candidates cannot be what it noted."""
+    candidates = noted.get("candidates", 1)
+    whole = isinstance(candidates, int) and not isinstance(candidates, bool)
+    if not isinstance(noted.get("collection", ""), str) or not whole or not 0 < candidates < 2**31:
+        raise IndexCorrupted(
+            f"path: {str(file)!r} does not name a collection and how many of its passages a search "
+            "scores; open the index with Retriever.load(path, store=...), and save it again."
+        )

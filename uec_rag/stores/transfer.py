@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Keeping, Passage, Store
 
 _AT_ONCE = 512
 _MODULUS = 2**128
@@ -58,7 +58,8 @@ def transfer(
     Parameters
     ----------
     source, target : Store
-        Bound to one ensemble, by whoever calls. Nobody should write to the source meanwhile.
+        Bound to one ensemble, by whoever calls. What is written to a source in memory meanwhile is
+        not copied; an engine has no such moment, and that it was written to is an error.
     convert : callable, optional
         Of passages and their Gaussians in the source: what to write instead.
     advance : callable, optional
@@ -71,6 +72,8 @@ def transfer(
     ValueError, ConnectionError
         As the stores do.
     """
+    began = source.stamp().written if isinstance(source, Keeping) else None
+    source = moment(source)
     count = written = total = 0
     for passages in _parts(source.passages()):
         try:
@@ -78,7 +81,7 @@ def transfer(
         except KeyError as error:
             raise RuntimeError(
                 f"source: it changed while it was copied ({error.args[0]}); copy again when "
-                "nobody writes to it: what was copied stays."
+                "nothing writes to it: what was copied stays."
             ) from error
         if convert is not None:
             gaussians = convert(passages, gaussians)
@@ -88,23 +91,29 @@ def transfer(
         if lacking:
             some = [passages[row] for row in lacking]
             target.add(some, gaussians[lacking])
-            kept = _held(target, some)
+            there_now = _held(target, some)
             for row in lacking:
-                if wanted[row] not in kept:
+                if wanted[row] not in there_now:
                     raise RuntimeError(
-                        f"target: passage {passages[row].id!r} is not there as it was written; "
-                        "does anybody else write to it? Copy again: what was copied stays."
+                        f"target: passage {passages[row].id!r} differs from what was written; "
+                        "does another process write to it? Copy again: what was copied stays."
                     )
         count, written = count + len(passages), written + len(lacking)
         total = (total + sum(wanted)) % _MODULUS
         if advance is not None:
             advance(len(passages))
-    if count != len(source):
+    ended = source.stamp().written if isinstance(source, Keeping) else None
+    if count != len(source) or began != ended:
         raise RuntimeError(
-            f"source: it holds {len(source):,} passages and {count:,} came; it changed while it "
-            "was copied. Copy again when nobody writes to it: what was copied stays."
+            f"source: it holds {len(source):,} passages, but {count:,} were read; it changed "
+            "while it was copied. Copy again when nothing writes to it: what was copied stays."
         )
     return Transfer(count, written, len(target) - count, f"{total:032x}")
+
+
+def moment(store: Store) -> Store:
+    """The store as it is now and stays; one in an engine, whose views are no moment, itself."""
+    return store if store.remote else store.snapshot()
 
 
 def checksum(store: Store) -> str:

@@ -1,14 +1,13 @@
 import numpy as np
 import pytest
 
+from benchmarks.paper.analyses import adaptivity
+from benchmarks.paper.data import Collection
+from benchmarks.paper.plan import MAIN, Group, Plan
+from benchmarks.paper.systems import NotApplicable
+from benchmarks.paper.systems.lineup import Lineup
+from benchmarks.paper.tasks import Retrieval
 from tests.paper.bags import BAGS, Bag
-from uec_rag.paper.analyses import adaptivity
-from uec_rag.paper.collections import Collection
-from uec_rag.paper.groups import MAIN, Group
-from uec_rag.paper.plan import Plan
-from uec_rag.paper.systems import NotApplicable
-from uec_rag.paper.systems.lineup import Lineup
-from uec_rag.paper.tasks import Retrieval
 
 PAIRS = [
     (f"who is {name}?", f"{name} is a person of note") for name in (f"n{i}" for i in range(60))

@@ -1,9 +1,8 @@
+from benchmarks.paper import tiny
+from benchmarks.paper.analyses import challenge
+from benchmarks.paper.plan import MAIN, Group, make_plan
+from benchmarks.paper.systems.lineup import Lineup
 from tests.paper.bags import Bag
-from uec_rag.paper import tiny
-from uec_rag.paper.analyses import challenge
-from uec_rag.paper.groups import MAIN, Group
-from uec_rag.paper.plan import make_plan
-from uec_rag.paper.systems.lineup import Lineup
 
 
 def test_every_query_is_looked_at_and_the_counts_are_shown(tiny_data, tmp_path):

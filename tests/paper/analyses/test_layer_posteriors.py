@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from uec_rag.encoders import SentenceTransformerEncoder
-from uec_rag.paper.analyses.layer_posteriors import layer_ablation
-from uec_rag.paper.analyses.pair_gradients import (
+from benchmarks.paper.analyses.layers import layer_ablation
+from benchmarks.paper.analyses.pair_gradients import (
     PairGradientGGN,
     PairLogits,
+    Tail,
     last_linear_layers,
     only_trainable,
 )
-from uec_rag.paper.analyses.tail import Tail
+from uec_rag.encoders import SentenceTransformerEncoder
 
 QUERIES = ["a cat", "the dog sat", "what is a moon?"]
 PASSAGES = ["the cat sat on a mat", "dog", "it is a moon"]

@@ -1,8 +1,8 @@
 import pytest
 
+from benchmarks.paper.analyses import layers as module
+from benchmarks.paper.analyses.layers import layers
 from uec_rag.encoders import SentenceTransformerEncoder
-from uec_rag.paper.analyses import layers as module
-from uec_rag.paper.analyses.layers import layers
 
 PAIRS = [(f"the {a} {b}", f"{b} {a} cat") for a in "abcdefgh" for b in "ijklmnop"]
 PROXY = [(f"dog {a}", f"the {a} dog {b}") for a in "abcdefgh" for b in "qrstu"]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.cross_decomposition import CCA
 
-from uec_rag.paper.analyses.overlap import subspace_overlap
+from benchmarks.paper.analyses.overlap import subspace_overlap
 
 
 def normal(*shape, seed=0):

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from tests.paper.bags import Bag
-from uec_rag.paper.analyses.pair_classifier import (
+from benchmarks.paper.analyses.calibration import (
     error_auroc,
     hard_pair_task,
     measure_probabilities,
     pair_task,
 )
+from tests.paper.bags import Bag
 
 
 def test_negatives_of_the_pair_task_do_not_answer():

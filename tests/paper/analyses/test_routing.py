@@ -1,15 +1,16 @@
 import numpy as np
 import pytest
 
+from benchmarks.paper.analyses import routing
+from benchmarks.paper.analyses.base import mean_within
+from benchmarks.paper.data import Collection
+from benchmarks.paper.plan import LANGUAGES, Group, Plan
+from benchmarks.paper.systems import NotApplicable
+from benchmarks.paper.systems.lineup import Lineup
+from benchmarks.paper.tasks import Retrieval
 from tests.paper.bags import Bag
-from uec_rag.paper.analyses import routing
-from uec_rag.paper.analyses.resampling import mean_within
-from uec_rag.paper.collections import Collection
-from uec_rag.paper.groups import LANGUAGES, Group
-from uec_rag.paper.plan import Plan
-from uec_rag.paper.systems import NotApplicable
-from uec_rag.paper.systems.lineup import Lineup
-from uec_rag.paper.tasks import Retrieval
+
+pytestmark = pytest.mark.slow
 
 OWNERS = {"en": 0, "zh": 1}
 GIVEN = {"en": [("a", "1")], "ru": [("b", "2")], "zh": [("c", "3")]}

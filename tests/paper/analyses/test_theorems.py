@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag import Gaussian
-from uec_rag.paper import similarities as float32
-from uec_rag.paper.analyses.theorems import (
+from benchmarks.paper.analyses import similarities as float32
+from benchmarks.paper.analyses.theorems import (
     GaussianPairs,
     log_slope,
     measure,
@@ -14,6 +13,7 @@ from uec_rag.paper.analyses.theorems import (
     theorem_2,
     wasserstein_residual,
 )
+from uec_rag import Gaussian
 
 
 def gaussian(count, dimension, seed, variance=0.01):

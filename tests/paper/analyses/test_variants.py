@@ -1,8 +1,8 @@
 import pytest
 
+from benchmarks.paper.analyses.calibration import pair_task
+from benchmarks.paper.analyses.variants import posterior_variants
 from tests.paper.bags import Bag
-from uec_rag.paper.analyses.pair_classifier import pair_task
-from uec_rag.paper.analyses.variants import posterior_variants
 
 PAIRS = [(f"who is {name}?", f"{name} is a person") for name in (f"n{i}" for i in range(60))]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.paper.systems.fusion import (
+from benchmarks.paper.systems.baselines import (
     Fusion,
     all_fusions,
     best_fusion,

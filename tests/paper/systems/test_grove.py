@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from uec_rag.paper.systems.grove import Grove, principal_directions, symmetric_kl
-from uec_rag.paper.systems.weighting import Relevance
+from benchmarks.paper.systems.baselines import Relevance
+from benchmarks.paper.systems.grove import Grove, principal_directions, symmetric_kl
 
 DIMENSION = 24
 TOPICS = 12

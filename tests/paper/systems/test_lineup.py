@@ -1,8 +1,8 @@
 import pytest
 
+from benchmarks.paper.systems.baselines import ALPHAS
+from benchmarks.paper.systems.lineup import Lineup
 from uec_rag.encoders import load_encoder
-from uec_rag.paper.systems.lineup import Lineup
-from uec_rag.paper.systems.merging import ALPHAS
 
 PAIRS = [(f"the {a} {b}", f"{b} {a} cat") for a in "abcdefgh" for b in "ijklm"]
 

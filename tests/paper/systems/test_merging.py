@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.paper.systems.baselines import embedding_arithmetic, merge, task_arithmetic
 from uec_rag import UEC
-from uec_rag.paper.systems.merging import embedding_arithmetic, merge, task_arithmetic
 
 TEXTS = ["a cat", "the dog sat on the mat", "what is a cat?"]
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import nDCG
 
-from uec_rag.paper.systems.weighting import (
+from benchmarks.paper.systems.baselines import (
     Relevance,
     best_retrieval_weights,
     best_weights,

@@ -1,0 +1,351 @@
+"""Whether coefficients find the member that knows a query's language.
+
+The paper fits each member on the languages it is good at, and English. Here every setting is tried:
+what posteriors are fitted on, their structure and the layer they are about; and beside the paper's
+rule the traces in standard deviations from what each member is used to, and UEC's evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.paper import plots
+from benchmarks.paper.analyses.adaptivity import TEMPERATURE
+from benchmarks.paper.analyses.base import Result, image, mean_within, searched, subset, within
+from benchmarks.paper.data import Collection
+from benchmarks.paper.plan import Group, Pair
+from benchmarks.paper.results import Json, markdown
+from benchmarks.paper.systems import NotApplicable
+from benchmarks.paper.systems.baselines import Relevance
+from benchmarks.paper.systems.lineup import ProjectionOf
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.sums import softmax
+from uec_rag.encoders import Encoder
+from uec_rag.ensemble import UEC
+from uec_rag.ensemble.evidence import SimilaritySummary
+from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.pairs import check_pairs
+from uec_rag.laplace.posterior import Posterior, Structure
+
+_SEEDS = 3
+_KNOWS = 0.5  # nDCG@10 on a language's fitting pairs from which a member knows it
+FITS = ("own", "English + own", "union")
+RULES = ("uniform", "trace", "z", "evidence")
+
+Given = Mapping[str, list[Pair]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How posteriors are fitted.
+
+    Attributes
+    ----------
+    fitted_on : str
+        One of `FITS`.
+    structure : {"diag", "kron"}
+    layer : str
+        "ffn" or "projection".
+    """
+
+    fitted_on: str
+    structure: Structure
+    layer: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A collection's queries, each member's cosines to its passages, and what answers them."""
+
+    collection: Collection
+    cosines: list[FloatArray]
+    relevance: Relevance
+
+
+def run(groups: Sequence[Group]) -> Json:
+    """Try every setting on the group of language-specialised members."""
+    group = subset(groups)
+    if not group.plan.languages or len(group.lineup.encoders) < 2:
+        raise NotApplicable("needs several language-specialised members and their languages")
+    inside = group.lineup.inside()
+    owners = owners_of(inside, group.plan.languages)
+    if len(set(owners.values())) < 2:
+        raise NotApplicable("needs members that know different languages")
+    asked = [_ask(inside, collection) for collection in searched(group)]
+    structures: tuple[Structure, ...] = ("diag", "kron")
+    settings = [Setting(*each) for each in product(FITS, structures, ("projection", "ffn"))]
+    return {
+        "encoders": [encoder.name for encoder in inside],
+        "owners": {language: inside[k].name for language, k in owners.items()},
+        "collections": [own.collection.name for own in asked],
+        "seeds": _SEEDS,
+        "alone": [
+            [float(own.relevance.ndcg(cosine).mean()) for cosine in own.cosines] for own in asked
+        ],
+        "settings": [
+            _try(setting, inside, group.plan.languages, owners, asked) for setting in settings
+        ],
+    }
+
+
+def section(result: Result, path: Path) -> Iterator[str]:
+    """Write a table of settings, one of mean coefficients, and a heatmap."""
+    collections, encoders = result["collections"], result["encoders"]
+    owners = ", ".join(f"{language}: {name}" for language, name in result["owners"].items())
+    yield (
+        f"Members {', '.join(encoders)}; who knows a language, by the fitting pairs: {owners}. "
+        'Direct sum by slopes, queries weighed by each rule: "trace" is the paper\'s, T = 1.5 on '
+        'traces that nothing scales; "z" is the softmax of minus the log trace in standard '
+        "deviations; \"evidence\" is UEC's. AUROC: how well the difference of two members' log "
+        "traces in standard deviations tells whose language a query is in; below 50 it points the "
+        f"wrong way. nDCG@10, means of {result['seeds']} fits, ± standard error over fits and "
+        "queries."
+    )
+    yield markdown(
+        ["Alone", *collections],
+        [
+            [name, *(f"{100 * row[k]:.1f}" for row in result["alone"])]
+            for k, name in enumerate(encoders)
+        ],
+    )
+    yield markdown(
+        ["Fitted on", "posterior", "layer", "AUROC", "rule", *collections],
+        [
+            [
+                row["fitted_on"],
+                row["structure"],
+                row["layer"],
+                within(row["auroc"], row["auroc_se"], 100, 1),
+                rule,
+                *(within(mean, error, 100, 1) for mean, error in row["ndcg10"][rule]),
+            ]
+            for row in result["settings"]
+            for rule in RULES
+        ],
+    )
+    yield "Mean coefficients over each collection's queries (paper figure 4 has this of its rule):"
+    yield markdown(
+        ["Fitted on", "posterior", "layer", "rule", *collections],
+        [
+            [
+                *(row[key] for key in ("fitted_on", "structure", "layer")),
+                rule,
+                *(" / ".join(f"{value:.2f}" for value in pi) for pi in row["coefficients"][rule]),
+            ]
+            for row in result["settings"]
+            for rule in RULES[1:]
+        ],
+    )
+    for rule in RULES[1:]:
+        rows = {
+            f"{row['fitted_on']}, {row['structure']}, {row['layer']}: {name}": pi
+            for row in result["settings"]
+            for name, pi in zip(collections, row["coefficients"][rule], strict=True)
+        }
+        own = path.with_name(f"{path.stem}_{rule}.png")
+        plots.heatmap(own, list(rows.values()), list(rows), encoders)
+        yield image(f"mean coefficients by {rule}", own)
+
+
+def owners_of(encoders: Sequence[Encoder], languages: Given) -> dict[str, int]:
+    """Which member knows each language best, where one does.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+    languages : mapping
+        Language -> its pairs of query and passage.
+
+    Returns
+    -------
+    dict
+        Language -> place of the member; languages that none knows are left out.
+    """
+    owners = {}
+    for language, pairs in languages.items():
+        checked = check_pairs(pairs)
+        relevance = Relevance.of([dict.fromkeys(p.tolist(), 1.0) for p in checked.positives])
+        quality = [
+            float(
+                relevance.ndcg(
+                    encoder.encode(checked.queries, "query").embedding
+                    @ encoder.encode(checked.passages, "passage").embedding.T
+                ).mean()
+            )
+            for encoder in encoders
+        ]
+        if max(quality) >= _KNOWS:
+            owners[language] = int(np.argmax(quality))
+    return owners
+
+
+def given_to(
+    member: int, fitted_on: str, languages: Given, owners: Mapping[str, int]
+) -> list[Pair]:
+    """Pairs that a member's posterior is fitted on."""
+    own = [language for language, k in owners.items() if k == member]
+    if fitted_on == "English + own":
+        own = list(dict.fromkeys([next(iter(languages)), *own]))
+    chosen = own if own and fitted_on != "union" else list(languages)
+    return [pair for language in chosen for pair in languages[language]]
+
+
+def _ask(encoders: Sequence[Encoder], collection: Collection) -> _Asked:
+    queries, texts = list(collection.queries.values()), list(collection.passages.values())
+    place = {name: index for index, name in enumerate(collection.passages)}
+    gains = [
+        {place[name]: float(gain) for name, gain in collection.relevant[query].items()}
+        for query in collection.queries
+    ]
+    cosines = [
+        e.encode(queries, "query").embedding @ e.encode(texts, "passage").embedding.T
+        for e in encoders
+    ]
+    return _Asked(collection, cosines, Relevance.of(gains))
+
+
+def _try(
+    setting: Setting,
+    inside: Sequence[Encoder],
+    languages: Given,
+    owners: Mapping[str, int],
+    asked: Sequence[_Asked],
+) -> Json:
+    encoders = inside if setting.layer == "ffn" else [ProjectionOf(e) for e in inside]
+    runs = [
+        _fit_and_ask(setting, encoders, languages, owners, asked, seed) for seed in range(_SEEDS)
+    ]
+    row: Json = {
+        "fitted_on": setting.fitted_on,
+        "structure": setting.structure,
+        "layer": setting.layer,
+    }
+    auroc = [one.auroc for one in runs]
+    row |= {
+        "auroc": float(np.mean(auroc)),
+        "auroc_se": float(np.std(auroc, ddof=1) / np.sqrt(len(auroc))),
+    }
+    row["ndcg10"] = {
+        rule: [
+            mean_within(np.stack([one.ndcg[rule][i] for one in runs])) for i in range(len(asked))
+        ]
+        for rule in RULES
+    }
+    row["coefficients"] = {
+        rule: np.mean([one.coefficients[rule] for one in runs], axis=0).tolist() for rule in RULES
+    }
+    return row
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One fit: nDCG@10 of each query and mean coefficients by rule and collection; AUROC."""
+
+    ndcg: dict[str, list[NDArray[np.float64]]]
+    coefficients: dict[str, list[NDArray[np.float64]]]
+    auroc: float
+
+
+def _fit_and_ask(
+    setting: Setting,
+    encoders: Sequence[Encoder],
+    languages: Given,
+    owners: Mapping[str, int],
+    asked: Sequence[_Asked],
+    seed: int,
+) -> _Run:
+    given = [given_to(k, setting.fitted_on, languages, owners) for k in range(len(encoders))]
+    uec = UEC(encoders, structure=setting.structure, seed=seed)
+    fitted = uec.fit(dict(zip(uec.names, given, strict=True))).fitted
+    weights = fitted.evidence_weights
+    assert weights is not None
+    raw = [
+        _unscaled(e, own, setting.structure, seed) for e, own in zip(encoders, given, strict=True)
+    ]
+    ndcg: dict[str, list[NDArray[np.float64]]] = {rule: [] for rule in RULES}
+    coefficients: dict[str, list[NDArray[np.float64]]] = {rule: [] for rule in RULES}
+    standard = {}
+    for own in asked:
+        texts = list(own.collection.queries.values())
+        parts = uec.encode(texts, "query")
+        unscaled = _gaussians(encoders, raw, texts)
+        z = fitted.standardised_traces(parts)
+        standard[own.collection.name] = z
+        traces = np.stack([part.trace for part in unscaled], axis=1)
+        summaries = [
+            SimilaritySummary.of(cosine, slope)
+            for cosine, slope in zip(own.cosines, fitted.slopes, strict=True)
+        ]
+        weighed = {
+            "uniform": np.full(z.shape, 1 / len(encoders), dtype=np.float32),
+            "trace": softmax(-traces / np.float32(TEMPERATURE)),
+            "z": softmax(-z),
+            "evidence": fitted.weigh(weights, parts, summaries),
+        }
+        for rule, pi in weighed.items():
+            blocks = zip(pi.T, fitted.weights, own.cosines, strict=True)
+            mu = np.sum([(p * w)[:, None] * cosine for p, w, cosine in blocks], axis=0)
+            ndcg[rule].append(own.relevance.ndcg(mu))
+            coefficients[rule].append(pi.mean(axis=0).astype(np.float64))
+    return _Run(ndcg, coefficients, routing_auroc(standard, owners))
+
+
+def routing_auroc(standard: Mapping[str, FloatArray], owners: Mapping[str, int]) -> float:
+    """How well a difference of two members' traces tells whose language a query is in.
+
+    Parameters
+    ----------
+    standard : mapping
+        Language -> traces of its queries in standard deviations, (n, K).
+    owners : mapping
+        Language -> the member that knows it.
+
+    Returns
+    -------
+    float
+        Mean over pairs of languages of different owners; .5 is chance, below it points the wrong
+        way.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    found = []
+    for first, i in owners.items():
+        for second, j in owners.items():
+            if i < j:
+                # In the second's language the first member should be the less certain one.
+                here, there = (z[:, i] - z[:, j] for z in (standard[first], standard[second]))
+                labels = np.repeat([0, 1], [len(here), len(there)])
+                found.append(roc_auc_score(labels, np.concatenate([here, there])))
+    return float(np.mean(found))
+
+
+def _unscaled(
+    encoder: Encoder, pairs: Sequence[Pair], structure: Structure, seed: int
+) -> Posterior:
+    checked = check_pairs(pairs)
+    return fit_posterior(
+        checked,
+        encoder.encode(checked.queries, "query"),
+        encoder.encode(checked.passages, "passage"),
+        encoder.gain,
+        structure=structure,
+        negatives="random",
+        scaled=False,
+        seed=seed,
+    )
+
+
+def _gaussians(
+    encoders: Sequence[Encoder], posteriors: Sequence[Posterior], texts: Sequence[str]
+) -> list[Gaussian]:
+    encoded = [encoder.encode(texts, "query") for encoder in encoders]
+    return [
+        posterior.gaussian(e.embedding, e.features)
+        for posterior, e in zip(posteriors, encoded, strict=True)
+    ]

@@ -1,0 +1,563 @@
+"""What the ensemble is compared with: rank fusion, fixed weights, merged models.
+
+Borda count and reciprocal rank fusion, and the score- and rank-based rules that the ranx library
+collects (Bassani and Romelli, 2022), of which `best_fusion` picks the one that does best on fitting
+queries. They are written here as array operations: ranx compiles each rule for some seconds in
+every process and brings 341 MB of packages (numba, pandas, ...), for sums over a (K, n, N) cube.
+A test compares every rule with what ranx returns.
+
+Weighted ensembles have one weight per encoder, the best of a grid over the simplex. Model merging
+makes one model of several checkpoints of one architecture; task arithmetic adds differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor
+
+
+Metric = Callable[[FloatArray], float]
+_RRF = 60
+
+
+def ranks(scores: FloatArray, depth: int | None = None) -> NDArray[np.int64]:
+    """Rank of every passage from 0, shape (n, N); N where it was not found.
+
+    Parameters
+    ----------
+    scores : array, shape (n, N)
+        -inf marks what was not found. Ties go to the smaller index.
+    depth : int, optional
+        Ranks from here on count as not found.
+    """
+    order = np.argsort(-scores, axis=1, kind="stable")
+    found = np.empty_like(order)
+    np.put_along_axis(found, order, np.arange(scores.shape[1])[None], axis=1)
+    missing = np.isneginf(scores)
+    if depth is not None:
+        missing |= found >= depth
+    return np.where(missing, scores.shape[1], found)
+
+
+def borda(systems: Sequence[FloatArray], depth: int | None = None) -> FloatArray:
+    """Borda count (de Borda, 1770; Aslam and Montague, 2001).
+
+    Of the c passages that any system found, each system gives c - rank points; those it did not
+    find itself share the points that are left, evenly.
+
+    Parameters
+    ----------
+    systems : sequence of K arrays, shape (n, N)
+        Scores of every query and passage, -inf for what was not found.
+    depth : int, optional
+        How many hits of each system count.
+
+    Returns
+    -------
+    array, shape (n, N)
+
+    Examples
+    --------
+    >>> borda([np.float32([[3, 2, 1]]), np.float32([[1, 3, 2]])]).tolist()
+    [[4.0, 5.0, 3.0]]
+    """
+    _, passages = _shape(systems)
+    rank = np.stack([ranks(scores, depth) for scores in systems])
+    found = rank < passages
+    candidate = found.any(axis=0)
+    count = candidate.sum(axis=1, keepdims=True)
+    left = count - found.sum(axis=2, keepdims=True)
+    points = np.where(found, count - rank, (left + 1) / 2)
+    return np.where(candidate, points.sum(axis=0), 0).astype(np.float32)
+
+
+def reciprocal_rank(
+    systems: Sequence[FloatArray], depth: int | None = None, constant: float = _RRF
+) -> FloatArray:
+    """Reciprocal rank fusion, ``sum_k 1 / (60 + rank_k)`` (Cormack, Clarke and Buettcher, 2009).
+
+    Parameters
+    ----------
+    systems : sequence of K arrays, shape (n, N)
+    depth : int, optional
+    constant : float
+
+    Returns
+    -------
+    array, shape (n, N)
+    """
+    total = np.zeros(_shape(systems), dtype=np.float64)
+    for scores in systems:
+        rank = ranks(scores, depth)
+        total += np.where(rank < total.shape[1], 1 / (constant + rank + 1), 0)
+    return total.astype(np.float32)
+
+
+def min_max(scores: FloatArray) -> FloatArray:
+    """Scale each query's found scores to [0, 1]; what was not found gets 0."""
+    found = np.isfinite(scores)
+    low = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
+    high = np.where(found, scores, -np.inf).max(axis=1, keepdims=True)
+    span = np.maximum(high - low, 1e-12)
+    scaled: FloatArray = np.where(found, (np.where(found, scores, 0) - low) / span, 0).astype("f4")
+    return scaled
+
+
+def z_score(scores: FloatArray) -> FloatArray:
+    """Standardise each query's found scores; what was not found gets the lowest found one."""
+    found = np.isfinite(scores)
+    mean = np.mean(scores, axis=1, keepdims=True, where=found)
+    deviation = np.std(scores, axis=1, keepdims=True, where=found)
+    low = np.where(found, scores, np.inf).min(axis=1, keepdims=True)
+    standard = (np.where(found, scores, low) - mean) / np.maximum(deviation, 1e-12)
+    z: FloatArray = standard.astype(np.float32)
+    return z
+
+
+NORMALISATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "min-max": min_max,
+    "z-score": z_score,
+}
+"""How scores of different systems are made comparable."""
+
+
+def _mean_of_found(cube: FloatArray, found: NDArray[np.bool_]) -> FloatArray:
+    mean: FloatArray = (cube * found).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
+    return mean
+
+
+COMBINATIONS: dict[str, Callable[[FloatArray, NDArray[np.bool_]], FloatArray]] = {
+    "CombSUM": lambda cube, _: cube.sum(axis=0),
+    "CombMNZ": lambda cube, found: cube.sum(axis=0) * found.sum(axis=0),
+    "CombANZ": _mean_of_found,
+    "CombMAX": lambda cube, _: cube.max(axis=0),
+    "CombMIN": lambda cube, _: cube.min(axis=0),
+    "CombMED": lambda cube, _: np.median(cube, axis=0).astype(np.float32),
+}
+"""Rules on normalised scores (K, n, N) and which were found (Fox and Shaw, 1994)."""
+
+Floats = NDArray[np.float64]
+RANK_RULES: dict[str, Callable[[Floats, NDArray[np.bool_]], Floats]] = {
+    "ISR": lambda inverse, found: (inverse**2).sum(axis=0) * found.sum(axis=0),
+    "Log-ISR": lambda inverse, found: (
+        (inverse**2).sum(axis=0) * np.log(np.maximum(found.sum(axis=0), 1))
+    ),
+}
+"""Rules on inverse ranks (K, n, N), 0 where not found (Mourao, Martins and Magalhaes, 2013)."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """One way to fuse.
+
+    Attributes
+    ----------
+    rule : str
+        "Borda", "RRF", or a key of `COMBINATIONS` or `RANK_RULES`.
+    normalisation : str or None
+        A key of `NORMALISATIONS` for the rules on scores.
+    depth : int or None
+        How many hits of each system count; None for all.
+    """
+
+    rule: str
+    normalisation: str | None = None
+    depth: int | None = None
+
+    def __call__(self, systems: Sequence[FloatArray]) -> FloatArray:
+        """Fused scores, shape (n, N), from K systems' scores of that shape."""
+        shape = _shape(systems)
+        if self.rule == "Borda":
+            return borda(systems, self.depth)
+        if self.rule == "RRF":
+            return reciprocal_rank(systems, self.depth)
+        rank = np.stack([ranks(scores, self.depth) for scores in systems])
+        found = rank < shape[1]
+        if self.rule in RANK_RULES:
+            inverse = np.where(found, 1 / (rank + 1.0), 0)
+            on_ranks: FloatArray = RANK_RULES[self.rule](inverse, found).astype(np.float32)
+            return on_ranks
+        if self.rule not in COMBINATIONS or self.normalisation not in NORMALISATIONS:
+            raise ValueError(
+                f"fusion: expected a rule of {['Borda', 'RRF', *RANK_RULES]}, or one of "
+                f"{list(COMBINATIONS)} with a normalisation of {list(NORMALISATIONS)}, got {self}."
+            )
+        normalise = NORMALISATIONS[self.normalisation]
+        cut = [np.where(f, s, -np.inf) for f, s in zip(found, systems, strict=True)]
+        fused = COMBINATIONS[self.rule](np.stack([normalise(scores) for scores in cut]), found)
+        return np.where(found.any(axis=0), fused, np.float32(-np.inf))
+
+
+def all_fusions(depth: int | None = 100) -> list[Fusion]:
+    """Every rule, with every normalisation where it takes one."""
+    on_ranks = [Fusion(rule, depth=depth) for rule in ("Borda", "RRF", *RANK_RULES)]
+    on_scores = [Fusion(rule, way, depth) for rule in COMBINATIONS for way in NORMALISATIONS]
+    return on_ranks + on_scores
+
+
+def best_fusion(
+    systems: Sequence[FloatArray], metric: Metric, depth: int | None = 100
+) -> tuple[Fusion, dict[Fusion, float]]:
+    """The rule that does best on fitting queries, and what every rule scored there.
+
+    Parameters
+    ----------
+    systems : sequence of K arrays, shape (n, N)
+        The systems' scores on fitting queries.
+    metric : callable
+        Fused scores (n, N) -> a number, larger is better.
+    depth : int, optional
+    """
+    scores = {fusion: metric(fusion(systems)) for fusion in all_fusions(depth)}
+    return max(scores, key=lambda fusion: scores[fusion]), scores
+
+
+def _shape(systems: Sequence[FloatArray]) -> tuple[int, int]:
+    shapes = {scores.shape for scores in systems}
+    if len(shapes) != 1 or any(len(shape) != 2 for shape in shapes):
+        raise ValueError(
+            f"systems: expected score matrices of one shape (n, N), got {sorted(shapes)}."
+        )
+    n, passages = shapes.pop()
+    return n, passages
+
+
+Weights = NDArray[np.float64]
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class WeightSearch:
+    """What a search over the grid found.
+
+    Attributes
+    ----------
+    weights : array, shape (K,)
+        The best weights; of several equally good ones the nearest to uniform.
+    score : float
+        Their score.
+    grid : array, shape (G, K)
+        Every point that was tried.
+    scores : array, shape (G,)
+    """
+
+    weights: Weights
+    score: float
+    grid: Weights
+    scores: Weights
+
+
+def simplex_grid(count: int, step: float = 0.1) -> Weights:
+    """All weights of `count` encoders that are multiples of `step` and sum to 1, shape (G, count).
+
+    The corners are single encoders; the paper's grid ([0.1, 0.1, 0.8] ... [0.8, 0.1, 0.1]) is the
+    part of it without zeros.
+
+    Examples
+    --------
+    >>> simplex_grid(2, step=0.5).tolist()
+    [[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]]
+    >>> len(simplex_grid(3))
+    66
+    """
+    if count < 1:
+        raise ValueError(f"count: expected at least 1 encoder, got {count}.")
+    parts = round(1 / step) if step > 0 else 0
+    if parts < 1 or not np.isclose(parts * step, 1):
+        raise ValueError(f"step: expected 1 divided by a whole number, such as 0.1, got {step}.")
+    rows = np.zeros((1, 0), dtype=np.int64)
+    for _ in range(count - 1):
+        rows = np.concatenate(
+            [
+                np.column_stack([np.repeat(row[None], parts - row.sum() + 1, axis=0), more])
+                for row in rows
+                for more in [np.arange(parts - row.sum() + 1)]
+            ]
+        )
+    return np.column_stack([rows, parts - rows.sum(axis=1)]) / parts
+
+
+def best_weights(score: Callable[[Weights], float], count: int, step: float = 0.1) -> WeightSearch:
+    """Weights of `count` encoders that maximise a score, by trying the whole grid.
+
+    Parameters
+    ----------
+    score : callable
+        Weights of shape (count,) -> a number, larger is better.
+    count : int
+    step : float
+
+    Raises
+    ------
+    ValueError
+        If the score of a point is NaN.
+
+    Examples
+    --------
+    >>> best_weights(lambda w: -abs(w[0] - 0.3), 2).weights.tolist()
+    [0.3, 0.7]
+    """
+    grid = simplex_grid(count, step)
+    scores = np.array([score(weights) for weights in grid], dtype=np.float64)
+    if np.isnan(scores).any():
+        raise ValueError(f"score: got NaN for the weights {grid[np.isnan(scores)][0].tolist()}.")
+    from_uniform = ((grid - 1 / count) ** 2).sum(axis=1)
+    best = int(np.where(scores >= scores.max() - _TIE, from_uniform, np.inf).argmin())
+    return WeightSearch(grid[best], float(scores[best]), grid, scores)
+
+
+def best_retrieval_weights(
+    similarities: Sequence[FloatArray], relevance: Relevance, step: float = 0.1, k: int = 10
+) -> WeightSearch:
+    """Weights that maximise mean nDCG@k of the weighted sum of the encoders' similarities.
+
+    The sum is what the direct sum of the encoders' spaces ranks by. For the paper's shared space
+    give `best_weights` a score made with `shared_similarity`.
+
+    Parameters
+    ----------
+    similarities : sequence of K arrays, shape (n, N)
+        Each encoder's similarity of every query and passage.
+    relevance : Relevance
+    step : float
+    k : int
+    """
+    shapes = {similarity.shape for similarity in similarities}
+    if len(shapes) != 1:
+        raise ValueError(f"similarities: expected arrays of one shape, got {sorted(shapes)}.")
+    return best_weights(
+        lambda weights: float(relevance.ndcg(weighted_sum(similarities, weights), k).mean()),
+        len(similarities),
+        step,
+    )
+
+
+def weighted_sum(similarities: Sequence[FloatArray], weights: Weights) -> FloatArray:
+    """``sum_k w_k s_k``, shape (n, N); encoders of weight 0 cost nothing."""
+    total = np.zeros_like(similarities[0], dtype=np.float32)
+    for similarity, weight in zip(similarities, weights, strict=True):
+        if weight:
+            total += np.float32(weight) * similarity
+    return total
+
+
+def shared_similarity(
+    queries: Sequence[FloatArray], passages: Sequence[FloatArray], weights: Weights
+) -> FloatArray:
+    """Cosine of weighted mean embeddings, the paper's deterministic ensemble, shape (n, N).
+
+    Parameters
+    ----------
+    queries, passages : sequences of K arrays, shapes (n, d) and (N, d)
+        Unit embeddings by each encoder, all of one dimension.
+    weights : array, shape (K,)
+    """
+    return weighted_embedding(queries, weights) @ weighted_embedding(passages, weights).T
+
+
+def weighted_embedding(embeddings: Sequence[FloatArray], weights: Weights) -> FloatArray:
+    """Weighted mean of K encoders' unit embeddings, scaled back to unit length, shape (n, d)."""
+    mean = weighted_sum(embeddings, weights)
+    unit: FloatArray = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12)
+    return unit
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """Which passages answer which queries, as flat arrays of R judgements.
+
+    Attributes
+    ----------
+    query, passage : int array, shape (R,)
+    gain : array, shape (R,)
+        How relevant, above 0.
+    queries : int
+        Number of queries n; one without judgements scores 0.
+    """
+
+    query: NDArray[np.int64]
+    passage: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    queries: int
+
+    @classmethod
+    def of(cls, relevant: Sequence[Mapping[int, float]]) -> Relevance:
+        """Build from a mapping passage index -> gain per query; gains of 0 are left out."""
+        found = [
+            (query, passage, gain)
+            for query, gains in enumerate(relevant)
+            for passage, gain in gains.items()
+            if gain > 0
+        ]
+        query, passage, gain = zip(*found, strict=True) if found else ((), (), ())
+        return cls(
+            np.array(query, dtype=np.int64),
+            np.array(passage, dtype=np.int64),
+            np.array(gain, dtype=np.float64),
+            len(relevant),
+        )
+
+    def ranks(self, similarity: FloatArray) -> NDArray[np.int64]:
+        """Rank of each judged passage from 0, shape (R,); ties go to the smaller index.
+
+        Counting what lies above is ten times cheaper than sorting every row.
+        """
+        ranks = np.empty(len(self.query), dtype=np.int64)
+        rows = max(1, 2**22 // max(1, similarity.shape[1]))
+        for start in range(0, len(ranks), rows):
+            part = slice(start, start + rows)
+            scores, passage = similarity[self.query[part]], self.passage[part, None]
+            own = np.take_along_axis(scores, passage, axis=1)
+            before = np.arange(scores.shape[1]) < passage
+            ranks[part] = ((scores > own) | ((scores == own) & before)).sum(axis=1)
+        return ranks
+
+    def ndcg(self, similarity: FloatArray, k: int = 10) -> NDArray[np.float64]:
+        """nDCG@k of each query, linear gains as trec_eval has them, shape (n,).
+
+        Parameters
+        ----------
+        similarity : array, shape (n, N)
+        k : int
+        """
+        if similarity.shape[0] != self.queries:
+            raise ValueError(
+                f"similarity: expected {self.queries} rows, one per query, got {len(similarity)}."
+            )
+        found = self._discounted(self.ranks(similarity), k)
+        best_first = np.lexsort((-self.gain, self.query))
+        starts = np.searchsorted(self.query[best_first], np.arange(self.queries))
+        ideal_ranks = np.empty(len(self.query), dtype=np.int64)
+        ideal_ranks[best_first] = np.arange(len(best_first)) - starts[self.query[best_first]]
+        ideal = self._discounted(ideal_ranks, k)
+        return np.divide(found, ideal, out=np.zeros(self.queries), where=ideal > 0)
+
+    def _discounted(self, ranks: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+        gains = np.where(ranks < k, self.gain / np.log2(ranks + 2.0), 0.0)
+        total: Weights = np.bincount(self.query, gains, self.queries).astype(np.float64)
+        return total
+
+
+ALPHAS = (0.0001, 0.001, 0.01, 0.1, 1.0)
+"""The paper's grid for the alpha of task arithmetic."""
+
+
+def merge(
+    models: Sequence[SentenceTransformer], weights: Sequence[float] | None = None
+) -> SentenceTransformer:
+    """Average the weights of models of one architecture (Wortsman et al., 2022).
+
+    Parameters
+    ----------
+    models : sequence of SentenceTransformer
+        Tokenizer, pooling and prompts are the first one's.
+    weights : sequence of float, optional
+        One per model, summing to 1; uniform by default.
+
+    Raises
+    ------
+    ValueError
+        If the weights do not fit, or the architectures differ; the first tensor that differs is
+        named.
+    """
+    shares = [1 / len(models)] * len(models) if weights is None else list(weights)
+    if len(shares) != len(models) or not np.isclose(sum(shares), 1):
+        raise ValueError(
+            f"weights: expected {len(models)} numbers that sum to 1, one per model, got {shares}."
+        )
+    return _linear_combination(models, shares)
+
+
+def task_arithmetic(
+    base: SentenceTransformer, finetuned: Sequence[SentenceTransformer], alpha: float
+) -> SentenceTransformer:
+    """Task arithmetic on weights, ``base + alpha sum_i (finetuned_i - base)``.
+
+    Ilharco et al. (2023), "Editing models with task arithmetic".
+
+    Parameters
+    ----------
+    base : SentenceTransformer
+        What the others were fine-tuned from.
+    finetuned : sequence of SentenceTransformer
+    alpha : float
+
+    Raises
+    ------
+    ValueError
+        If the architectures differ.
+    """
+    coefficients = [1 - alpha * len(finetuned)] + [alpha] * len(finetuned)
+    return _linear_combination([base, *finetuned], coefficients)
+
+
+def _linear_combination(
+    models: Sequence[SentenceTransformer], coefficients: Sequence[float]
+) -> SentenceTransformer:
+    import torch
+
+    if not models:
+        raise ValueError("models: expected at least one, got none.")
+    states = [_named_tensors(model) for model in models]
+    for index, state in enumerate(states[1:], start=1):
+        _check_alike(states[0], state, index)
+    merged = _copy(models[0])
+    with torch.no_grad():
+        for name, target in _named_tensors(merged).items():
+            if target.is_floating_point():
+                parts = [
+                    coefficient * state[name].to(target.device, torch.float64)
+                    for coefficient, state in zip(coefficients, states, strict=True)
+                ]
+                target.copy_(torch.stack(parts).sum(dim=0))
+    return merged
+
+
+def _named_tensors(model: SentenceTransformer) -> dict[str, Tensor]:
+    return dict(model.state_dict())
+
+
+def _check_alike(first: dict[str, Tensor], other: dict[str, Tensor], index: int) -> None:
+    for name in [*first, *other]:
+        shapes = [tuple(state[name].shape) if name in state else None for state in (first, other)]
+        if shapes[0] != shapes[1]:
+            said = ["no such tensor" if shape is None else f"shape {shape}" for shape in shapes]
+            raise ValueError(
+                f"models: merging needs one architecture, but tensor {name!r} differs: {said[0]} "
+                f"in models[0], {said[1]} in models[{index}]. Ensembles (UEC) take any models."
+            )
+
+
+def _copy(model: SentenceTransformer) -> SentenceTransformer:
+    import copy
+
+    merged = copy.deepcopy(model)
+    # A copy that still gave its origin as its name would be reported, and reloaded, as that model.
+    config = getattr(getattr(merged[0], "auto_model", None), "config", None)
+    if config is not None:
+        config._name_or_path = "merged"
+    return merged
+
+
+def embedding_arithmetic(a: FloatArray, b: FloatArray, c: FloatArray, alpha: float) -> FloatArray:
+    """``A + alpha (B - C)`` of unit embeddings (n, d), scaled to unit length.
+
+    Examples
+    --------
+    >>> a, b, c = (np.float32([row]) for row in ([1, 0], [0, 1], [1, 0]))
+    >>> embedding_arithmetic(a, b, c, 1.0).tolist()
+    [[0.0, 1.0]]
+    """
+    total = a + np.float32(alpha) * (b - c)
+    unit: FloatArray = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
+    return unit

@@ -1,0 +1,240 @@
+"""What a plain score threshold answers, as LangChain and LlamaIndex users set it, beside ours.
+
+    python -m benchmarks.quality.thresholds DATA [--picture docs/images/thresholds.png]
+
+LangChain's `search_type="similarity_score_threshold"` and LlamaIndex's
+`SimilarityPostprocessor(similarity_cutoff=...)` answer where the best cosine of a model is above a
+number. Here the model is the member with vectors of `UEC()`, and the number the lowest that keeps
+wrong answers, of the answers given, at the risk: on collections of other domains, as a user would
+choose it, or on the very questions that are asked, as an oracle. Beside it stand confidence as
+`UEC()` gives it, learned from other domains alone, at one half; with a number chosen as for the
+cosine; and a gate made of a hundred labels, asked the other questions.
+
+Each collection is asked its own questions and, as three in ten, others'. An answer is right if one
+of its first four hits is relevant. DATA is a folder of test collections, or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from benchmarks.paper.data import load_collection
+from benchmarks.quality.shipped_confidence import (
+    DOMAINS,
+    cached,
+    cells_of,
+    chosen_questions,
+    learned_elsewhere,
+    strange_questions,
+)
+from benchmarks.tables import print_table
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.model import shipped_model
+from uec_rag.confidence.risk import risk_threshold
+from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.retrieval.search import own_similarities
+
+K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """How sure a system is of each question of a collection, and whether its hits are right."""
+
+    sure: NDArray[np.float64]
+    right: NDArray[np.bool_]
+    foreign: NDArray[np.bool_]
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """What each question counts, so that `FOREIGN` of all are foreign."""
+        share = self.foreign.mean()
+        return np.where(self.foreign, FOREIGN / share, (1 - FOREIGN) / (1 - share)) / len(self.sure)
+
+    def figures(
+        self, threshold: float, among: slice | NDArray[np.intp] = slice(None)
+    ) -> list[float]:
+        """Share answered, wrong ones of these, right ones answered, foreign ones answered."""
+        given = (self.sure > threshold)[among]
+        right, foreign, weight = self.right[among], self.foreign[among], self.weight[among]
+        answered = float(weight @ given)
+        wrong = float(weight @ (given & ~right)) / answered if answered else 0.0
+        return [
+            answered / weight.sum(),
+            wrong,
+            float(given[right].mean()) if right.any() else 0.0,
+            float(given[foreign].mean()) if foreign.any() else 0.0,
+        ]
+
+
+def lowest(systems: Sequence[Answers], risk: float) -> float:
+    """The lowest threshold at which no more than the risk of all collections' answers is wrong."""
+    sure = np.concatenate([one.sure for one in systems])
+    order = np.argsort(-sure, kind="stable")
+    weight = np.concatenate([one.weight for one in systems])[order]
+    wrong = np.cumsum(weight * ~np.concatenate([one.right for one in systems])[order])
+    within = np.flatnonzero(wrong <= risk * np.cumsum(weight))
+    return float(np.nextafter(sure[order][within[-1]], -np.inf)) if len(within) else np.inf
+
+
+def gated(answers: Answers, risk: float) -> list[float]:
+    """What a gate of a hundred questions answers of the others; the mean of some draws."""
+    rows = []
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        drawn = rng.permutation(len(answers.sure))
+        # As users ask: three in ten foreign.
+        own, other = drawn[~answers.foreign[drawn]], drawn[answers.foreign[drawn]]
+        count = round((1 - FOREIGN) * LABELS)
+        mine = np.concatenate([own[:count], other[: LABELS - count]])
+        gate = risk_threshold(answers.sure[mine], answers.right[mine], risk)
+        rows.append(answers.figures(gate.threshold, np.setdiff1d(drawn, mine)))
+    return np.mean(rows, axis=0).tolist()
+
+
+def systems_of(data: Path, names: Sequence[str], most: int) -> dict[str, dict[str, Answers]]:
+    """Of each collection the cosine's answers and confidence's."""
+    uec = UEC([cached(load_encoder(name)) for name in EMBEDDED])
+    uec.fitted = UEC().fitted
+    shipped = shipped_model("words")
+    start = replace(shipped, temperature=uec.confidence_model.temperature)
+    collections = [load_collection(data / name) for name in names]
+    cells = list(cells_of(uec, start, collections, most))
+    found = {}
+    for place, collection in enumerate(collections):
+        model = learned_elsewhere([cells], collection.name, start)
+        uec.fitted = replace(uec.fitted, confidence_model=model)
+        retriever = Retriever(uec)
+        retriever.add(list(collection.passages.values()), ids=list(collection.passages))
+        asked = chosen_questions(collection, most)
+        others = strange_questions(collections, place, most)
+        texts = [collection.queries[name] for name in asked] + others
+        wanted = [frozenset(collection.relevant[name]) for name in asked]
+        wanted += [frozenset()] * len(others)
+        foreign = np.arange(len(texts)) >= len(asked)
+        result = retriever.search(texts, K)
+        parts = uec.encode(texts, "query")
+        own = own_similarities(uec.fitted, retriever.store, parts)
+        cosines = next(own[i] for i, part in enumerate(parts) if not part.terms)
+        ids = list(collection.passages)
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :K]
+        by_cosine = [[ids[column] for column in row] for row in nearest]
+        found[collection.name] = {
+            "cosine": Answers(
+                cosines.max(axis=1).astype(float), _right(by_cosine, wanted), foreign
+            ),
+            "confidence": Answers(
+                result.confidence.astype(float), _right(result.ids, wanted), foreign
+            ),
+        }
+    return found
+
+
+def _right(ids: Sequence[Sequence[str]], wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
+    return np.array([not of.isdisjoint(row) for row, of in zip(ids, wanted, strict=True)])
+
+
+WAYS = (
+    "cosine, number from other domains",
+    "cosine, number from these very questions",
+    "confidence above one half",
+    "confidence, number from other domains",
+    "gate, a hundred labels",
+    "confidence, number from these very questions",
+)
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    sets: Annotated[str, typer.Option(help="Collections.")] = ",".join(DOMAINS),
+    risk: Annotated[float, typer.Option(help="Wrong answers among those given.")] = 0.1,
+    most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
+    picture: Annotated[Path | None, typer.Option(help="Draw it there.")] = None,
+) -> None:
+    """Print the tables."""
+    warnings.simplefilter("ignore")
+    names = sets.split(",")
+    found = systems_of(data, names, most)
+    rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+    for name in names:
+        elsewhere = [other for other in names if DOMAINS[other] != DOMAINS[name]]
+        for system, (chosen, oracle) in {
+            "cosine": WAYS[:2],
+            "confidence": (WAYS[3], WAYS[5]),
+        }.items():
+            answers = found[name][system]
+            others = [found[other][system] for other in elsewhere]
+            rows[chosen].append(answers.figures(lowest(others, risk)))
+            rows[oracle].append(answers.figures(lowest([answers], risk)))
+        rows[WAYS[2]].append(found[name]["confidence"].figures(0.5))
+        rows[WAYS[4]].append(gated(found[name]["confidence"], risk))
+    header = ["", "answered", "wrong of these", "worst", "right answered", "foreign answered"]
+    table = []
+    for way, of_sets in rows.items():
+        answered, wrong, right, foreign = np.mean(of_sets, axis=0)
+        worst = max(row[1] for row in of_sets)
+        table.append([way, *(f"{v:.3f}" for v in (answered, wrong, worst, right, foreign))])
+    print_table(f"Risk {risk:g}, mean of {len(names)} collections", header, table, markdown=True)
+    header = ["collection", *WAYS]
+    table = [
+        [name, *(f"{of[place][0]:.2f}, {of[place][1]:.2f} wrong" for of in rows.values())]
+        for place, name in enumerate(names)
+    ]
+    print_table("Answered, and wrong of these", header, table, markdown=True)
+    if picture is not None:
+        draw(found, rows, risk, picture)
+
+
+def curve(systems: Sequence[Answers]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean share of wrong answers where each collection answers its surest questions."""
+    shares = np.linspace(0.02, 1, 99)
+    risks = []
+    for one in systems:
+        order = np.argsort(-one.sure, kind="stable")
+        weight = one.weight[order]
+        answered = np.cumsum(weight)
+        wrong = np.cumsum(weight * ~one.right[order])
+        risks.append(np.interp(shares, answered, wrong / answered))
+    return shares, np.mean(risks, axis=0)
+
+
+def draw(
+    found: dict[str, dict[str, Answers]],
+    rows: dict[str, list[list[float]]],
+    risk: float,
+    picture: Path,
+) -> None:
+    """Risk over coverage of both, and where each way to set the number lands."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
+    for system, colour in (("cosine", "#b35806"), ("confidence", "#2166ac")):
+        axes.plot(*curve([of[system] for of in found.values()]), color=colour)
+    axes.axhline(risk, color="#999999", linewidth=0.8, linestyle=":")
+    marks = dict(zip(WAYS[:5], "osD^*", strict=True))
+    for way, mark in marks.items():
+        answered, wrong = np.array(rows[way])[:, :2].T
+        colour = "#b35806" if way.startswith("cosine") else "#2166ac"
+        axes.scatter(answered, wrong, 14, color=colour, marker=mark, alpha=0.35, linewidths=0)
+        axes.scatter(answered.mean(), wrong.mean(), 80, color=colour, marker=mark, label=way)
+    axes.set(
+        xlabel="share of the questions that is answered",
+        ylabel="wrong answers, of those given",
+        xlim=(0, 1),
+        ylim=(0, None),
+    )
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(picture, dpi=110)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,268 @@
+"""What sigma_s^2 says of a hit: of its first half, of the members' disagreement, of both.
+
+    python -m benchmarks.quality.variance DATA --ensemble arctic-embed-s,bm25 --ensemble A,B,C
+
+Ensembles are fitted on TyDi QA's training pairs, but for the embedded one, which is as it comes.
+`within` is the variance of the members' posteriors (paper eq. 5), `between` that of their logits.
+The true similarity of a hit is taken to be the mean of its kind: of the relevant ones, or of the
+others, among the first ten hits of its collection. Printed of each collection:
+
+- AUROC of the first hit's variance, for wrong against right first hits; no value where none is
+  wrong. "shared" is `within` with the covariance that eq. 5 leaves out, as query and passage go
+  through one draw of W, and how many times `within` that is; beside them what the similarity and
+  the confidence in one hit say, the lower the more suspect;
+- coverage, the share of the first ten hits whose truth lies within two standard deviations, and the
+  mean squared residual in units of the variance; Var-ECE of the paper's eq. 31;
+- Spearman's correlation of the first hit's variance with the error of its relevance;
+- what nDCG@10 gains where twenty hits are ordered by the score with all of the variance;
+- AUROC of `in_corpus` for questions whose answers are in the corpus against those, a random half,
+  whose are not, and what it gains from the logarithm of the first hit's variance.
+
+Whatever is chosen is chosen on collections of other domains: the factor on `between`, for a mean
+squared residual of 1 in the mean of the collections (but where it says "shipped", and the factor is
+the package's); beta; the logistic regression of `in_corpus`.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import typer
+from scipy.optimize import brentq
+from scipy.stats import spearmanr
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.paper.data import Collection, load_collection, sample_collection
+from benchmarks.paper.metrics import mean_ndcg, var_ece
+from benchmarks.quality.options import FITTED_ON, Data, Fit, Markdown
+from benchmarks.quality.shipped_confidence import DOMAINS, cached
+from benchmarks.tables import print_table
+from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.base.gaussian import probit
+from uec_rag.confidence.model import log_odds
+from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.fitted import BETWEEN
+
+LANGUAGES = {f"xquad_{name}": name for name in ("zh", "ru", "ar")} | {"belebele_de": "de"}
+_K, _READ = 10, 20
+_BETAS = (0, 1, 3, 10, 30, 100, 300, 1000)
+_FACTORS = (1e-3, 1e4)
+_SIZES = ("within", "both", "shipped")
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A collection's questions, asked of all of it and with the answers of a half removed.
+
+    Attributes
+    ----------
+    whole, half : SearchResult
+    relevant : array of bool, shape (n, _READ)
+        Of the hits in all of it.
+    gone : array of bool, shape (n,)
+        Whose answers were removed.
+    shared : array, shape (n, _READ)
+        `cross_term` of the hits in all of it.
+    """
+
+    collection: Collection
+    whole: SearchResult
+    half: SearchResult
+    relevant: np.ndarray
+    gone: np.ndarray
+    shared: np.ndarray
+
+    @classmethod
+    def of(cls, uec: UEC, collection: Collection) -> Seen:
+        """Ask them."""
+        wanted = list(collection.relevant.values())
+        gone = np.random.default_rng(0).permutation(len(wanted)) < len(wanted) // 2
+        lost = set().union(*(row for row, away in zip(wanted, gone, strict=True) if away))
+        (index, whole), (_, half) = asked(uec, collection, set()), asked(uec, collection, lost)
+        relevant = [[i in row for i in ids] for ids, row in zip(whole.ids, wanted, strict=True)]
+        shared = cross_term(uec, index, whole)
+        return cls(collection, whole, half, np.array(relevant), gone, shared)
+
+    def variance(self, factor: float, half: bool = False) -> np.ndarray:
+        """`within`, and `between` as another factor would have it, shape (n, _READ)."""
+        result = self.half if half else self.whole
+        return result.within + result.between * (factor / BETWEEN)
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The mean similarity of relevant hits, or of others, shape (n, _K)."""
+        mu, right = self.whole.mu[:, :_K], self.relevant[:, :_K]
+        return np.where(right, mu[right].mean(), mu[~right].mean())
+
+    def residual(self, factor: float) -> float:
+        """The mean squared residual over its variance."""
+        squared = (self.whole.mu[:, :_K] - self.truth) ** 2
+        return float((squared / self.variance(factor)[:, :_K]).mean())
+
+    def presence(self, factor: float | None) -> np.ndarray:
+        """Log odds of `in_corpus`, and the log of the variance if wanted; shape (n, F)."""
+        columns = [log_odds(self.half.in_corpus)]
+        if factor is not None:
+            columns.append(np.log(self.variance(factor, half=True)[:, 0]))
+        return np.stack(columns, axis=1)
+
+    def ndcg(self, factor: float, beta: float) -> float:
+        """Of the hits in the order of the score with all of the variance."""
+        order = np.argsort(-probit(self.whole.mu, self.variance(factor), beta), kind="stable")
+        ids = [[row[i] for i in o[:_K]] for row, o in zip(self.whole.ids, order, strict=True)]
+        return mean_ndcg(self.collection, ids)
+
+
+def asked(uec: UEC, collection: Collection, lost: set[str]) -> tuple[Retriever, SearchResult]:
+    """Index a collection without some passages and ask all its questions."""
+    left = {id_: text for id_, text in collection.passages.items() if id_ not in lost}
+    retriever = Retriever(uec)
+    retriever.add(list(left.values()), ids=list(left))
+    return retriever, retriever.search(list(collection.queries.values()), _READ)
+
+
+def cross_term(uec: UEC, index: Retriever, result: SearchResult) -> np.ndarray:
+    """What one draw of W for query and passage adds to eq. 5, shape (n, _READ).
+
+    Of "kron" posteriors over the projection of models without a Dense layer, where the layer's
+    input is the embedding: ``2 (h_q' A^-1 h_c)(z_q' G^-1 z_c) + (h_q' A^-1 h_c)^2 tr(G^-2)``.
+    """
+    fitted, total = uec.fitted, np.zeros_like(result.within)
+    parts = uec.encode(result.queries, "query")
+    means = index.store.vectors([id_ for ids in result.ids for id_ in ids]).mean
+    dense = blocks(
+        means.reshape(*total.shape, -1), [part.dimension for part in parts], fitted.weights
+    )
+    counted = (result.coefficients * fitted.weights).T ** 2
+    for weight, posterior, part, block in zip(
+        counted, fitted.posteriors, parts, dense, strict=True
+    ):
+        if part.terms:
+            continue
+        root, profile = posterior.covariance, posterior.profile[0]
+        both = np.einsum("nd,nkd->nk", part.mean @ root, block @ root) * posterior.summary.scale
+        along = np.einsum("nd,nkd->nk", part.mean * profile, block)
+        total += weight[:, None] * (2 * both * along + both**2 * (profile @ profile))
+    return total
+
+
+def auroc(wrong: np.ndarray, variance: np.ndarray) -> float:
+    """NaN where all are right."""
+    return float(roc_auc_score(wrong, variance)) if wrong.any() else float("nan")
+
+
+def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
+    """What holds of a collection, with all that is chosen chosen on others."""
+    factor = factor_of(others)
+    wrong, whole = ~one.relevant[:, 0], one.whole
+    variance, mu = one.variance(factor), whole.mu[:, :_K]
+    shipped, shared = one.variance(BETWEEN), whole.within + one.shared
+    error = np.abs(whole.relevance[:, 0] - one.relevant[:, 0])
+    deviation = np.abs(mu - one.truth)
+    covered = [
+        float((deviation < 2 * np.sqrt(v[:, :_K])).mean())
+        for v in (whole.within, variance, shipped)
+    ]
+    ece = [
+        var_ece(mu.ravel(), v[:, :_K].ravel(), one.truth.ravel()) for v in (whole.within, variance)
+    ]
+    gains = [np.mean([o.ndcg(factor, b) - o.ndcg(factor, 0) for o in others]) for b in _BETAS]
+    beta = _BETAS[int(np.argmax(gains))]
+    plain, more = (presence(one, others, with_) for with_ in (None, factor))
+    return {
+        "Wrong first hits against right ones, AUROC": {
+            "within": auroc(wrong, whole.within[:, 0]),
+            "shared": auroc(wrong, shared[:, 0]),
+            "times": float((shared / whole.within)[:, 0].mean()),
+            "between": auroc(wrong, whole.between[:, 0]),
+            "both": auroc(wrong, variance[:, 0]),
+            "both, shipped": auroc(wrong, shipped[:, 0]),
+            "-mu": auroc(wrong, -whole.mu[:, 0]),
+            "-confidence": auroc(wrong, -whole.by_cutoff[:, 0]),
+        },
+        "Its size": {
+            "factor": factor,
+            **{f"coverage {name}": value for name, value in zip(_SIZES, covered, strict=True)},
+            "residual within": one.residual(0),
+            "both": one.residual(factor),
+            "shipped": one.residual(BETWEEN),
+            "100 Var-ECE within": 100 * ece[0],
+            "Var-ECE both": 100 * ece[1],
+        },
+        "Its use": {
+            "Spearman within": float(spearmanr(whole.within[:, 0], error).statistic),
+            "Spearman both": float(spearmanr(variance[:, 0], error).statistic),
+            "beta": beta,
+            "nDCG@10 gained": one.ndcg(factor, beta) - one.ndcg(factor, 0),
+            "AUROC of in_corpus": plain,
+            "gained": more - plain,
+        },
+    }
+
+
+def factor_of(others: Sequence[Seen]) -> float:
+    """The factor on `between` at which residuals have the variance that is shown."""
+
+    def excess(log_factor: float) -> float:
+        return float(np.mean([o.residual(float(np.exp(log_factor))) for o in others])) - 1
+
+    low, high = np.log(_FACTORS)
+    if excess(low) < 0 or excess(high) > 0:
+        return _FACTORS[0] if excess(low) < 0 else _FACTORS[1]
+    return float(np.exp(brentq(excess, low, high)))
+
+
+def presence(one: Seen, others: Sequence[Seen], factor: float | None) -> float:
+    """AUROC of a logistic regression that other collections taught, each with equal weight."""
+    features = np.concatenate([o.presence(factor) for o in others])
+    there = np.concatenate([~o.gone for o in others])
+    weight = np.concatenate([np.full(len(o.gone), 1 / len(o.gone)) for o in others])
+    learned = LogisticRegression().fit(features, there, weight * len(there) / weight.sum())
+    return float(roc_auc_score(~one.gone, learned.decision_function(one.presence(factor))))
+
+
+def main(
+    data: Data,
+    ensemble: Annotated[list[str], typer.Option(help="Members, comma-separated; several times.")],
+    fit: Fit = FITTED_ON,
+    pairs: Annotated[int, typer.Option(help="Pairs to fit on at most.")] = 1200,
+    queries: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
+    passages: Annotated[int, typer.Option(help="Passages beside their answers at most.")] = 600,
+    markdown: Markdown = False,
+) -> None:
+    """Print a table per ensemble."""
+    warnings.simplefilter("ignore")
+    domains = DOMAINS | LANGUAGES
+    collections = [
+        sample_collection(load_collection(data / name), queries, passages) for name in domains
+    ]
+    for members in ensemble:
+        uec = UEC([cached(load_encoder(name)) for name in members.split(",")])
+        if tuple(members.split(",")) == EMBEDDED:
+            uec.fitted = UEC().fitted
+        else:
+            uec.fit(load_collection(data / fit, "train").pairs()[:pairs])
+        seen = {collection.name: Seen.of(uec, collection) for collection in collections}
+        rows = {
+            name: figures(one, [seen[o] for o in seen if domains[o] != domains[name]])
+            for name, one in seen.items()
+        }
+        print(f"factor of all: {factor_of(list(seen.values())):.3g}", file=sys.stderr)
+        for title in next(iter(rows.values())):
+            values = {name: list(row[title].values()) for name, row in rows.items()}
+            values["mean"] = np.nanmean(list(values.values()), axis=0).tolist()
+            header = ["collection", *rows[collections[0].name][title]]
+            table = [[name, *(f"{v:.3f}" for v in row)] for name, row in values.items()]
+            title = f"{title}: {', '.join(uec.names)}"
+            print_table(title, header, table, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,98 @@
+"""Pictures of the explorer over this documentation, in both themes: `make screenshots`.
+
+The questions of the Tune view are the headings, which the text under them answers, and those of
+benchmarks/quality/questions, which nothing here does.
+"""
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from uec_rag import Retriever
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main; main()"]
+QUESTION = "How do I copy an index to PostgreSQL?"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def write_questions(index: Path, to: Path) -> None:
+    """Labelled questions about the documentation."""
+    answers: dict[str, list[str]] = {}
+    for passage in Retriever.load(index).passages():
+        answers.setdefault(str(passage.metadata["title"]), []).append(passage.id)
+    rows = [(title, id_) for title, ids in answers.items() if " " in title for id_ in ids]
+    for file in sorted((ROOT / "benchmarks" / "quality" / "questions").glob("*.csv")):
+        with file.open(encoding="utf-8") as table:
+            rows += [(row["question"], "") for row in csv.DictReader(table)]
+    with to.open("w", newline="", encoding="utf-8") as table:
+        csv.writer(table).writerows([("query", "relevant_ids"), *rows])
+
+
+def show(page: Page, questions: Path) -> None:
+    """Go through the views of an opened page, and picture each in both themes."""
+    page.fill("#ask input[name=question]", QUESTION)
+    page.click("#ask form button")
+    page.wait_for_selector(".hits li")
+    picture(page, "ask")
+    page.click("nav a[href='#tune']")
+    page.set_input_files("#tune input[type=file]", questions)
+    page.click("text=Search these questions")
+    page.wait_for_selector("#tuned:not([hidden])", timeout=300_000)
+    page.locator("#risk").press("PageUp")
+    page.locator("#risk").blur()
+    picture(page, "tune")
+    page.click("nav a[href='#inspect']")
+    page.click("#look")
+    page.wait_for_selector("#seen h3", timeout=300_000)
+    page.evaluate("scrollTo(0, document.querySelector('#seen h3:nth-of-type(2)').offsetTop - 20)")
+    picture(page, "inspect")
+
+
+def picture(page: Page, view: str) -> None:
+    """Write what is shown of a view, in few colours."""
+    for theme in ("light", "dark"):
+        if page.evaluate("document.documentElement.dataset.theme") != theme:
+            page.evaluate("document.querySelector('#theme').click()")
+        image = Image.open(BytesIO(page.screenshot()))
+        image.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+            HERE / f"explore-{view}-{theme}.png", optimize=True
+        )
+
+
+def main() -> None:
+    """Make the index, serve it, and picture it."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        index, questions = Path(folder, "docs"), Path(folder, "questions.csv")
+        subprocess.run([*UEC_RAG, "index", ROOT / "docs", "--out", index], check=True)
+        write_questions(index, questions)
+        server = subprocess.Popen(
+            [*UEC_RAG, "explore", index, "--port", "0"], stderr=subprocess.PIPE, text=True
+        )
+        assert server.stderr is not None
+        try:
+            said = next(
+                filter(None, (re.search(r"open (http\S+)", line) for line in server.stderr))
+            )
+            found = next(filter(None, map(shutil.which, BROWSERS)))
+            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 900, "height": 1000})
+            page.goto(said[1])
+            page.wait_for_selector("#facts dd", state="attached")
+            show(page, questions)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()

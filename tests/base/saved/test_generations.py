@@ -1,0 +1,345 @@
+"""Saved folders are whole at every moment, and nothing but ours is ever touched."""
+
+import multiprocessing
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.saved.generations import reading, writing
+from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST, read_manifest
+
+KIND = "test thing"
+OURS = {MANIFEST, GENERATIONS}
+LOCK = {".lock"}  # which some versions of filelock take away once it is free
+
+
+def save(path, text, kind=KIND):
+    with writing(path, kind) as folder:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "text.txt").write_text(text)
+        (folder / "same.txt").write_text("always the same")
+
+
+def load(path, **options):
+    with reading(path, KIND, **options) as folder:
+        return (folder / "inner" / "text.txt").read_text()
+
+
+def contents(path):
+    return {
+        str(file.relative_to(path)): file.read_text() for file in path.rglob("*") if file.is_file()
+    }
+
+
+def generation(path):
+    return path / read_manifest(path).generation
+
+
+def test_a_folder_is_written_and_read_back(tmp_path):
+    save(tmp_path / "deep" / "saved", "hello")
+    assert load(tmp_path / "deep" / "saved") == "hello"
+    assert set(os.listdir(tmp_path / "deep" / "saved")) - LOCK == OURS
+
+
+def test_saving_again_replaces_the_folder_whole(tmp_path):
+    with writing(tmp_path, KIND) as folder:
+        (folder / "old only").write_text("x")
+    save(tmp_path, "new")
+    assert load(tmp_path) == "new"
+    assert set(read_manifest(tmp_path).files) == {"inner/text.txt", "same.txt"}
+    assert len(os.listdir(tmp_path / GENERATIONS)) == 1
+
+
+def test_a_file_that_is_as_it_was_is_linked(tmp_path):
+    save(tmp_path, "one")
+    before = {
+        name: (generation(tmp_path) / name).stat().st_ino for name in ("same.txt", "inner/text.txt")
+    }
+    save(tmp_path, "two")
+    after = {name: (generation(tmp_path) / name).stat().st_ino for name in before}
+    assert after["same.txt"] == before["same.txt"]
+    assert after["inner/text.txt"] != before["inner/text.txt"]
+
+
+def test_a_damaged_file_is_mended_by_saving_again(tmp_path):
+    save(tmp_path, "one")
+    (generation(tmp_path) / "same.txt").write_text("always the sane")
+    save(tmp_path, "one")
+    assert (generation(tmp_path) / "same.txt").read_text() == "always the same"
+    assert load(tmp_path) == "one"
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_save_that_fails_leaves_the_old_folder_and_nothing_else(tmp_path, error):
+    save(tmp_path, "old")
+    before = contents(tmp_path)
+
+    def fail():
+        with writing(tmp_path, KIND) as folder:
+            (folder / "half.txt").write_text("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert contents(tmp_path) == before
+    assert load(tmp_path) == "old"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_first_save_that_fails_leaves_what_was_there(tmp_path, there):
+    path = tmp_path / "deep" / "saved"
+    if there:
+        path.mkdir(parents=True)
+
+    def fail():
+        with writing(path, KIND) as folder:
+            (folder / "half.txt").write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert not list(path.iterdir()) if there else not list(tmp_path.iterdir())
+
+
+def test_an_interruption_after_the_swap_keeps_the_new_folder(tmp_path, monkeypatch):
+    save(tmp_path, "old")
+    replace = os.replace
+
+    def interrupted(source, target):
+        replace(source, target)
+        if Path(target) == tmp_path / MANIFEST:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, "new")
+    assert load(tmp_path) == "new"
+
+
+def test_everything_is_on_the_disk_before_the_manifest_names_it(tmp_path, monkeypatch):
+    order, fsync, replace = [], os.fsync, os.replace
+    save(tmp_path, "old")
+
+    def noted(handle):
+        order.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    def swapped(source, target):
+        if Path(target) == tmp_path / MANIFEST:
+            order.append("swap")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "replace", swapped)
+    save(tmp_path, "new")
+    swap = order.index("swap")
+    new = generation(tmp_path)
+    first = [new / "inner" / "text.txt", new / "inner", new, tmp_path / MANIFEST, new.parent]
+    assert {path.stat().st_ino for path in first} <= set(order[:swap])
+    assert order[swap + 1 :] == [tmp_path.stat().st_ino]
+
+
+@pytest.mark.parametrize(
+    "taken_by",
+    ["file", "other files", "another kind", "another manifest", "another's generations"],
+)
+def test_what_is_not_a_saved_thing_of_this_kind_is_never_replaced(tmp_path, taken_by):
+    path = tmp_path / "precious"
+    if taken_by == "file":
+        path.write_text("mine")
+    elif taken_by == "another kind":
+        save(path, "mine", kind="another thing")
+    elif taken_by == "another's generations":
+        (path / GENERATIONS / "first").mkdir(parents=True)
+    else:
+        path.mkdir()
+        (path / "mine.txt").write_text("mine")
+        if taken_by == "another manifest":
+            (path / MANIFEST).write_text('{"name": "an app"}')
+    before = path.read_text() if path.is_file() else contents(path)
+    with pytest.raises(FileExistsError, match=r"path: .*precious' exists and is not a saved test"):
+        save(path, "new")
+    assert (path.read_text() if path.is_file() else contents(path)) == before
+
+
+def test_what_the_user_has_put_into_the_folder_stays(tmp_path):
+    save(tmp_path, "old")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / GENERATIONS / "mine").mkdir()
+    save(tmp_path, "new")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert (tmp_path / GENERATIONS / "mine").is_dir()
+    assert load(tmp_path) == "new"
+
+
+def test_an_empty_folder_may_be_saved_into(tmp_path):
+    save(tmp_path, "hello")
+    assert load(tmp_path) == "hello"
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    save(tmp_path / "link", "one")
+    save(tmp_path / "link", "two")
+    assert (tmp_path / "link").is_symlink()
+    assert load(tmp_path / "real") == load(tmp_path / "link") == "two"
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        save(tmp_path / "saved", "x")
+    finally:
+        os.umask(before)
+    for path in [tmp_path / "saved", *(tmp_path / "saved").rglob("*")]:
+        expected = 0o750 if path.is_dir() else 0o640
+        assert stat.S_IMODE(path.stat().st_mode) == expected, path
+
+
+def test_what_a_killed_save_left_is_collected_by_the_next(tmp_path):
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from uec_rag.base.saved.generations import writing\n"
+        "with writing(Path(sys.argv[1]), 'test thing') as folder:\n"
+        "    (folder / 'half.txt').write_text('half'); os._exit(9)"
+    )
+    for _ in range(2):
+        killed = subprocess.run([sys.executable, "-c", code, tmp_path / "saved"], check=False)
+        assert killed.returncode == 9
+    save(tmp_path / "saved", "whole")
+    assert load(tmp_path / "saved") == "whole"
+    assert len(os.listdir(tmp_path / "saved" / GENERATIONS)) == 1
+
+
+def test_a_reader_keeps_its_generation_while_others_save(tmp_path):
+    save(tmp_path, "one")
+    with reading(tmp_path, KIND) as folder:
+        save(tmp_path, "two")
+        save(tmp_path, "three")
+        assert (folder / "inner" / "text.txt").read_text() == "one"
+        assert load(tmp_path) == "three"
+        assert len(os.listdir(tmp_path / GENERATIONS)) == 2
+    save(tmp_path, "four")
+    assert len(os.listdir(tmp_path / GENERATIONS)) == 1
+
+
+def test_a_second_who_saves_there_meanwhile_is_told(tmp_path):
+    with writing(tmp_path, KIND) as folder:
+        (folder / "first.txt").write_text("first")
+        with pytest.raises(
+            BlockingIOError, match=r"another process or thread is saving a test thing"
+        ):
+            save(tmp_path, "second")
+    with reading(tmp_path, KIND) as folder:
+        assert (folder / "first.txt").read_text() == "first"
+
+
+def damage(path, how):
+    file = generation(path) / "inner" / "text.txt"
+    if how == "truncated":
+        file.write_text("hel")
+    elif how == "grown":
+        file.write_text("hello hello")
+    elif how == "flipped":
+        file.write_text("hellp")
+    elif how == "missing":
+        file.unlink()
+    elif how == "linked":
+        file.rename(path / "elsewhere.txt")
+        file.symlink_to(path / "elsewhere.txt")
+    elif how == "folder linked":
+        file.parent.rename(path / "elsewhere")
+        file.parent.symlink_to(path / "elsewhere")
+    elif how == "generation linked":
+        folder = generation(path)
+        shutil.move(folder, path / "elsewhere")
+        folder.symlink_to(path / "elsewhere")
+    elif how == "generation missing":
+        shutil.rmtree(generation(path))
+    elif how == "pipe":
+        file.unlink()
+        os.mkfifo(file)
+    elif how == "one more":
+        (generation(path) / "profile.npy").write_text("x")
+    else:
+        manifest = (path / MANIFEST).read_text()
+        (path / MANIFEST).write_text(manifest.replace(*how))
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("truncated", "text.txt' has 3 bytes, expected 5: it is truncated or was changed"),
+        ("grown", "text.txt' has 11 bytes, expected 5"),
+        ("missing", "text.txt' is missing; save again"),
+        ("linked", "text.txt' is no regular file but a link"),
+        ("folder linked", "inner' is a link or a file"),
+        ("generation linked", "is a link or a file"),
+        ("generation missing", "is missing; save again"),
+        ("pipe", "text.txt' is no regular file but a pipe"),
+        ("one more", "profile.npy' is not one of the files that were saved"),
+        (('"kind": "test', '"kind": "cake'), "manifest.json' is damaged"),
+        (('"kind": "test thing"', '"kind": 3'), "manifest.json' is damaged"),
+        (('"kind"', " " * 2**24 + '"kind"'), "manifest.json' is longer than 16777216 bytes"),
+        (('"bytes": 5', '"bytes": 4'), "manifest.json' is damaged"),
+        (('"inner/text.txt"', '"../../text.txt"'), "manifest.json' is damaged"),
+        (('"format": 2', '"format": 3'), "is of format 3, expected 2"),
+        (('"files": {', '"files": '), "manifest.json' is not JSON"),
+    ],
+)
+def test_a_folder_that_is_not_whole_is_not_read(tmp_path, how, message, verify):
+    save(tmp_path, "hello")
+    damage(tmp_path, how)
+    with pytest.raises(IndexCorrupted, match=re.escape(message)):
+        load(tmp_path, verify=verify)
+
+
+def test_what_is_in_the_files_is_compared_unless_that_is_not_wanted(tmp_path):
+    save(tmp_path, "hello")
+    damage(tmp_path, "flipped")
+    with pytest.raises(IndexCorrupted, match=r"text\.txt' does not hold what was saved"):
+        load(tmp_path)
+    assert load(tmp_path, verify=False) == "hellp"
+
+
+def test_another_kind_is_not_read(tmp_path):
+    save(tmp_path, "x", kind="cake")
+    with pytest.raises(IndexCorrupted, match="holds a saved cake, expected a saved test thing"):
+        load(tmp_path)
+
+
+def test_what_is_not_there_is_not_read(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"path: no saved test thing at .*nowhere"):
+        load(tmp_path / "nowhere")
+
+
+def test_a_manifest_that_leads_out_of_the_folder_is_damaged(tmp_path):
+    (tmp_path / MANIFEST).write_text('{"kind": "test thing", "files": {"../../text.txt": 3}}')
+    with pytest.raises(IndexCorrupted, match=r"manifest\.json' is damaged"):
+        load(tmp_path)
+
+
+def _save_often(path, until):
+    for number in range(until):
+        save(path, f"{number:03}" * 1000)
+
+
+def test_readers_beside_a_process_that_saves_see_one_save_each(tmp_path):
+    save(tmp_path, "000" * 1000)
+    writer = multiprocessing.get_context("spawn").Process(target=_save_often, args=(tmp_path, 50))
+    writer.start()
+    while writer.is_alive():
+        seen = load(tmp_path)
+        assert seen == seen[:3] * 1000
+    writer.join()
+    assert writer.exitcode == 0
+    assert load(tmp_path) == "049" * 1000

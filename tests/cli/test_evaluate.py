@@ -1,0 +1,34 @@
+"""`uec-rag evaluate`: measures of an index, printed, as JSON and on one page."""
+
+import json
+
+
+def test_the_command_prints_writes_and_refuses(run, documents, words, other_words, tmp_path):
+    index, table, page = tmp_path / "idx", tmp_path / "questions.csv", tmp_path / "report.html"
+    run("index", documents, "--out", index, "--model", words, "--model", other_words)
+    table.write_text("query,relevant_ids\nyeast and flour,bread.md\nthe anchor,boats.md\nwho?,\n")
+    shown = run("evaluate", index, table, "--html", page, "-k", "3")
+    assert "3 questions, 2 with an answer" in shown.stdout
+    assert "reciprocal rank fusion" in " ".join(shown.stdout.split())
+    assert "yeast and flour" in page.read_text()
+    told = run("evaluate", index, table, "--json", "--against", index, json_output=True)
+    assert told["against"]["difference"] == [0.0, 0.0, 0.0]
+    assert json.dumps(told)
+    made = run("evaluate", index)
+    assert "made from the passages" in " ".join(made.stderr.split())
+    for options, message in (
+        ((tmp_path / "none.csv",), "no such file"),
+        (("--against", index), "give QUESTIONS"),
+        ((table, "--html", tmp_path), "--html: expected a file"),
+    ):
+        refused = run("evaluate", index, *options, code=2)
+        assert message in " ".join(refused.stderr.split())
+    other, without = tmp_path / "other", tmp_path / "without"
+    without.mkdir()
+    (without / "boats.md").write_text((documents / "boats.md").read_text())
+    run("index", without, "--out", other, "--model", words)
+    refused = run("evaluate", index, table, "--against", other, code=2)
+    assert f"asked of {other}" in refused.stderr.replace("\n", "")
+    assert "Searching" not in refused.stderr
+    table.write_text("query,relevant_ids\nyeast,nowhere.md\n")
+    assert "not in the index" in run("evaluate", index, table, code=2).stderr

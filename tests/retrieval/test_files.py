@@ -1,0 +1,49 @@
+"""Files in place of what an index knows of them."""
+
+import pytest
+
+from tests.helpers import bag_of_words
+from uec_rag import UEC, Retriever
+from uec_rag.corpora.document import Document, Section
+from uec_rag.retrieval.files import EncodedFiles
+
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+
+
+def document(source, *texts):
+    return Document(source, tuple(Section(f"Part {i}", text) for i, text in enumerate(texts)), "ab")
+
+
+def encoded(retriever, *documents):
+    return EncodedFiles.of(retriever.uec, documents, lambda done, total: None)
+
+
+@pytest.fixture
+def retriever():
+    made = Retriever(UEC([bag_of_words(16, "words")]))
+    encoded(made, document("a.md", "one", "two", "three"), document("b.md", "four")).replace_in(
+        made
+    )
+    return made
+
+
+def test_a_file_takes_the_place_of_what_was_known_of_it(retriever):
+    files = encoded(retriever, document("a.md", "five"), document("c.md", "six"))
+    assert (len(files), files.replace_in(retriever)) == (2, 3)
+    assert sorted(p.text.split()[-1] for p in retriever.passages()) == ["five", "four", "six"]
+    [passage] = retriever.get(["a.md#0"])
+    assert (passage.metadata["file_sha256"], passage.metadata["file_passages"]) == ("ab", 1)
+
+
+def test_files_of_another_ensemble_are_refused_and_nothing_is_changed(retriever):
+    other = Retriever(UEC([bag_of_words(16, "other", seed=1)]))
+    with pytest.raises(ValueError, match="another ensemble by now"):
+        encoded(other, document("a.md", "five")).replace_in(retriever)
+    assert len(retriever) == 4
+
+
+def test_progress_is_reported_for_every_few_passages(retriever):
+    told = []
+    many = document("d.md", *(f"text {i}" for i in range(100)))
+    EncodedFiles.of(retriever.uec, [many], lambda done, total: told.append((done, total)))
+    assert told == [(0, 100), (64, 100)]

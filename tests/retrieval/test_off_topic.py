@@ -1,0 +1,89 @@
+"""`UEC()` over real documents answers no everyday question that has nothing to do with them."""
+
+import inspect
+from importlib.metadata import distributions
+
+import numpy
+import pytest
+import scipy.stats
+
+from uec_rag import UEC, Retriever
+from uec_rag.corpora import passages_of
+from uec_rag.corpora.document import Document, Section
+from uec_rag.corpora.python_docs import CHUNK_SIZE, QUESTIONS, gather_corpus
+from uec_rag.encoders import CachedEncoder
+from uec_rag.encoders.artifacts import cache_folder
+
+EVERYDAY = """
+How long do I boil an egg?
+Who painted the Mona Lisa?
+What is the capital of France?
+Who wrote Hamlet?
+How do I change a bicycle tyre?
+What are the symptoms of measles?
+Which planet has the most moons?
+Who won the football world cup in 1998?
+How far is it from London to Paris?
+What is the best way to cook rice?
+When did the Second World War end?
+How do I remove a red wine stain?
+What does a kangaroo eat?
+How tall is Mount Everest?
+Which river flows through Vienna?
+How do I get a visa for Japan?
+What is the population of Brazil?
+Who discovered penicillin?
+How often should I water a cactus?
+What is the speed of light?
+How do I treat a sprained ankle?
+Which language do people speak in Brazil?
+What time does the supermarket close?
+How do I write a cover letter for a job?
+Who is the president of the United States?
+How many strings does a violin have?
+What is the difference between a crocodile and an alligator?
+How do I knit a scarf?
+Why is the sky blue?
+Is it going to rain tomorrow?
+""".strip().split("\n")
+MOST = 600  # passages of a corpus
+
+
+def installed_packages():
+    texts = {d.name: d.metadata.get_payload() for d in distributions() if d.metadata.get_payload()}
+    return passages_of(Document(name, (Section("", texts[name]),)) for name in sorted(texts))
+
+
+def docstrings_of(module):
+    members = {name: getattr(module, name) for name in sorted(module.__all__)}
+    docs = {name: inspect.getdoc(m) or "" for name, m in members.items() if callable(m)}
+    return passages_of(Document(name, (Section(name, doc),)) for name, doc in docs.items())
+
+
+CORPORA = {
+    **{f"{n} of Python's": lambda n=n: passages_of(gather_corpus(n), size=CHUNK_SIZE)
+       for n in (100, 300, 600, 1000)},
+    "numpy's": lambda: docstrings_of(numpy),
+    "installed packages'": installed_packages,
+    "scipy.stats'": lambda: docstrings_of(scipy.stats),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORPORA)
+def test_no_everyday_question_is_answered(name):
+    uec = UEC()
+    uec.encoders = [CachedEncoder(uec.encoders[0], cache_folder() / "embeddings"), uec.encoders[1]]
+    retriever = Retriever(uec)
+    passages = CORPORA[name]()
+    retriever.add([p.text for p in (passages if "Python" in name else passages[:MOST])])
+    found = retriever.search(EVERYDAY, k=4)
+    told = zip(EVERYDAY, found.decisions, strict=True)
+    assert [question for question, decision in told if decision.action == "answer"] == []
+    if "Python" in name and len(passages) >= 300:
+        assert [
+            d.action for d in retriever.search([QUESTIONS[0], QUESTIONS[2]], k=4).decisions
+        ] == [
+            "answer",
+            "answer",
+        ]

@@ -1,0 +1,230 @@
+"""An ensemble over a vector store of someone else's: what it asks, words, uneven batches."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import bag_of_words, pairs, passages
+from uec_rag import UEC, Retriever
+from uec_rag.base.gaussian import Terms
+from uec_rag.retrieval import over as rooms
+from uec_rag.retrieval.over import elsewhere, frequencies_seen
+from uec_rag.retrieval.preferences import Preferences
+from uec_rag.stores.base import Passage
+
+TEXTS = [*dict.fromkeys(passages(90))]
+QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:5]]
+KEYS = ("scores", "mu", "sigma2", "relevance", "confidence", "coefficients")
+
+
+class Theirs:
+    """Texts by the cosine of some model; whoever asks for "few" or "none" is given as many."""
+
+    name = "Theirs"
+
+    def __init__(self, texts, tells_size=True):
+        self.held = [Passage(f"p{i}", text, {"place": i}) for i, text in enumerate(texts)]
+        self.model, self.tells_size = bag_of_words(16, "small"), tells_size
+        self.asked = []
+
+    def near(self, query, count, filter):
+        vectors = self.model([passage.text for passage in self.held])
+        order = np.argsort(-(vectors @ self.model([query])[0]), kind="stable")
+        found = [self.held[place] for place in order[:count]]
+        return found[: {"few": 2, "none": 0}.get(query.split()[0], count)]
+
+    def anywhere(self):
+        self.asked.append("anywhere")
+        return self.held[::2]
+
+    def get(self, ids):
+        return [passage for passage in self.held if passage.id in ids]
+
+    def stored(self, ids):
+        self.asked.append(len(ids))
+        texts = {passage.id: passage.text for passage in self.held}
+        return [self.model([texts[id_]])[0].tolist() for id_ in ids]
+
+    def size(self):
+        return len(self.held) if self.tells_size else None
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(120))
+
+
+@pytest.fixture(scope="module")
+def with_words():
+    return UEC([bag_of_words(16, "small"), "bm25"]).fit(pairs(120))
+
+
+def same(one, other, **tolerance):
+    assert one.ids == other.ids
+    for name in KEYS:
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), **tolerance)
+
+
+def test_a_query_is_asked_of_its_candidates_alone(fitted):
+    """The sample's Gaussians are of one fit, and of that made once."""
+    theirs = Theirs(TEXTS)
+    over = elsewhere(fitted, theirs, 10)
+    for query in QUERIES:
+        over.search([query])
+    assert theirs.asked == [10, "anywhere", len(TEXTS[::2]), *[10] * (len(QUERIES) - 1)]
+
+
+class Quota(Exception):
+    """As a client's library has it: of no kind that anybody knows."""
+
+
+@pytest.mark.parametrize("what", ["near", "anywhere", "get", "stored", "size"])
+@pytest.mark.parametrize(
+    ("error", "kind"), [(Quota("used up\nmore"), RuntimeError), (TimeoutError(), ConnectionError)]
+)
+async def test_what_an_engine_fails_with_is_said_with_its_name(fitted, what, error, kind):
+    theirs = Theirs(TEXTS)
+
+    def fail(*asked):
+        raise error
+
+    if what == "stored":
+        over = elsewhere(fitted, theirs, 10, stored=fail)
+    else:
+        over = elsewhere(fitted, theirs, 10)
+        setattr(theirs, what, fail)
+    said = rf"store: Theirs failed when it was asked for .* \({type(error).__name__}: .*filter"
+    with pytest.raises(kind, match=said) as caught:
+        over.store.get(["p1"]) if what == "get" else over.search(QUERIES)
+    assert caught.value.__cause__ is error
+    assert "more" not in str(caught.value)
+    if what != "get":
+        with pytest.raises(kind, match=said):
+            await over.asearch(QUERIES)
+
+
+def test_another_fit_makes_its_own_of_the_sample():
+    theirs, uec = Theirs(TEXTS), UEC([bag_of_words(16, "small")]).fit(pairs(60))
+    over = elsewhere(uec, theirs, 10)
+    before = over.search(QUERIES)
+    uec.fit(pairs(120))
+    assert theirs.asked.count("anywhere") == 1
+    same(over.search(QUERIES), elsewhere(uec, Theirs(TEXTS), 10).search(QUERIES), rtol=1e-5)
+    assert not np.array_equal(before.sigma2, over.search(QUERIES).sigma2)
+    assert theirs.asked.count(len(TEXTS[::2])) == 2
+
+
+def test_the_sample_is_drawn_again_when_a_twentieth_of_the_store_is_new(fitted):
+    theirs = Theirs(TEXTS[:60])
+    over = elsewhere(fitted, theirs, 10)
+    over.search(QUERIES)
+    theirs.held += [Passage(f"more{i}", text) for i, text in enumerate(TEXTS[60:63])]
+    over.search(QUERIES)
+    assert theirs.asked.count("anywhere") == 1
+    theirs.held += [Passage(f"most{i}", text) for i, text in enumerate(TEXTS[63:66])]
+    found = over.search(QUERIES)
+    assert theirs.asked.count("anywhere") == 2
+    same(found, elsewhere(fitted, theirs, 10).search(QUERIES), rtol=1e-5)
+
+
+def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(
+    fitted, monkeypatch
+):
+    monkeypatch.setattr(rooms, "_SEARCHES", 4)
+    theirs = Theirs(TEXTS, tells_size=False)
+    over = elsewhere(fitted, theirs, 10)
+    drawn = []
+    for _ in range(10):
+        over.search(QUERIES[:1])
+        drawn.append(theirs.asked.count("anywhere"))
+    assert drawn == [1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+
+
+def test_what_is_told_of_an_engine_counts_before_what_it_says(fitted):
+    theirs = Theirs(TEXTS)
+    asked = []
+
+    def stored(ids):
+        asked.append(ids)
+        return theirs.stored(ids)
+
+    over = elsewhere(fitted, theirs, 10, stored=stored, size=5000)
+    assert len(over) == 5000
+    over.search(QUERIES)
+    assert len(asked) == len([one for one in theirs.asked if one != "anywhere"]) == 6
+
+
+@pytest.mark.parametrize("queries", [["none at all", *QUERIES], [*QUERIES, "few ba", "none"]])
+def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, queries):
+    over = elsewhere(with_words, Theirs(TEXTS), 20)
+    together = over.search(queries, 5)
+    assert [len(row) for row in together.ids] == [
+        {"few": 2, "none": 0}.get(query.split()[0], 5) for query in queries
+    ]
+    for row, query in enumerate(queries):
+        [alone] = over.search([query], 5).each()
+        [mine] = [together.each()[row]]
+        same(mine, alone, rtol=1e-5)
+        assert mine.decisions[0].action == alone.decisions[0].action
+        for rank in range(len(alone.ids[0])):
+            assert (
+                together.metadata(row, rank, details=True)["uec_basis"]
+                == alone.metadata(0, rank, details=True)["uec_basis"]
+            )
+            assert together.metadata(row, rank, details=True)["uec_members"].keys() == {
+                "small",
+                "bm25",
+            }
+        width = together.scores.shape[1]
+        assert np.isnan(together.scores[row, len(alone.ids[0]) : width]).all()
+    assert not np.isnan(together.confidence).any()
+    assert {decision.action for decision in together.decide_at(0.5, 3)} <= {
+        "answer",
+        "clarify",
+        "abstain",
+    }
+
+
+def test_uneven_batches_can_differ_and_prefer(with_words):
+    over = elsewhere(with_words, Theirs(TEXTS), 20)
+    queries = [QUERIES[0], "few ba", "none", QUERIES[1]]
+    varied = over.search_diverse(queries, 4)
+    assert [len(row) for row in varied.ids] == [4, 2, 0, 4]
+    assert varied.ids[3] == over.search_diverse([QUERIES[1]], 4).ids[0]
+    prefer = Preferences(max_per_source=1)
+    chosen = over.search(queries, 3, prefer=prefer)
+    assert [len(row) for row in chosen.ids] == [3, 2, 0, 3]
+    assert len(over.search_diverse([], 4)) == len(over.search([], 3, prefer=prefer)) == 0
+
+
+def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_words):
+    ours = Retriever(with_words)
+    ours.add(TEXTS, ids=[f"p{i}" for i in range(len(TEXTS))])
+    expected = ours.search(QUERIES, 5)
+    found = elsewhere(with_words, Theirs(TEXTS), len(TEXTS)).search(QUERIES, 5)
+    assert found.exact
+    same(found, expected, rtol=1e-4)
+    for row, expected_row in zip(found.members.words, expected.members.words, strict=True):
+        assert [*map(list, row)] == [*map(list, expected_row)]
+
+
+def test_words_order_the_candidates(with_words):
+    query = f"{QUERIES[0]} zanzibar"
+    texts = [f"{text} usual" for text in TEXTS]
+    lucky = int(Theirs(texts).near(query, 20, None)[10].id[1:])
+    texts[lucky] = f"{TEXTS[lucky]} zanzibar"
+    found = elsewhere(with_words, Theirs(texts), 20).search([query], 5)
+    assert not found.exact
+    place = found.ids[0].index(f"p{lucky}")
+    assert "zanzibar" in found.members.words[0][place]
+
+
+def test_how_rare_a_word_is_comes_from_the_sample_and_never_below_what_was_seen():
+    near, sample = Terms.of([[1, 2], [1, 9]], None), Terms.of([[1], [2], [3], [3]], None)
+    seen = frequencies_seen(near, sample, 400)
+    assert dict(seen.holding) == {1: 100, 2: 100, 3: 200, 9: 1}
+    assert seen.passages == 400
+    assert seen.mean_length == 1.0
+    whole = frequencies_seen(near, sample, 2)
+    assert dict(whole.holding) == {1: 2, 2: 1, 9: 1}
+    assert whole.mean_length == 2.0
+    assert dict(frequencies_seen(near, Terms.of([], None), 10).holding) == {1: 2, 2: 1, 9: 1}

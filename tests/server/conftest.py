@@ -1,0 +1,81 @@
+"""A small saved index of words, with passages that a server must not be harmed by."""
+
+import logging
+import time
+import warnings
+from contextlib import contextmanager
+
+import pytest
+from starlette.testclient import TestClient
+
+from uec_rag import UEC, Retriever
+from uec_rag.server.access import LOGGING, Access
+from uec_rag.server.http import create_app
+from uec_rag.server.live import LiveIndex, Place
+
+HOST = "127.0.0.1:8000"
+TOKEN = "a-token-of-more-than-16-letters"
+SCRIPT = "<script>alert('zebra')</script>"
+ESCAPES = "\x1b[2J\x1b]0;owned\x07 gnu \u202e"
+
+TEXTS = {
+    "parking": "Staff may park in the yard behind the mill.",
+    "opening": "The mill opens at nine and closes at five.",
+    "flour": "Flour is sold in bags of one and of five pounds.",
+    "script": SCRIPT,
+    "escapes": ESCAPES,
+    **{f"n{i}": f"Note {i} is on matter {i} of the archive." for i in range(40)},
+}
+
+
+def make(texts=TEXTS):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # not fitted
+        retriever = Retriever(UEC(["bm25"]))
+        metadatas = [{"source": f"{id_}.md", "length": len(text)} for id_, text in texts.items()]
+        retriever.add(list(texts.values()), [*texts], metadatas)
+    return retriever
+
+
+def until(condition):
+    """Wait for what must come."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def logging_stays():
+    """What a command in this process sets for logging would be there in every later test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in LOGGING["loggers"]:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def index(tmp_path):
+    """The folder of a saved index."""
+    make().save(tmp_path / "idx")
+    return tmp_path / "idx"
+
+
+@contextmanager
+def serving(index, *, write=False, gate=None, raises=True, **access):
+    """A client of a running application, and its `live` index."""
+    live = LiveIndex(Place(index, gate=gate))
+    app = create_app(live, Access(**access), write=write)
+    with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=raises) as client:
+        client.live = live
+        yield client
+
+
+@pytest.fixture
+def client(index):
+    with serving(index, write=True) as client:
+        yield client

@@ -1,0 +1,58 @@
+"""What the explorer is tried on: a fitted ensemble of two, four topics, and passages to fear."""
+
+import shutil
+import warnings
+
+import pytest
+
+from tests.cli.conftest import TOPICS, make_model
+from tests.server.conftest import ESCAPES, SCRIPT
+from uec_rag import UEC, Retriever
+
+HOST = "127.0.0.1:8001"
+
+QUESTIONS = [
+    (f"{start} {word} {other}?", f"{topic}-{place}")
+    for topic, inner in TOPICS.items()
+    for place, word in enumerate(inner)
+    for other in inner
+    for start in ("what of", "where is")
+    if word != other
+]
+
+
+def table(rows=(*QUESTIONS, ("who wrote hamlet?", ""), ("why?", ""))):
+    """Labelled questions as a CSV file has them."""
+    return "\n".join(["query,relevant_ids", *(",".join(row) for row in rows)]).encode()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A saved index; not to be written to."""
+    words = make_model(tmp_path_factory.mktemp("words"), seed=0, width=48)
+    passages = {
+        f"{topic}-{place}": (
+            f"The {word} is what every matter of {topic} begins with. Whoever keeps the {word} dry "
+            f"looks after {topic} all day."
+        )
+        for topic, inner in TOPICS.items()
+        for place, word in enumerate(inner)
+    }
+    pairs = [(f"matter of {word}", passages[id_]) for word, id_ in QUESTIONS[::2]]
+    passages |= {"script": SCRIPT, "escapes": ESCAPES}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # small
+        uec = UEC([str(words), "bm25"]).fit(pairs)
+        retriever = Retriever(uec)
+        sources = [{"source": f"{id_.partition('-')[0]}.md"} for id_ in passages]
+        retriever.add([*passages.values()], [*passages], sources)
+    folder = tmp_path_factory.mktemp("made") / "idx"
+    retriever.save(folder)
+    return folder
+
+
+@pytest.fixture
+def index(made, tmp_path):
+    """A saved index, to be written to."""
+    shutil.copytree(made, tmp_path / "idx")
+    return tmp_path / "idx"

@@ -1,0 +1,415 @@
+"""What the explorer's page asks for: numbers of the Python API, and no mistake costs a thing."""
+
+import json
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from tests.server.conftest import SCRIPT, TOKEN, until
+from tests.server.explore.conftest import HOST, table
+from uec_rag import Gate, Retriever
+from uec_rag.cli import app
+from uec_rag.encoders.lexical import marked
+from uec_rag.retrieval.alternatives import fused, members_alone
+from uec_rag.retrieval.copying import copy_index
+from uec_rag.server.access import Access
+from uec_rag.server.explore import LARGEST_TABLE, explorer
+from uec_rag.server.live import LiveIndex, Place
+from uec_rag.server.views import SHOWN, passage_view
+from uec_rag.stores.base import Passage
+from uec_rag.stores.places import store_at
+
+
+@contextmanager
+def exploring(index, gate=None, **access):
+    app = explorer(LiveIndex(Place(index)), Access(cookie=True, **{"body": 2**28, **access}), gate)
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        yield client
+
+
+@pytest.fixture
+def client(index):
+    with exploring(index) as client:
+        yield client
+
+
+def finished(client):
+    """The state of long work when it has ended."""
+    until(lambda: client.get("/api/work").json()["state"] != "running")
+    return client.get("/api/work").json()
+
+
+def ask(client, question, k=5):
+    return client.post("/api/ask", json={"question": question, "k": k}).json()
+
+
+def tune(client, content=None, name="questions.csv", **options):
+    query = {"name": name, **options}
+    return client.post("/api/tune", params=query, content=table() if content is None else content)
+
+
+def tuned(client, **options):
+    assert tune(client, **options).status_code == 202
+    assert finished(client)["state"] == "done"
+    return client.get("/api/results/tune").json()
+
+
+def add(client, **files):
+    for name, content in files.items():
+        answer = client.put("/api/files", params={"name": name.replace("_", ".")}, content=content)
+        assert answer.status_code == 200, answer.text
+    assert client.post("/api/index").status_code == 202
+    return finished(client)
+
+
+def test_hits_and_decision_are_those_of_a_search(client, index):
+    shown, result = (
+        ask(client, "keep the honey dry"),
+        Retriever.load(index).search(["keep the honey dry"], 5),
+    )
+    assert [hit["id"] for hit in shown["hits"]] == result.ids[0]
+    assert shown["decision"] == result.decisions[0].action
+    assert shown["reason"] == result.decisions[0].reason
+    for rank, hit in enumerate(shown["hits"]):
+        known = result.metadata(0, rank, details=True)
+        assert hit["score"] == pytest.approx(known["uec_score"])
+        assert hit["mu"] == pytest.approx(known["uec_mu"])
+        assert hit["sigma"] ** 2 == pytest.approx(known["uec_sigma2"])
+        assert hit["relevance"] == pytest.approx(known["uec_relevance"])
+        assert hit["members"].keys() == known["uec_members"].keys()
+        assert hit["members"]["bm25"] == pytest.approx(known["uec_members"]["bm25"])
+    assert ("honey", True) in map(tuple, shown["hits"][0]["parts"])
+
+
+def test_beside_the_hits_are_those_of_a_member_alone_of_rank_fusion_and_of_cosines(client, index):
+    question = "the hive and the anchor"
+    shown, retriever = ask(client, question, 3), Retriever.load(index)
+    parts = retriever.uec.encode([question], "query")
+    alone = members_alone(retriever, [question], parts, 100)
+    first = max(shown["shares"], key=shown["shares"].get)
+    own, fusion, cosine = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
+    assert own == [p.id for p in alone[first][0][:3]]
+    assert fusion == [p.id for p in fused([*alone.values()])[0][:3]]
+    vectors = [name for name in retriever.uec.names if name != "bm25"]
+    assert cosine == [p.id for p in alone[vectors[0]][0][:3]]
+    here = [hit["id"] for hit in shown["hits"]]
+    for one in shown["others"]:
+        for hit in one["hits"]:
+            place = here.index(hit["id"]) + 1 if hit["id"] in here else None
+            assert hit["place_here"] == place
+
+
+def test_text_of_a_passage_comes_without_what_a_terminal_obeys(client):
+    hits = ask(client, "gnu owned alert script", 9)["hits"]
+    found = {hit["id"]: "".join(text for text, _ in hit["parts"]) for hit in hits}
+    assert found["script"] == SCRIPT  # the page takes it as text
+    assert not {*"\x1b\x07\u202e"} & {*found["escapes"]}
+    assert r"\x1b[2J" in found["escapes"]
+
+
+def test_a_long_passage_is_cut_and_a_source_elsewhere_is_a_name():
+    source = {"source": "/home/me/zebra.txt", "page": "3\x1b", "title": "On\x1b zebras"}
+    shown = passage_view(Passage("long", "zebra " * 2**21, source), ["zebra"])
+    assert (shown["cut"], shown["characters"]) == (True, 6 * 2**21)
+    assert sum(len(text) for text, _ in shown["parts"]) == SHOWN
+    assert (shown["source"], shown["place"], shown["title"]) == (
+        "zebra.txt",
+        r"page 3\x1b",
+        r"On\x1b zebras",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        ("Oven doors", ["door"], ["doors"]),
+        ("The one and the other", ["the"], []),
+        ("今天天气很好", ["天气"], ["天气"]),
+        ("a.b(c) [d", ["(", "[d"], ["d"]),
+    ],
+)
+def test_words_of_a_question_are_marked_in_any_form_and_others_are_not(text, words, expected):
+    pieces = marked(text, words)
+    assert "".join(piece for piece, _ in pieces) == text
+    assert [piece for piece, is_word in pieces if is_word] == expected
+
+
+def test_each_risk_has_the_threshold_that_a_gate_has(client, index):
+    found = tuned(client, k=3)
+    rows = [line.split(",") for line in table().decode().splitlines()[1:]]
+    queries, relevant = [row[0] for row in rows], [{row[1]} - {""} for row in rows]
+    gate = Gate.calibrate(Retriever.load(index), queries, relevant, risk=0.2, k=3)
+    [shown] = [one for one in found["risks"] if one["risk"] == 0.2]
+    assert shown["threshold"] == pytest.approx(gate.threshold.threshold)
+    assert (shown["answered"], shown["wrong"]) == (gate.threshold.answered, gate.threshold.wrong)
+    answered = [row for row in found["rows"] if row["confidence"] > shown["threshold"]]
+    assert len(answered) == shown["answered"]
+    assert sum(not row["right"] for row in answered) == shown["wrong"]
+    share, risk = found["curve"][-1]
+    assert (share, risk) == (1, pytest.approx(np.mean([not row["right"] for row in found["rows"]])))
+    assert sum(one["count"] for one in found["reliability"]) == len(queries)
+
+
+def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, index):
+    tuned(client, k=3)
+    saved = client.post("/api/gate", json={"risk": 0.2}).json()
+    gate = Gate.load(index / "gate.json")
+    assert saved["threshold"] == gate.threshold.threshold
+    assert gate.fits(Retriever.load(index))
+    assert ask(client, "honey in the hive")["threshold"] == gate.threshold.threshold
+    assert client.get("/api/index").json()["gate"]["fits"]
+    add(client, new_md=b"# News\n\nSomething else is there now.")
+    assert not client.get("/api/index").json()["gate"]["fits"]
+    assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
+
+
+def test_a_gate_that_abstains_on_everything_is_not_saved(client, index):
+    assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
+    tuned(client, content=table([("honey hive?", "bees-0"), ("why?", "")]))
+    refused = client.post("/api/gate", json={"risk": 0.05})
+    assert (refused.status_code, (index / "gate.json").exists()) == (422, False)
+    assert "takes at least 59 calibration queries" in refused.json()["detail"]
+
+
+def test_questions_made_from_the_passages_give_a_curve_too(client):
+    found = tuned(client, content=b"", name="")
+    assert (found["name"], found["questions"]) == ("", 20)
+    assert sum(not row["answerable"] for row in found["rows"]) == 4
+
+
+def test_the_index_is_looked_at(client):
+    ask(client, "is the sail in the hive")
+    client.post("/api/inspect")
+    assert finished(client)["state"] == "done"
+    seen = client.get("/api/results/inspect").json()
+    variances = [one["variance"] for one in seen["variances"]]
+    assert variances == sorted(variances, reverse=True)
+    assert all(variances)
+    assert seen["questions"] == 21
+    assert {"is the sail in the hive"} < {one["question"] for one in seen["disagreeing"]}
+    assert all(0 <= one["share"] <= 1 for one in seen["disagreeing"])
+    assert all(one["times"] for one in seen["hubs"])
+    [asked] = client.get("/api/asked").json()
+    assert asked["question"] == "is the sail in the hive"
+    assert client.get("/api/index").json()["languages"] == ["Latin letters"]
+
+
+def test_neighbours_of_a_passage_are_shown_for_each_encoder(client, index):
+    near = client.get("/api/neighbours", params={"id": "bees-0"}).json()
+    assert [one["name"] for one in near["columns"]] == [
+        "All together",
+        *Retriever.load(index).uec.names,
+    ]
+    for one in near["columns"]:
+        ids = [hit["id"] for hit in one["hits"]]
+        assert len(ids) == 10
+        assert "bees-0" not in ids
+    unknown = client.get("/api/neighbours", params={"id": "no\x1b such"})
+    assert (unknown.status_code, "not in the index" in unknown.json()["detail"]) == (422, True)
+
+
+def test_files_are_added_and_replaced_and_the_index_is_saved(client, index):
+    before = len(Retriever.load(index))
+    assert add(client, news_md=b"# Zebras\n\nThey graze.", gnus_txt=b"Gnus run.")["state"] == "done"
+    added = client.get("/api/results/index").json()
+    assert (added["files"], added["passages"], added["total"]) == (2, 2, before + 2)
+    assert ask(client, "zebras graze", 1)["hits"][0]["source"] == "news.md"
+    add(client, news_md=b"# Okapis\n\nThey hide.", gone_pdf=b"no pdf at all")
+    added = client.get("/api/results/index").json()
+    assert (added["replaced"], added["total"]) == (1, before + 2)
+    assert [*added["left_out"]] == ["gone.pdf"]
+    texts = [passage.text for passage in Retriever.load(index).passages()]
+    assert "Okapis\n\nThey hide." in texts
+    assert not any("Zebras" in text for text in texts)
+    assert client.get("/api/files").json() == []
+
+
+def test_while_another_process_saves_nothing_is_changed_and_the_files_stay(client, index):
+    before = {passage.id for passage in Retriever.load(index).passages()}
+    with FileLock(index / ".lock"):
+        state = add(client, news_md=b"# Zebras\n\nThey graze.")
+    assert (state["state"], "Another process is saving" in state["detail"]) == ("failed", True)
+    assert ask(client, "zebras graze", 1)["hits"][0]["source"] != "news.md"
+    assert {passage.id for passage in Retriever.load(index).passages()} == before
+    assert [file["name"] for file in client.get("/api/files").json()] == ["news.md"]
+    client.post("/api/index")
+    assert finished(client)["state"] == "done"
+    assert len(Retriever.load(index)) == len(before) + 1
+
+
+def test_what_another_process_saved_is_added_to_and_not_lost(client, index):
+    other = Retriever.load(index)
+    other.add(["An okapi hides."], ["okapi"])
+    other.save(index)
+    assert add(client, news_md=b"# Zebras\n\nThey graze.")["state"] == "done"
+    assert {"okapi", "news.md#0"} < {passage.id for passage in Retriever.load(index).passages()}
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "said"),
+    [
+        (b"question,answer\nwhy?,x", "q.csv", "expected the columns query and relevant_ids"),
+        (
+            b"query,relevant_ids\nwhy?,nobody",
+            "q.csv",
+            "1 passages are not in the index, first 'nobody'",
+        ),
+        (b"query,relevant_ids\n", "q.csv", "no question has relevant_ids"),
+        (b"query,relevant_ids\nwhy?,", "q.csv", "no question has relevant_ids"),
+        (b"query,relevant_ids\n\xff\xfe,", "q.csv", "no table in UTF-8"),
+        (b"", "q.csv", "expected the columns"),
+        (b"{", "q.jsonl", "line 1: not JSON"),
+        (b"x", "q.pdf", "expected a .jsonl, .csv, .tsv file, got 'q.pdf'"),
+        (b"x", "..", "the name of a file"),
+    ],
+)
+def test_a_bad_table_is_refused_in_words(client, content, name, said):
+    refused = tune(client, content, name)
+    assert refused.status_code == 422
+    assert said in refused.json()["detail"]
+    assert client.get("/api/work").json()["state"] == "idle"
+
+
+def test_a_table_of_200_megabytes_is_refused(client):
+    block = b"x" * 2**20
+    for content in ((block for _ in range(200)), b"x" * (LARGEST_TABLE + 1)):
+        refused = tune(client, content)
+        assert (refused.status_code, "more than 10 MB" in refused.json()["detail"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("run.exe", "expected a file that ends in .txt"),
+        (".hidden.txt", "not hidden"),
+        ("", "not hidden"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_in_words(client, name, said):
+    refused = client.put("/api/files", params={"name": name}, content=b"x")
+    assert (refused.status_code, said in refused.json()["detail"]) == (422, True)
+    assert client.get("/api/files").json() == []
+
+
+def test_a_file_has_no_folder(client):
+    client.put("/api/files", params={"name": "../../etc/a.txt"}, content=b"x")
+    assert [file["name"] for file in client.get("/api/files").json()] == ["a.txt"]
+    assert client.delete("/api/files").json() == []
+    assert client.post("/api/index").status_code == 422
+
+
+async def test_a_file_that_breaks_off_is_not_added(client):
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": "/api/files",
+        "query_string": b"name=b.txt",
+        "headers": [(b"host", HOST.encode())],
+    }
+    messages = [
+        {"type": "http.request", "body": b"part", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive():
+        return messages.pop(0)
+
+    async def send(message):
+        pass
+
+    await client.app(scope, receive, send)
+    assert messages == []
+    assert client.get("/api/files").json() == []
+
+
+def test_files_without_text_change_nothing(client, index):
+    before = (index / "manifest.json").read_bytes()
+    state = add(client, empty_txt=b" ", bad_pdf=b"no pdf")
+    assert state["state"] == "failed"
+    assert "empty.txt holds no text" in state["detail"]
+    assert (index / "manifest.json").read_bytes() == before
+
+
+def test_one_thing_is_done_at_a_time(client):
+    assert tune(client).status_code == 202
+    assert client.post("/api/inspect").status_code in (202, 409)
+    finished(client)
+
+
+def test_the_page_may_load_nothing_but_its_own_and_nobody_else_may_ask(index):
+    with exploring(index, token=TOKEN) as client:
+        assert client.get("/").status_code == 401
+        page = client.get("/", params={"token": TOKEN})
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        for path, kind in (("/page.js", "javascript"), ("/page.css", "css")):
+            assert kind in client.get(path).headers["content-type"]
+        assert client.get("/api/index").status_code == 200
+        strange = {"origin": "http://evil.example"}
+        assert client.post("/api/ask", json={"question": "x"}, headers=strange).status_code == 403
+        assert client.get("/api/index", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):
+    paths = ["/api/index", "/api/files", "/api/work", "/api/asked"]
+    answers = [client.get(path).text for path in paths]
+    answers += [tune(client, b"x", "q.pdf").text, tune(client, b"", "q.csv").text]
+    (index / "gate.json").write_text("{")
+    answers += [json.dumps(ask(client, "honey"))]
+    for answer in answers:
+        assert str(tmp_path) not in answer
+        assert "/tmp" not in answer
+    assert "gate.json" in answers[-1]
+
+
+def test_a_question_must_be_one(client):
+    for wrong in (
+        {"question": " "},
+        {"question": ""},
+        {},
+        {"question": "x" * 9000},
+        {"question": "x", "k": 0},
+    ):
+        refused = client.post("/api/ask", json=wrong)
+        assert refused.status_code == 422
+        assert "Traceback" not in refused.text
+
+
+def test_an_index_that_is_missing_or_foreign_is_an_error_of_the_command(made, tmp_path):
+    Retriever.load(made).uec.save(tmp_path / "ensemble")
+    for folder, said in (
+        (tmp_path, "there is no index"),
+        (tmp_path / "ensemble", "expected a saved UEC index"),
+    ):
+        result = CliRunner().invoke(app, ["explore", str(folder), "--port", "0"])
+        assert (result.exit_code, result.stderr.count("error: ")) == (2, 1)
+        assert said in " ".join(result.stderr.split())
+
+
+def test_an_index_that_others_break_is_said_to_be_and_the_one_before_answers(client, index):
+    (index / "manifest.json").write_text("{")
+    described = client.get("/api/index").json()
+    assert "saved anew and cannot be opened" in described["problem"]
+    assert ask(client, "keep the honey dry")["hits"]
+
+
+def test_passages_in_an_engine_are_shown_and_added_to(index, tmp_path):
+    retriever = Retriever.load(index)
+    place = f"qdrant:///{tmp_path}/engine/passages"
+    store = store_at(place)
+    copy_index(retriever, store)
+    Retriever(retriever.uec, store).save(tmp_path / "over")
+    store.close()
+    app = explorer(LiveIndex(Place(tmp_path / "over", place)), Access())
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        assert ask(client, "keep the honey dry")["others"]
+        assert client.get("/api/index").json()["store"] == "QdrantStore"
+        assert add(client, news_md=b"# Zebras\n\nThey graze.")["state"] == "done"
+        assert ask(client, "zebras graze", 1)["hits"][0]["source"] == "news.md"
+        client.post("/api/inspect")
+        assert finished(client)["state"] == "done"

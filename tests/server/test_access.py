@@ -1,0 +1,182 @@
+import hmac
+import logging
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from tests.server.conftest import HOST, TOKEN
+from uec_rag.server.access import Access, Guard, LogFormatter, harmless
+
+SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
+
+
+def guarded(**access):
+    """A client of an application with a page to read, one to write to, and one that fails."""
+
+    async def page(request):
+        return PlainTextResponse(f"{len(await request.body())} bytes")
+
+    async def fails(request):
+        raise RuntimeError(f"no way into {SECRET}\x1b[2J")
+
+    routes = [
+        Route("/healthz", page),
+        Route("/page", page, methods=["GET", "POST"]),
+        Route("/fails", fails),
+    ]
+    return TestClient(Guard(Starlette(routes=routes), Access(**access)), base_url=f"http://{HOST}")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_this_machine_alone_needs_no_token(host):
+    assert Access(host).warning is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "docs.example.com"])
+def test_where_others_can_ask_there_must_be_a_token_and_a_warning(host):
+    with pytest.raises(ValueError, match="a token is needed: --token TOKEN"):
+        Access(host)
+    assert "unencrypted" in Access(host, TOKEN).warning
+
+
+@pytest.mark.parametrize("token", ["", "short", "with blanks in its middle", "é" * 20])
+def test_a_token_that_is_no_secret_is_refused(token):
+    with pytest.raises(ValueError, match="expected at least 16 letters"):
+        Access(token=token)
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": f"Bearer {TOKEN}x"}, 401),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
+        ({"Authorization": "Bearer é".encode()}, 401),
+        ({"Cookie": f"uec_rag_token={TOKEN}"}, 401),
+        ({"Authorization": f"bearer {TOKEN}"}, 200),
+    ],
+)
+def test_a_request_brings_the_token(given, status):
+    client = guarded(token=TOKEN)
+    assert client.get("/page", headers=given).status_code == status
+    assert client.get("/healthz", headers=given).status_code == 200
+
+
+def test_tokens_are_compared_in_constant_time(monkeypatch):
+    seen = []
+    monkeypatch.setattr(hmac, "compare_digest", lambda *both: seen.append(both))
+    guarded(token=TOKEN).get("/page", headers={"Authorization": "Bearer nearly"})
+    assert seen == [(b"nearly", TOKEN.encode())]
+
+
+def test_a_browser_brings_the_token_once_in_the_address_and_then_in_a_cookie():
+    client = guarded(token=TOKEN, cookie=True)
+    assert client.get("/page?token=wrong").status_code == 401
+    found = client.get(f"/page?a=1&token={TOKEN}", follow_redirects=False)
+    assert (found.status_code, found.headers["location"]) == (303, "/page?a=1")
+    assert "HttpOnly" in found.headers["set-cookie"]
+    assert "samesite=strict" in found.headers["set-cookie"].lower()
+    assert client.get("/page").status_code == 200
+    away = guarded(token=TOKEN, cookie=True)
+    found = away.get(f"http://{HOST}//evil.example/?token={TOKEN}", follow_redirects=False)
+    assert found.headers["location"] == "/evil.example/"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200),
+        ("localhost:1", 200),
+        ("[::1]:8000", 200),
+        ("192.168.0.7", 200),  # no name that anybody can point here
+        ("docs.example.com", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost.evil.example:8000", 421),
+        ("evil.example@127.0.0.1", 200),
+        ("127.0.0.1@evil.example", 421),
+        ("[", 421),
+        ("", 421),
+    ],
+)
+def test_a_foreign_name_that_points_here_is_refused(host, status):
+    client = guarded(names=("docs.example.com",))
+    assert client.get("/page", headers={"Host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": f"http://{HOST}"}, 200),
+        ({"Origin": "https://docs.example.com"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://127.0.0.1:9999"}, 403),
+        ({"Origin": f"http://evil.example/?//{HOST}"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_a_page_of_another_site_can_write_nothing(headers, status):
+    client = guarded(names=("docs.example.com",))
+    assert client.post("/page", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_that_is_too_long_is_refused_whatever_it_announced(announced):
+    client = guarded(body=1000)
+    pieces = [b"x" * 300] * 4
+    assert client.post("/page", content=b"".join(pieces[:3])).status_code == 200
+    found = client.post("/page", content=b"".join(pieces) if announced else iter(pieces))
+    assert found.status_code == 413
+    assert "more than 1,000 bytes; send less" in found.text
+
+
+def test_every_answer_says_that_it_is_what_it_says_it_is():
+    client = guarded()
+    for path in ("/page", "/nowhere", "/fails"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_a_failure_shows_neither_the_caller_nor_the_log_where_things_are(caplog):
+    found = guarded().get("/fails")
+    assert (found.status_code, found.json()) == (
+        500,
+        {"detail": "The server failed on this request; its log says why."},
+    )
+    [record] = [record for record in caplog.records if record.name == "uec_rag.server"]
+    line = LogFormatter().format(record)
+    assert "RuntimeError: no way into postgresql://db.local/x in 'idx'" in line
+    for hidden in ("hunter2", "/home", "my docs", "\x1b", "\n", "Traceback", ".py"):
+        assert hidden not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no index in '/home/me/idx'", "no index in 'idx'"),
+        (r"no index in 'C:\Users\me\my idx'", "no index in 'my idx'"),
+        ("cannot open /srv/data/idx/manifest.json: gone", "cannot open manifest.json: gone"),
+        ("host=db password=hunter2 user=me", "host=db password=... user=me"),
+        ("at https://key:abc@q.local:6333", "at https://q.local:6333"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ..."),
+        ("api_key: 'abc', api-key=abc", "api_key: 'abc', api-key=..."),
+        ("$in and/or 3/4 of http://a.local/b/c", "$in and/or 3/4 of http://a.local/b/c"),
+        ("a\x1b[31mb\r\nc\x9b2J", "a\\x1b[31mb c\\x9b2J"),
+    ],
+)
+def test_folders_passwords_and_controls_are_not_shown(text, shown):
+    assert harmless(text) == shown
+
+
+def test_a_log_line_with_what_somebody_else_wrote_stays_a_line():
+    record = logging.LogRecord("x", logging.INFO, "", 0, "asked: %s", ("a\nERROR b\x1b[2J",), None)
+    assert LogFormatter().format(record).endswith("INFO x: asked: a ERROR b\\x1b[2J")

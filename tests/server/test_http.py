@@ -1,0 +1,397 @@
+import asyncio
+import json
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.server.conftest import ESCAPES, SCRIPT, TEXTS, TOKEN, make, serving, until
+from uec_rag import UEC, Retriever
+from uec_rag.base import spans
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.retrieval import Gate
+from uec_rag.server import batching, http
+from uec_rag.server.access import Access, LogFormatter
+from uec_rag.server.live import LiveIndex, Place
+
+PARKING = {"query": "who may park in the yard", "k": 3}
+
+
+def new(**texts):
+    documents = [{"id": id_, "text": text} for id_, text in texts.items()]
+    return {"documents": documents}
+
+
+def nested(depth):
+    found = {"source": "x"}
+    for _ in range(depth):
+        found = {"$and": [found]}
+    return found
+
+
+def test_search_and_ask_give_what_the_python_api_gives(client, index):
+    result = Retriever.load(index).search([PARKING["query"]], 3)
+    found = client.post("/search", json=PARKING).json()
+    asked = client.post("/ask", json=PARKING).json()
+    assert found["documents"] == asked["documents"]
+    assert [each["id"] for each in found["documents"]] == result.ids[0]
+    assert found["documents"][0]["metadata"] == result.passages[0][0].metadata
+    for name in ("score", "sigma2", "relevance"):
+        values = getattr(result, {"score": "scores"}.get(name, name))[0]
+        assert np.allclose([each[name] for each in found["documents"]], values)
+    [decision] = result.decisions
+    assert (asked["decision"], asked["reason"]) == (decision.action, decision.reason)
+    assert asked["candidates"] == list(decision.candidates)
+    for name in ("confidence", "in_corpus"):
+        assert found[name] == asked[name] == pytest.approx(float(getattr(result, name)[0]))
+    assert next(iter(asked)) == "decision"
+
+
+def test_a_gate_decides_and_wants_as_many_passages_as_it_is_for(index, tmp_path):
+    threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
+    Gate(threshold, 3, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")
+    with serving(index, gate=tmp_path / "gate.json") as client:
+        found = client.post("/ask", json=PARKING)
+        assert found.json()["decision"] == "abstain"
+        assert "threshold 1.00" in found.json()["reason"]
+        few = client.post("/ask", json={**PARKING, "k": 2})
+        assert (few.status_code, few.json()["detail"]) == (
+            422,
+            "k: expected at least 3, as many as the gate is for.",
+        )
+        assert client.post("/search", json={**PARKING, "k": 2}).status_code == 200
+        assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
+
+
+def test_a_filter_lets_through_what_it_says(client):
+    found = client.post("/search", json={"query": "the mill", "filter": {"source": "flour.md"}})
+    assert [each["id"] for each in found.json()["documents"]] == ["flour"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"query": ""}, "query: String should have at least 1"),
+        ({"query": "  "}, "query[0] is empty"),
+        ({"query": "\ud800"}, ""),
+        ({"query": "x" * 8001}, "query: String should have at most 8000"),
+        ({"query": "x", "k": 0}, "k: Input should be greater"),
+        ({"query": "x", "k": 101}, "k: Input should be less than or equal to 100"),
+        ({"query": "x", "limit": 3}, "limit: Extra inputs are not permitted"),
+        ({"query": "x", "filter": {"source": {"$near": 1}}}, "$near"),
+        ({"query": "x", "filter": nested(60)}, "at most 64 levels"),
+        ({"query": "x", "filter": nested(300)}, "at most 64 levels"),
+        ({"query": "x", "filter": nested(400)}, "at most 64 levels"),
+        ({}, "query: Field required"),
+        ([], "body: Input should be a valid dict"),
+        ("{", "JSON decode error"),
+    ],
+)
+def test_a_wrong_question_is_told_what_is_wrong_without_repeating_it(client, body, message):
+    text = body if isinstance(body, str) else json.dumps(body)
+    found = client.post("/ask", content=text, headers={"Content-Type": "application/json"})
+    assert found.status_code == 422
+    assert message in found.json()["detail"]
+    assert len(found.text) < 600
+
+
+def test_what_nests_without_end_is_refused(client):
+    for body in ("[" * 200_000, '{"query":"x","filter":' + '{"a":' * 5000 + "1" + "}" * 5001):
+        found = client.post("/ask", content=body, headers={"Content-Type": "application/json"})
+        assert found.status_code in (400, 422)
+        assert len(found.text) < 200
+
+
+def test_a_form_of_another_page_is_no_question(client):
+    form = client.post("/ask", content=json.dumps(PARKING), headers={"Content-Type": "text/plain"})
+    assert form.status_code == 422
+
+
+def test_passages_are_added_replaced_deleted_and_saved(client, index):
+    assert client.post("/documents", json=new(a="a zebra", b="a gnu")).json() == {"ids": ["a", "b"]}
+    assert client.post("/documents", json=new(a="an okapi")).status_code == 201
+    found = client.post("/search", json={"query": "okapi", "k": 1}).json()
+    assert found["documents"][0]["id"] == "a"
+    gone = client.delete("/documents?id=b&id=nowhere").json()
+    assert gone == {"deleted": 1, "unknown": ["nowhere"]}
+    saved = Retriever.load(index)
+    assert [passage.text for passage in saved.get(["a", "b"])] == ["an okapi"]
+    assert len(saved) == len(TEXTS) + 1
+    [id_] = client.post("/documents", json={"documents": [{"text": "an ibex"}]}).json()["ids"]
+    assert client.delete(f"/documents?id={id_}").json()["deleted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"documents": []}, "documents: List should have at least 1"),
+        ({"documents": [{"text": "x", "id": "1"}, {"text": "y"}]}, "id: expected one for every"),
+        (new(a=" "), "texts[0] is empty"),
+        ({"documents": [{"text": "x"}] * 1001}, "documents: List should have at most 1000"),
+        ({"documents": [{"text": "x", "metadata": {"n": 2**60}}]}, "metadata"),
+    ],
+)
+def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
+    found = client.post("/documents", json=body)
+    assert found.status_code == 422
+    assert message in found.json()["detail"]
+    assert client.get("/readyz").json()["passages"] == len(TEXTS)
+
+
+def test_what_is_not_there_is_not_deleted(client):
+    found = client.delete("/documents?id=nowhere")
+    assert (found.status_code, "none of these is in the index" in found.text) == (404, True)
+    assert client.delete("/documents").status_code == 422
+
+
+def test_nothing_is_written_unless_it_is_allowed(index):
+    with serving(index) as client:
+        assert client.post("/documents", json=new(a="x")).status_code == 404
+        assert client.delete("/documents?id=flour").status_code == 404
+
+
+def test_while_another_process_saves_nothing_is_changed(client, index):
+    from filelock import FileLock
+
+    with FileLock(index / ".lock"):
+        found = client.post("/documents", json=new(a="a zebra"))
+    assert (found.status_code, "Try again" in found.json()["detail"]) == (409, True)
+    assert client.get("/readyz").json()["passages"] == len(TEXTS)
+    assert client.post("/documents", json=new(a="a zebra")).status_code == 201
+
+
+def test_queries_that_come_together_are_answered_at_once(client):
+    ids = [*TEXTS][5:]
+    questions = [{"query": f"matter {i}", "k": 1 + i % 2} for i in range(40)]
+    with ThreadPoolExecutor(40) as pool:
+        found = list(pool.map(lambda asked: client.post("/search", json=asked).json(), questions))
+    for place, asked in enumerate(questions):
+        assert found[place]["documents"][0]["id"] == ids[place]
+        assert len(found[place]["documents"]) == asked["k"]
+    counted = client.get("/metrics").text
+    batches = float(counted.split("uec_rag_batch_queries_count ")[1].split()[0])
+    assert "uec_rag_batch_queries_sum 40.0" in counted
+    assert batches < 40
+
+
+async def test_one_query_that_fails_fails_alone(index, monkeypatch):
+    live = LiveIndex(Place(index))
+    search = Retriever.search_encoded
+
+    def fails(self, queries, *rest, **options):
+        if "bad" in queries:
+            raise RuntimeError("out of luck")
+        return search(self, queries, *rest, **options)
+
+    monkeypatch.setattr(Retriever, "search_encoded", fails)
+    batcher = batching.Batcher(live, http.Metrics(), 8, 8)
+    asked = [asyncio.create_task(batcher.search(text, 1, None)) for text in ("yard", "bad", "bags")]
+    task = asyncio.create_task(batcher.run())
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    task.cancel()
+    assert [found[0].ids, found[2].ids] == [[["parking"]], [["flour"]]]
+    assert isinstance(found[1], RuntimeError)
+
+
+def test_a_store_that_is_away_is_asked_once_for_all_and_said_without_its_address(
+    client, monkeypatch, caplog
+):
+    tried = []
+
+    def away(*_, **__):
+        tried.append(True)
+        time.sleep(0.1)
+        raise ConnectionError("postgresql://me:hunter2@db/x does not answer")
+
+    monkeypatch.setattr(Retriever, "search_encoded", away)
+    with ThreadPoolExecutor(20) as pool:
+        found = [*pool.map(lambda _: client.post("/ask", json=PARKING), range(20))]
+    assert {(each.status_code, each.json()["detail"]) for each in found} == {
+        (503, "The index cannot be reached or written; try again later.")
+    }
+    assert len(tried) < 10
+    assert "hunter2" not in "".join(LogFormatter().format(record) for record in caplog.records)
+
+
+async def test_more_queries_than_can_wait_are_told_to_come_again(index, monkeypatch):
+    live, encode = LiveIndex(Place(index)), UEC.encode
+
+    def slowly(self, *arguments, **options):
+        time.sleep(0.2)
+        return encode(self, *arguments, **options)
+
+    monkeypatch.setattr(http, "_QUEUE", 3)
+    monkeypatch.setattr(UEC, "encode", slowly)
+    app = http.create_app(live, Access(), together=1)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.app.router.lifespan_context(app.app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+    ):
+        found = await asyncio.gather(*(client.post("/search", json=PARKING) for _ in range(12)))
+    statuses = [each.status_code for each in found]
+    assert {*statuses} == {200, 429}
+    assert statuses.count(200) >= 3
+    refused = found[statuses.index(429)]
+    assert refused.headers["retry-after"] == "1"
+    assert "try again" in refused.json()["detail"]
+
+
+class TestANewSave:
+    @pytest.fixture(autouse=True)
+    def at_once(self, monkeypatch):
+        monkeypatch.setattr(http, "_WATCH", 0.05)
+
+    def test_is_taken_up_without_dropping_a_request(self, index):
+        with serving(index) as client, ThreadPoolExecutor(4) as pool:
+            go_on = True
+
+            def ask():
+                statuses = []
+                while go_on:
+                    found = client.post("/search", json=PARKING)
+                    statuses.append((found.status_code, found.json()["documents"][0]["id"]))
+                return statuses
+
+            asking = [pool.submit(ask) for _ in range(4)]
+            for count in range(1, 4):
+                make(TEXTS | {f"new{i}": f"zebra {i}" for i in range(count)}).save(index)
+                expected = len(TEXTS) + count
+                until(lambda: client.get("/readyz").json()["passages"] == expected)  # noqa: B023
+            go_on = False
+            found = [one for each in asking for one in each.result()]
+        assert {*found} == {(200, "parking")}
+        assert len(found) > 10
+
+    def test_that_is_damaged_leaves_the_old_one_and_is_told(self, index, tmp_path, caplog):
+        with serving(index) as client:
+            make(TEXTS | {"new": "zebra"}).save(tmp_path / "new")
+            for file in (tmp_path / "new/generations").rglob("passages*"):
+                file.write_bytes(b"nothing")
+            shutil.copytree(tmp_path / "new/generations", index / "generations", dirs_exist_ok=True)
+            os.replace(tmp_path / "new/manifest.json", index / "manifest.json")
+            until(lambda: client.get("/readyz").json()["warning"])
+            ready = client.get("/readyz").json()
+            assert ready["passages"] == len(TEXTS)
+            assert "was saved anew and cannot be opened" in ready["warning"]
+            assert str(index.parent) not in ready["warning"]
+            assert client.post("/ask", json=PARKING).json()["documents"][0]["id"] == "parking"
+            make({"new": "zebra"}).save(index)
+            until(lambda: not client.get("/readyz").json()["warning"])
+            assert client.get("/readyz").json()["passages"] == 1
+        assert "the one before answers on" in caplog.text
+
+    def test_that_is_missing_leaves_the_old_one(self, index):
+        with serving(index) as client:
+            shutil.rmtree(index)
+            until(lambda: client.get("/readyz").json()["warning"])
+            assert client.post("/ask", json=PARKING).json()["documents"][0]["id"] == "parking"
+            make({"new": "zebra"}).save(index)
+            until(lambda: client.get("/readyz").json()["passages"] == 1)
+
+    def test_of_the_server_itself_is_not_loaded_again(self, index, monkeypatch):
+        loaded = []
+        load = Retriever.load
+        monkeypatch.setattr(Retriever, "load", lambda *a, **o: loaded.append(a) or load(*a, **o))
+        with serving(index, write=True) as client:
+            client.post("/documents", json=new(a="zebra"))
+            time.sleep(0.3)
+        assert len(loaded) == 1
+
+
+def test_what_a_passage_holds_is_data(index):
+    long = "zebra " + "x" * 10_000_000
+    make(TEXTS | {"long": long}).save(index)
+    with serving(index) as client:
+        for asked, id_, text in [
+            ("alert", "script", SCRIPT),
+            ("gnu", "escapes", ESCAPES),
+            ("zebra", "long", long),
+        ]:
+            found = client.post("/search", json={"query": asked, "k": 1})
+            assert found.headers["content-type"] == "application/json"
+            assert found.headers["x-content-type-options"] == "nosniff"
+            [document] = found.json()["documents"]
+            assert (document["id"], document["text"]) == (id_, text)
+            assert "\x1b" not in found.text
+
+
+def test_metrics_count_and_tell_no_text(client):
+    for asked in (PARKING, {"query": "hippopotamus"}):
+        client.post("/ask", json=asked)
+    counted = client.get("/metrics")
+    assert counted.headers["content-type"].startswith("text/plain")
+    for line in (
+        'uec_rag_stage_seconds_count{stage="encode"} 2.0',
+        'uec_rag_stage_seconds_count{stage="search"} 2.0',
+        "uec_rag_confidence_count 2.0",
+        'uec_rag_decisions_total{action="answer"} 1.0',
+        'uec_rag_decisions_total{action="abstain"} 1.0',
+    ):
+        assert line in counted.text
+    assert "yard" not in counted.text
+    assert "hippo" not in counted.text
+
+
+def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(index):
+    with serving(index, write=True, token=TOKEN) as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        found = client.get("/openapi.json").json()
+        assert client.get("/docs").status_code == client.get("/redoc").status_code == 404
+    assert {*found["paths"]} == {
+        "/search", "/ask", "/documents", "/healthz", "/readyz", "/metrics"
+    }  # fmt: skip
+    schemas = found["components"]["schemas"]
+    assert schemas["Question"]["examples"] == [{"query": "How do I reset my password?", "k": 3}]
+    assert schemas["Answer"]["properties"]["decision"]["enum"] == ["answer", "clarify", "abstain"]
+    assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+
+
+def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_closed(
+    index, monkeypatch
+):
+    live, begun, go_on, events = LiveIndex(Place(index)), Event(), Event(), []
+    encode = UEC.encode
+
+    def slowly(self, *arguments, **options):
+        begun.set()
+        assert go_on.wait(60)
+        events.append("answered")
+        return encode(self, *arguments, **options)
+
+    monkeypatch.setattr(UEC, "encode", slowly)
+    live._now.retriever.store.close = lambda: events.append("closed")
+    server = uvicorn.Server(uvicorn.Config(http.create_app(live, Access()), log_config=None))
+    with http.listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(2) as pool:
+        running = pool.submit(server.run, [listening])
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        asked = pool.submit(httpx.post, f"{address}/ask", json=PARKING, timeout=60)
+        assert begun.wait(60)
+        server.should_exit = True
+        until(lambda: not server.servers[0].is_serving())
+        go_on.set()
+        found = asked.result()
+        running.result()
+    assert events == ["answered", "closed"]
+    assert found.json()["documents"][0]["id"] == "parking"
+
+
+def test_each_request_has_a_span_with_what_was_found_for_it(index, monkeypatch):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(spans, "_tracer", lambda: provider.get_tracer("test"))
+    with serving(index) as client:
+        asked = client.post("/ask", json=PARKING).json()
+    [shown] = [s.attributes for s in exporter.get_finished_spans() if s.name == "uec_rag.request"]
+    assert shown["retrieval.documents.0.document.id"] == asked["documents"][0]["id"] == "parking"
+    assert shown["uec_rag.decision"] == asked["decision"]
+    assert shown["uec_rag.confidence"] == asked["confidence"]

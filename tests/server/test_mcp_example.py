@@ -1,0 +1,11 @@
+"""The example of an agent: langchain-mcp-adapters reaches the server over stdio."""
+
+from examples import mcp_agent
+
+
+async def test_an_agent_of_langchain_does_what_the_decision_says(index):
+    assert await mcp_agent.ask(str(index), "who may park in the yard") == (
+        "Staff may park in the yard behind the mill. (from parking.md)"
+    )
+    said = await mcp_agent.ask(str(index), "What is the capital of France?")
+    assert said.startswith("The documents do not tell: ")

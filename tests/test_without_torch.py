@@ -1,0 +1,83 @@
+"""The core does without torch: index, search, save, fit, calibrate, both frameworks, commands."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.markdown import ROOT
+
+pytestmark = pytest.mark.slow  # runs the embedded models
+
+ROUND = """
+import sys
+from itertools import product
+from pathlib import Path
+
+FORBIDDEN = {"torch", "torchvision", "transformers", "sentence_transformers", "laplace"}
+
+class Forbid:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in FORBIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Forbid())
+
+from typer.testing import CliRunner
+from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.cli import app
+from uec_rag.stores import MemoryStore
+
+folder = Path(sys.argv[1])
+owners = "Anna Boris Clara David Elena Fritz".split()
+things = "key map crown letter sword lamp".split()
+named = [f"the {thing} of {owner}" for thing, owner in product(things, owners)]
+texts = [f"Room {number} is where {what} is kept." for number, what in enumerate(named)]
+questions = [f"In which room is {what}?" for what in named]
+ids = [[str(number)] for number in range(len(texts))]
+asked, wanted = questions[14], texts[14]
+
+found = langchain.UECRetriever.from_texts(texts, UEC()).invoke(asked)
+assert found[0].page_content == wanted
+found = llama_index.UECRetriever.from_texts(texts, UEC()).retrieve(asked)
+assert found[0].text == wanted
+
+fitted = UEC().fit(list(zip(questions, texts)))
+assert fitted.report.encoders["snowflake-arctic-embed-s"].prior_precision > 0
+fitted.save(folder / "uec")
+uec = UEC.load(folder / "uec")
+for number, options in enumerate([{}, {"dtype": "int8"}, {"index": "hnsw"}]):
+    retriever = Retriever(uec, MemoryStore(**options))
+    retriever.add(texts, ids=[own for [own] in ids])
+    retriever.save(folder / str(number))
+    retriever = Retriever.load(folder / str(number))
+    assert retriever.search([asked], k=1).ids == [["14"]]
+retriever.calibrate(questions, ids)
+over = langchain.UECVectorStore.load(folder / "0").as_retriever()
+gate = langchain.UECGate.calibrate(over, questions, ids, risk=0.5)
+assert gate.invoke(asked)
+
+(folder / "docs").mkdir()
+(folder / "docs" / "rooms.txt").write_text("\\n\\n".join(texts))
+index = folder / "index"
+for command in (["index", folder / "docs", "--out", index], ["ask", index, asked]):
+    done = CliRunner().invoke(app, list(map(str, command)))
+    assert done.exit_code == 0, done.output
+assert "=> answer" in done.output, done.output
+assert not FORBIDDEN & {name.partition(".")[0] for name in sys.modules}
+try:
+    UEC(["intfloat/e5-small-v2"])
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_everything_but_hub_models_runs_without_torch(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", ROUND, tmp_path], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == (
+        "A model of sentence-transformers needs sentence-transformers and torch; install it with: "
+        'pip install "uec-rag[models]"'
+    )

@@ -1,0 +1,201 @@
+"""The manifest of a saved folder: which files it has, how long they are and what they hash to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from uec_rag.base.environment import cores
+from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.saved.files import open_regular, read_json, write_json
+
+MANIFEST = "manifest.json"
+GENERATIONS = "generations"
+_FORMAT = 2
+_WORTH_THREADS = 2**24  # bytes to hash
+_LARGEST = 2**24  # bytes of a manifest: some 100,000 files
+_GENERATION = re.compile(rf"{GENERATIONS}/[0-9]{{8,18}}-[0-9a-f]{{8}}")
+_PART = re.compile(r"[\w-][\w .-]*", re.ASCII)  # of a file's name: nothing hidden, no "..", no ":"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of a saved folder: its size and its hash."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a saved folder holds.
+
+    Attributes
+    ----------
+    kind : str
+        What was saved.
+    generation : str
+        Where its files lie in the folder, as "generations/...".
+    files : mapping of str to Entry
+        By their paths there, with "/" on every system.
+    """
+
+    kind: str
+    generation: str
+    files: Mapping[str, Entry]
+
+    def write(self, file: Path) -> None:
+        """Write it as JSON, with a hash over itself."""
+        state: dict[str, object] = {
+            "kind": self.kind,
+            "format": _FORMAT,
+            "generation": self.generation,
+            "files": {name: asdict(entry) for name, entry in self.files.items()},
+        }
+        write_json(file, state | {"sha256": _digest(state)})
+
+    def check(self, folder: Path, *, verify: bool) -> None:
+        """Compare the files of a saved folder with the manifest that lies in it.
+
+        Parameters
+        ----------
+        verify : bool
+            Hash what is in all files, not in JSON alone; their names, kinds and sizes are checked
+            in any case.
+
+        Raises
+        ------
+        IndexCorrupted
+            If a file is missing, of another size or content, no regular file, or unknown.
+        """
+        root = folder / self.generation
+        for inner in _folders([self.generation, *(f"{self.generation}/{n}" for n in self.files)]):
+            _check_is_folder(folder / inner)
+        for name, entry in self.files.items():
+            with open_regular(root / name) as file:
+                size = os.fstat(file.fileno()).st_size
+            if size != entry.bytes:
+                raise IndexCorrupted(
+                    f"path: {str(root / name)!r} has {size} bytes, expected {entry.bytes}: it is "
+                    f"truncated or was changed; save the {self.kind} again."
+                )
+        unknown = sorted(set(names_in(root)) - set(self.files))
+        if unknown:
+            raise IndexCorrupted(
+                f"path: {str(root / unknown[0])!r} is not one of the files that were saved; remove "
+                f"it, or save the {self.kind} again."
+            )
+        # JSON is read as a whole anyway.
+        hashed = [name for name in self.files if verify or name.endswith(".json")]
+        for name, found in describe(root, hashed).items():
+            if found != self.files[name]:
+                raise IndexCorrupted(
+                    f"path: {str(root / name)!r} does not hold what was saved (its sha256 is "
+                    f"{found.sha256}, expected {self.files[name].sha256}): it is damaged or was "
+                    f"changed; save the {self.kind} again."
+                )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a saved folder.
+
+    Raises IndexCorrupted if it is no manifest of ours, or was changed.
+    """
+    file = folder / MANIFEST
+    with open_regular(file) as stream:
+        if os.fstat(stream.fileno()).st_size > _LARGEST:
+            raise IndexCorrupted(f"path: {str(file)!r} is longer than {_LARGEST} bytes.")
+    state = read_json(file)
+    damaged = IndexCorrupted(f"path: {str(file)!r} is damaged or was changed; save again.")
+    kind, files = state.get("kind"), state.get("files")
+    if not isinstance(kind, str) or not isinstance(files, dict):
+        raise damaged
+    if not all(all(map(_PART.fullmatch, name.split("/"))) for name in files):
+        raise damaged
+    if "format" not in state:
+        raise damaged
+    given, generation = state.pop("sha256", None), state.get("generation")
+    if state["format"] != _FORMAT:
+        raise IndexCorrupted(
+            f"path: {str(file)!r} is of format {state['format']!r}, expected {_FORMAT}; a newer "
+            "uec-rag may have saved it: use that one."
+        )
+    if given != _digest(state) or not _GENERATION.fullmatch(str(generation)):
+        raise damaged
+    if not all(map(_is_entry, files.values())):
+        raise damaged
+    return Manifest(kind, str(generation), {name: Entry(**held) for name, held in files.items()})
+
+
+def names_in(root: Path) -> Iterator[str]:
+    """Names of all that is in a folder and is no folder, but for hidden things, "/" between."""
+    for entry in os.scandir(root):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from (f"{entry.name}/{name}" for name in names_in(Path(entry.path)))
+        else:
+            yield entry.name
+
+
+def describe(root: Path, names: Iterable[str]) -> dict[str, Entry]:
+    """Sizes and hashes of files, read in streams; large ones several at a time."""
+    names = sorted(names)
+    with suppress(OSError):  # a missing file is named below
+        if sum((root / name).lstat().st_size for name in names) > _WORTH_THREADS:
+            with ThreadPoolExecutor(cores()) as pool:
+                return dict(pool.map(lambda name: (name, _entry(root / name)), names))
+    return {name: _entry(root / name) for name in names}
+
+
+def _entry(file: Path) -> Entry:
+    with open_regular(file) as stream:
+        digest = hashlib.file_digest(stream, "sha256")
+        return Entry(stream.tell(), digest.hexdigest())
+
+
+def _digest(state: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_entry(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"bytes", "sha256"}
+        and _is_size(value["bytes"])
+        and isinstance(value["sha256"], str)
+    )
+
+
+def _folders(names: Iterable[str]) -> list[str]:
+    """The folders that lead to files, outer ones first."""
+    found = {
+        "/".join(parts[:depth])
+        for parts in (name.strip("/").split("/") for name in names)
+        for depth in range(1, len(parts))
+    }
+    return sorted(found)
+
+
+def _check_is_folder(path: Path) -> None:
+    try:
+        kind = path.lstat().st_mode
+    except OSError as error:
+        raise IndexCorrupted(f"path: {str(path)!r} is missing; save again.") from error
+    if not stat.S_ISDIR(kind):
+        raise IndexCorrupted(
+            f"path: {str(path)!r} is a link or a file, expected a folder; save again."
+        )

@@ -1,0 +1,127 @@
+"""`uec-rag serve`, `mcp` and `explore`: an index for other programs, agents and people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from uec_rag.base.environment import require
+from uec_rag.cli.console import StorePlace, Trust, check_index, note, say
+
+if TYPE_CHECKING:
+    from uec_rag.server.access import Access
+
+Index = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")]
+GatePath = Annotated[
+    Path | None, typer.Option("--gate", metavar="GATE", help="A gate that 'uec-rag gate' made.")
+]
+Host = Annotated[str, typer.Option(help="The address to listen on; others need a token.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="UEC_TOKEN", show_envvar=True, help="What every request must bring."),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", metavar="NAME", help="A name that a proxy is reached by."),
+]
+
+
+def access_of(host: str, token: str | None, names: list[str] | None) -> Access:
+    """Who may ask, and a note where the network sees it."""
+    from uec_rag.server.access import Access
+
+    access = Access(host, token, tuple(name.lower() for name in names or ()))
+    if access.warning:
+        note(access.warning)
+    return access
+
+
+def serve(
+    index: Index,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Token = None,
+    allow_host: Names = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Let requests add and delete passages.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes that answer, each with the whole index.")
+    ] = 1,
+    gate: GatePath = None,
+    store: StorePlace = None,
+    trust: Trust = False,
+) -> None:
+    """Answer questions over HTTP: /search, /ask, /healthz, /readyz, /metrics, /openapi.json.
+
+    A new save of the index is taken up while it runs.
+
+    Example: uec-rag serve idx; curl localhost:8000/ask --json '{"query": "Who may park here?"}'
+    """
+    check_index(index)
+    require("serve", "fastapi", "uvicorn", "prometheus-client")
+    access = access_of(host, token, allow_host)
+    say(f"Opening {index.name} ...")
+    from uec_rag.server.http import run
+    from uec_rag.server.live import Place
+
+    run(Place(index, store, trust, gate), access, port, write=write, workers=workers)
+
+
+def explore(
+    index: Index,
+    host: Host = "127.0.0.1",
+    port: Port = 8001,
+    token: Token = None,
+    allow_host: Names = None,
+    gate: Annotated[
+        Path | None,
+        typer.Option(metavar="GATE", help="File for the gate; by default gate.json in INDEX."),
+    ] = None,
+    store: StorePlace = None,
+    trust: Trust = False,
+) -> None:
+    """Show an index on a page in the browser: ask, set the threshold, look around, add files.
+
+    Nothing leaves this machine.
+
+    Example: uec-rag explore idx
+    """
+    check_index(index)
+    require("serve", "fastapi", "uvicorn")
+    access = access_of(host, token, allow_host)
+    say(f"Opening {index.name} ...")
+    from uec_rag.server.explore import run
+    from uec_rag.server.live import Place
+
+    run(Place(index, store, trust), access, port, gate)
+
+
+def mcp(
+    index: Index,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")
+    ] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    token: Token = None,
+    allow_host: Names = None,
+    gate: GatePath = None,
+    store: StorePlace = None,
+    trust: Trust = False,
+) -> None:
+    """Give an index to agents, by the Model Context Protocol: tools to search and to ask.
+
+    Example: uec-rag mcp idx, as the command of a client's configuration.
+    """
+    check_index(index)
+    require("serve", "mcp", "uvicorn")
+    access = access_of(host, token, allow_host) if http else None
+    say(f"Opening {index.name} ...")
+    from uec_rag.server.live import LiveIndex, Place
+    from uec_rag.server.mcp import run
+
+    run(LiveIndex(Place(index, store, trust, gate)), access, port)

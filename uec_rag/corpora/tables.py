@@ -1,0 +1,139 @@
+"""Tables that users give: JSON lines, or a table with a header, in UTF-8.
+
+'uec-rag fit' learns from texts and 'uec-rag gate' from ids, so their columns have other names: a
+table of one is not taken for one of the other.
+"""
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from uec_rag.stores.base import Passage
+
+_FORMATS = (".jsonl", ".csv", ".tsv")
+_LABELS = {"1": 1, "true": 1, "0": 0, "false": 0}
+_MEANINGS = {
+    "passage": "the text that answers, not its id",
+    "relevant_ids": "the id or file of what answers, not its text",
+}
+
+
+def read_pairs(path: Path) -> list[tuple[str, str] | tuple[str, str, int]]:
+    """Read what to fit on: query, passage and, in all rows or some, label (0 or 1).
+
+    FileNotFoundError if there is no such file. ValueError if it is of another kind, or a row is not
+    what it must be; says which.
+    """
+    pairs: list[tuple[str, str] | tuple[str, str, int]] = []
+    for where, row in _rows(path, ("query", "passage"), "PAIRS"):
+        texts = _text(row, "query", where), _text(row, "passage", where)
+        label = row.get("label")
+        if label is None or label == "":
+            pairs.append(texts)
+        elif str(label).lower() in _LABELS:
+            pairs.append((*texts, _LABELS[str(label).lower()]))
+        else:
+            raise ValueError(f"{where}: expected 0 or 1 as label, got {label!r}")
+    return pairs
+
+
+def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
+    """Read questions and, where they are labelled, ids or files of the passages that answer.
+
+    relevant_ids: one, none where nothing answers, or in JSON a list; a question of several rows
+    has those of all. Errors as in `read_pairs`.
+    """
+    asked: dict[str, set[str]] = {}
+    columns = ("query", "relevant_ids") if labelled else ("query",)
+    for where, row in _rows(path, columns, "QUESTIONS"):
+        given = row.get("relevant_ids") or []
+        ids = [given] if isinstance(given, str) else given
+        if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
+            raise ValueError(f"{where}: expected ids or files as relevant_ids, got {given!r}")
+        named = {id_.strip() for id_ in ids} - {""}
+        asked.setdefault(_text(row, "query", where), set()).update(named)
+    return asked
+
+
+def ids_named(
+    asked: Iterable[Collection[str]], passages: Iterable[Passage], where: str
+) -> list[set[str]]:
+    """Ids of the passages that ids or files name; ValueError if the index has none of a name.
+
+    `asked`: names for each question, as `read_questions` reads them. `passages`: of the index.
+    `where`: the table's name.
+    """
+    known: dict[str, set[str]] = {}
+    for passage in passages:
+        for name in (passage.id, str(passage.metadata.get("source", passage.id))):
+            known.setdefault(name, set()).add(passage.id)
+    wanted = [set(names) for names in asked]
+    if unknown := sorted(set[str]().union(*wanted) - known.keys()):
+        raise ValueError(
+            f"{where}: {len(unknown)} passages are not in the index, first {unknown[0]!r}; "
+            "expected ids or files as 'uec-rag ask --json' prints them"
+        )
+    return [{id_ for name in names for id_ in known[name]} for names in wanted]
+
+
+def _text(row: Mapping[str, object], column: str, where: str) -> str:
+    value = row.get(column)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{where}: expected some text as {column}, got {value!r}")
+    return value
+
+
+def _rows(
+    path: Path, columns: Sequence[str], argument: str
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Rows that have the columns, each with the name of its file and the number of its line."""
+    kind = path.suffix.lower()
+    if kind not in _FORMATS:
+        raise ValueError(f"{argument}: expected a {', '.join(_FORMATS)} file, got {str(path)!r}")
+    if not path.is_file():
+        raise FileNotFoundError(f"{argument}: no such file: {str(path)!r}")
+    try:
+        yield from _read_rows(path, kind, columns)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path.name}: this is no table in UTF-8 ({error}); save it as CSV in UTF-8."
+        ) from None
+
+
+def _read_rows(
+    path: Path, kind: str, columns: Sequence[str]
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    with path.open(encoding="utf-8-sig", newline=None if kind == ".jsonl" else "") as file:
+        if kind == ".jsonl":
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    where = f"{path.name}, line {number}"
+                    yield where, _json_row(line, columns, where)
+            return
+        csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
+        reader = csv.DictReader(file, delimiter="\t" if kind == ".tsv" else ",")
+        _check_columns(reader.fieldnames or (), columns, f"{path.name}, line 1")
+        for row in reader:
+            yield f"{path.name}, line {reader.line_num}", row
+
+
+def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, object]:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: not JSON ({error.msg})") from None
+    if not isinstance(row, dict):
+        wanted = ", ".join(f'"{column}": ...' for column in columns)
+        raise ValueError(f"{where}: expected {{{wanted}}}, got {line.strip()[:60]}")
+    _check_columns(row, columns, where)
+    return row
+
+
+def _check_columns(found: Collection[str], columns: Sequence[str], where: str) -> None:
+    if not set(columns) <= set(found):
+        meant = "".join(f" ({_MEANINGS[name]})" for name in columns if name in _MEANINGS)
+        raise ValueError(
+            f"{where}: expected the columns {' and '.join(columns)}{meant}, got "
+            f"{', '.join(found) or 'none'}"
+        )

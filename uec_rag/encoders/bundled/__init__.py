@@ -1,0 +1,1 @@
+"""Encoders whose weights come out of packages."""

@@ -1,0 +1,122 @@
+"""Small int8 transformers on the CPU, through onnxruntime."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from uec_rag.base.checks import check_texts
+from uec_rag.base.environment import cores
+from uec_rag.encoders.base import (
+    Encoded,
+    Float32Array,
+    IdentityHead,
+    Role,
+    check_role,
+    check_vectors,
+)
+from uec_rag.encoders.hub import family_prompts, revision_of_files
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession  # type: ignore[import-untyped]
+
+_MAX_TOKENS = 512
+_MAX_THREADS = 8
+
+
+class OnnxEncoder(IdentityHead):
+    """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
+
+    Texts run one at a time, on as many threads as there are cores. A dynamically quantised graph
+    takes its scale from all of a batch, so in batches a text's vector would depend on its
+    neighbours (cosine as low as .990 to itself, measured) and short ones would pay for padding;
+    one at a time each core is twice as fast.
+
+    Its last layer is the identity on its output, so `features` is `embedding`.
+
+    Parameters
+    ----------
+    folder
+        Holds `model.onnx` and `tokenizer.json`.
+    name
+        Of the model; decides its prompts.
+    spec
+        What `load_encoder` rebuilds it from.
+
+    Raises
+    ------
+    ImportError
+        If onnxruntime is not installed.
+    """
+
+    def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
+        from tokenizers import Tokenizer
+
+        self.name = name
+        self.spec = spec
+        self.prompts = family_prompts(name)
+        model = Path(folder) / "model.onnx"
+        tokenizer = Path(folder) / "tokenizer.json"
+        self._session = open_session(model, name)
+        self.revision = revision_of_files(self.prompts, model.read_bytes(), tokenizer.read_bytes())
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(_MAX_TOKENS)
+        self.dimension = int(self._session.get_outputs()[0].shape[-1])
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages; what is longer than 512 tokens is cut off.
+
+        Raises TypeError, ValueError if texts or role are not what they must be.
+        """
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        check_role(role)
+        checked = check_texts(texts)
+        vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
+        prompted = [self.prompts[role] + text for text in checked]
+        with ThreadPoolExecutor(threads()) as pool:
+            rows = pool.map(self._embed, prompted)
+            progress = tqdm(rows, "Texts", len(checked), disable=not show_progress)
+            for i, row in enumerate(progress):
+                vectors[i] = row
+        embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
+        return Encoded(embedding, embedding)
+
+    def _embed(self, text: str) -> Float32Array:
+        """Vector of the first token."""
+        encoding = self._tokenizer.encode(text)
+        inputs = {
+            "input_ids": [encoding.ids],
+            "attention_mask": [encoding.attention_mask],
+            "token_type_ids": [encoding.type_ids],
+        }
+        arrays = {name: np.array(value, dtype=np.int64) for name, value in inputs.items()}
+        hidden = self._session.run(None, arrays)[0]
+        first: Float32Array = hidden[0, 0]
+        return first
+
+
+def open_session(graph: Path, name: str) -> "InferenceSession":
+    """Open an ONNX graph for one text at a time: one thread each, as many at once as `threads`.
+
+    Raises ImportError if onnxruntime is not installed; `name` says for which encoder.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ImportError(
+            f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+
+def threads() -> int:
+    """How many texts to embed at once."""
+    return min(cores(), _MAX_THREADS)

@@ -1,0 +1,228 @@
+"""One file of a package index, by the user's settings for pip and uv; neither of them is run.
+
+The index answers as the simple repository API says (PEP 503 and 691):
+https://packaging.python.org/en/latest/specifications/simple-repository-api/
+"""
+
+import configparser
+import json
+import os
+import re
+import shutil
+import ssl
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from http.client import HTTPException
+from netrc import NetrcParseError, netrc
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.request import (
+    HTTPBasicAuthHandler,
+    HTTPPasswordMgrWithPriorAuth,
+    HTTPSHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+    url2pathname,
+)
+
+import truststore
+
+from uec_rag.base.checks import one_line
+from uec_rag.base.retries import is_passing, retried
+from uec_rag.base.version import __version__
+from uec_rag.encoders.artifacts import sha256_of
+
+_PUBLIC = "https://pypi.org/simple"
+_ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+_TIMEOUT = 30.0  # seconds without a byte
+
+
+class PackageIndex:
+    """The folders, pages of links and indexes that pip and uv would look at.
+
+    Of pip's files and variables: index-url, extra-index-url, find-links, no-index, proxy, cert and
+    trusted-host. Of uv's variables: UV_DEFAULT_INDEX, UV_INDEX_URL, UV_INDEX, UV_EXTRA_INDEX_URL
+    and UV_FIND_LINKS. Passwords are in the addresses or in netrc.
+
+    Raises
+    ------
+    OSError
+        If one of pip's files cannot be read.
+    """
+
+    def __init__(self) -> None:
+        self._settings = settings = _pip_settings()
+
+        def addresses(name: str, *variables: str) -> list[str]:
+            texts = (settings.get(name, ""), *(os.environ.get(name, "") for name in variables))
+            return [_address(part) for text in texts for part in re.split(r"[\s,]+", text) if part]
+
+        self._links = addresses("find-links", "UV_FIND_LINKS")
+        self._indexes = addresses("index-url", "UV_DEFAULT_INDEX", "UV_INDEX_URL") or [_PUBLIC]
+        self._indexes += addresses("extra-index-url", "UV_INDEX", "UV_EXTRA_INDEX_URL")
+        if settings.get("no-index", "").lower() in ("1", "on", "true", "yes"):
+            self._indexes = []
+        self._logins = _Logins([*self._links, *self._indexes])
+
+    def download(self, package: str, wheel: str, sha256: str, path: Path) -> None:
+        """Download a wheel from the first place that has the one expected.
+
+        Raises OSError if it is nowhere; says of each place why.
+        """
+        problems = []
+        pages = [*self._links, *(f"{index.rstrip('/')}/{package}/" for index in self._indexes)]
+        for page in map(_without_login, pages):
+            try:
+                if address := retried(self._find, page, wheel):
+                    return self.fetch(address, sha256, path)
+                problems.append(f"{page} does not list it")
+            except OSError as error:
+                problems.append(str(error))
+        raise OSError("; ".join(problems) or "pip is set to ask no index")
+
+    def fetch(self, address: str, sha256: str, path: Path, newline: str = "") -> None:
+        """Download a file, with line ends of its own where given.
+
+        Raises OSError if it cannot be had, or is not the one expected: it is removed then.
+        """
+        retried(self._receive, address, path)
+        if newline:
+            path.write_bytes(path.read_bytes().replace(b"\n", newline.encode()))
+        found = sha256_of(path)
+        if found != sha256:
+            path.unlink()
+            raise OSError(
+                f"{address} has sha256 {found}, expected {sha256}: another file was served than "
+                "the one known to be good; nothing of it was read"
+            )
+
+    def _find(self, page: str, wheel: str) -> str | None:
+        """Address of a file that a page, or a folder, lists."""
+        if page.startswith("file:"):
+            folder = Path(url2pathname(urlsplit(page).path))
+            if (folder / wheel).is_file():
+                return (folder / wheel).as_uri()
+            folder = folder / "index.html" if folder.is_dir() else folder
+            if not folder.is_file():
+                return None
+            page = folder.as_uri()
+        with self._open(page, Accept=_ACCEPTED) as answer:
+            if answer.headers.get_content_type().endswith("json"):
+                files = [(f["filename"], f["url"]) for f in json.load(answer)["files"]]
+            else:
+                parser = _Links()
+                parser.feed(answer.read().decode("utf-8", "replace"))
+                files = [(unquote(urlsplit(a).path).rpartition("/")[2], a) for a in parser.found]
+            found = (urljoin(answer.url, link) for name, link in files if name == wheel)
+            # A page from elsewhere does not have this machine's own files read.
+            allowed = (a for a in found if a.startswith(("http:", "https:", page[:5])))
+            return urldefrag(next(allowed, "")).url or None
+
+    def _receive(self, address: str, path: Path) -> None:
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        with self._open(address) as answer, path.open("wb") as file:
+            size = int(answer.headers.get("Content-Length", 0))
+            with tqdm.wrapattr(file, "write", size or None, desc=path.name, disable=None) as shown:
+                shutil.copyfileobj(answer, shown)
+            if file.tell() < size:
+                raise ConnectionError("the connection was cut off")
+
+    @contextmanager
+    def _open(self, address: str, **headers: str) -> Iterator[Any]:
+        """Open an address; what goes wrong until it is closed is an OSError that names it."""
+        # The system's certificates: OpenSSL's own are not everywhere.
+        tls: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if cert := self._settings.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE"):
+            tls.load_verify_locations(cert)
+        host = urlsplit(address)
+        if {host.hostname, host.netloc} & {*self._settings.get("trusted-host", "").split()}:
+            tls = ssl.create_default_context()
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        proxy = self._settings.get("proxy")
+        opener = build_opener(
+            ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
+            HTTPSHandler(context=tls),
+            HTTPBasicAuthHandler(self._logins),
+        )
+        opener.addheaders = [("User-Agent", f"uec-rag/{__version__}")]
+        try:
+            with opener.open(Request(address, headers=headers), timeout=_TIMEOUT) as answer:
+                yield answer
+        except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+            passing = isinstance(error, HTTPException) or is_passing(error)
+            why = str(error).removeprefix("<urlopen error ").strip(">") or type(error).__name__
+            raise (ConnectionError if passing else OSError)(f"{address}: {why}") from error
+
+
+class _Logins(HTTPPasswordMgrWithPriorAuth):
+    """User and password of a host, sent at once: as its address says, else as netrc does."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        super().__init__()
+        self._given = {
+            urljoin(_without_login(address), "/"): (unquote(part.username), part.password or "")
+            for address in addresses
+            if (part := urlsplit(address)).username
+        }
+        try:
+            self._netrc: netrc | None = netrc(os.environ.get("NETRC"))
+        except (OSError, NetrcParseError):  # there is none, or others may read it
+            self._netrc = None
+
+    def find_user_password(self, realm: str | None, authuri: str) -> tuple[Any, Any]:
+        if given := self._given.get(urljoin(authuri, "/")):
+            return given[0], unquote(given[1])
+        known = self._netrc and self._netrc.authenticators(urlsplit(authuri).hostname or "")
+        return (known[0], known[2]) if known else (None, None)
+
+    def is_authenticated(self, authuri: str) -> bool:
+        """Whether to send a password without being asked for it."""
+        return self.find_user_password(None, authuri)[0] is not None
+
+
+class _Links(HTMLParser):
+    """Where the links of a page lead to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+
+
+def _pip_settings() -> dict[str, str]:
+    """What pip's files, and before them its variables, say; by the long name of an option."""
+    own, home = os.environ.get("PIP_CONFIG_FILE", ""), Path.home()
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    mac = "Library/Application Support/pip"
+    places = ("/etc/xdg/pip", "/etc", f"/{mac}", home / ".pip", config / "pip", home / mac)
+    files = [Path(place) / "pip.conf" for place in (*places, sys.prefix)]
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read([] if own == os.devnull else [*files, own])
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise OSError(f"pip's settings cannot be read: {one_line(str(error))}") from error
+    found: dict[str, str] = {}
+    for section in ("global", "install", "download"):
+        found |= dict(parser[section]) if parser.has_section(section) else {}
+    found |= {
+        k.removeprefix("PIP_"): v for k, v in os.environ.items() if k.startswith("PIP_") and v
+    }
+    return {name.lower().replace("_", "-"): value for name, value in found.items()}
+
+
+def _address(given: str) -> str:
+    """An address that can be opened: uv lets it begin with a name, pip lets it be a path."""
+    given = re.sub(r"^[\w-]+=", "", given)
+    return given if re.match(r"\w+:", given) else Path(given).expanduser().absolute().as_uri()
+
+
+def _without_login(address: str) -> str:
+    part = urlsplit(address)
+    return part._replace(netloc=part.netloc.rpartition("@")[2]).geturl()

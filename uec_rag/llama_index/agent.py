@@ -1,0 +1,153 @@
+"""The index as a tool of LlamaIndex's agents, and an agent that keeps to what the tool decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from llama_index.core.agent.workflow import AgentOutput, AgentStream, FunctionAgent
+from llama_index.core.agent.workflow.agent_context import AgentContext
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.llms import ChatMessage
+from llama_index.core.memory import BaseMemory
+from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.core.tools import AsyncBaseTool, FunctionTool
+from pydantic import BaseModel, Field
+
+from uec_rag.confidence.decision import Action
+from uec_rag.llama_index.gate import GateLike, competing, judge
+from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, plain_reply, tool_reply
+
+
+class UECSearch(BaseModel):
+    """What a tool of `retriever_tool` found, as its `raw_output`; as text, what the model reads.
+
+    Attributes
+    ----------
+    query : str
+    decision : {"answer", "clarify", "abstain"}
+    reason : str
+    confidence : float
+    nodes : list of NodeWithScore
+        The hits, with the `uec_` metadata.
+    candidates : list of NodeWithScore
+        Those that compete, where the decision is "clarify".
+    text : str
+    """
+
+    query: str
+    decision: Action
+    reason: str
+    confidence: float
+    nodes: list[NodeWithScore]
+    candidates: list[NodeWithScore]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def retriever_tool(
+    retriever: BaseRetriever,
+    name: str = TOOL_NAME,
+    description: str = TOOL_DESCRIPTION,
+    *,
+    gate: GateLike | None = None,
+    source_key: str = "file_name",
+) -> FunctionTool:
+    """Make a tool of a retriever.
+
+    Its content, which the model reads, is the decision with its reason and what to do about it,
+    then the passages. Its `raw_output`, which a program reads, is a `UECSearch`.
+
+    Parameters
+    ----------
+    retriever : BaseRetriever
+        A `UECRetriever`, or one of LlamaIndex's over such.
+    name, description : str
+        By which a model chooses it; say what the documents are about.
+    gate : callable(confidence, decision) -> action, optional
+        Decides in place of the search: a `uec_rag` gate, say.
+    source_key : str
+        Metadata that names a passage's source to the model.
+    """
+
+    def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
+        decision = judge(nodes, query, gate)
+        rivals = competing(nodes, decision) if decision.action == "clarify" else []
+        passages = [
+            (n.get_content(MetadataMode.NONE), n.metadata.get(source_key), n in rivals)
+            for n in nodes
+        ]
+        return UECSearch(
+            query=query,
+            decision=decision.action,
+            reason=decision.reason,
+            confidence=decision.confidence,
+            nodes=nodes,
+            candidates=rivals,
+            text=tool_reply(decision.action, decision.reason, passages),
+        )
+
+    def search(query: str) -> UECSearch:
+        return found(query, retriever.retrieve(query))
+
+    async def asearch(query: str) -> UECSearch:
+        return found(query, await retriever.aretrieve(query))
+
+    return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
+
+
+def reply_in_words(found: UECSearch) -> str:
+    """Ask which of the candidates is meant, or say why there is no answer; without an LLM."""
+    texts = [node.get_content() for node in found.candidates]
+    return plain_reply(found.decision, found.reason, texts)
+
+
+Reply: TypeAlias = Callable[[UECSearch], str]
+_ORDER: list[Action] = ["abstain", "clarify", "answer"]
+
+
+class UECFunctionAgent(FunctionAgent):
+    """Ends its turn with a refusal or a question where no search of the turn answers it.
+
+    For ``UECFunctionAgent(tools=[retriever_tool(retriever)], llm=llm)``. The LLM is not asked once
+    more, so it cannot invent. A turn without a search is left to the LLM, whose instructions should
+    ask for one. The response's `raw` is the `UECSearch` that decided.
+
+    Parameters
+    ----------
+    attempts : int
+        So many searches the LLM may make in a turn before it is stopped: with two it may ask once
+        again in other words.
+    reply : callable, optional
+        What to say instead of an answer.
+    **kwargs
+        What every `FunctionAgent` takes.
+    """
+
+    attempts: int = Field(default=1, ge=1)
+    reply: Reply = Field(default=reply_in_words, exclude=True)
+
+    async def take_step(
+        self,
+        ctx: AgentContext,
+        llm_input: list[ChatMessage],
+        tools: Sequence[AsyncBaseTool],
+        memory: BaseMemory,
+    ) -> AgentOutput:
+        """Look at what the turn's searches decided before the LLM is asked again."""
+        calls = await ctx.store.get("current_tool_calls", default=[])
+        outputs = [call.tool_output.raw_output for call in calls]
+        searches = [output for output in outputs if isinstance(output, UECSearch)]
+        best = max(searches, key=lambda s: (_ORDER.index(s.decision), s.confidence), default=None)
+        if best is None or len(searches) < self.attempts or best.decision == "answer":
+            return await super().take_step(ctx, llm_input, tools, memory)
+        said = ChatMessage(role="assistant", content=self.reply(best))
+        pad: list[Any] = await ctx.store.get(self.scratchpad_key, default=[])
+        await ctx.store.set(self.scratchpad_key, [*pad, said])
+        text = said.content or ""
+        ctx.write_event_to_stream(
+            AgentStream(delta=text, response=text, current_agent_name=self.name)
+        )
+        return AgentOutput(response=said, raw=best, current_agent_name=self.name)

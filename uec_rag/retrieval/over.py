@@ -1,0 +1,432 @@
+"""Passages in another package's vector store: it supplies candidates, the ensemble ranks them.
+
+Nothing is written there. A candidate's Gaussian is made from its text, or from the stored vector if
+that is the ensemble's or one encoder's. Passages near random directions are the sample for the
+statistics of the corpus; document frequencies come from them and the candidates. Only the store
+chooses candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
+
+import numpy as np
+
+from uec_rag.base.checks import check_k
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.postings import Frequencies
+from uec_rag.base.retries import is_passing
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.known_vectors import Whose, encode, whose_is
+from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.result import SearchResult, joined
+from uec_rag.retrieval.retriever import Retriever, SearchOptions
+from uec_rag.stores.base import Found, Passage, Store
+from uec_rag.stores.engine.points import OUTDATED, similarities
+from uec_rag.stores.memory import MemoryStore
+
+
+class Candidates(MemoryStore):
+    """Passages near one query, in memory, that stand for a corpus elsewhere.
+
+    Parameters
+    ----------
+    gaussians : Gaussian
+        Of them.
+    sample : Gaussian
+        Of passages from all over the corpus.
+    size : int
+        Of the corpus.
+    """
+
+    def __init__(
+        self, passages: Sequence[Passage], gaussians: Gaussian, sample: Gaussian, size: int
+    ) -> None:
+        super().__init__()
+        # The engine's metadata may be what no saved index could keep.
+        self.add([Passage(p.id, p.text.replace("\0", " ")) for p in passages], gaussians)
+        self._found = {passage.id: passage for passage in passages}
+        self._sample, self._size = sample, size
+        seen = zip(gaussians.terms, sample.terms, strict=True)
+        self._frequencies = tuple(frequencies_seen(*terms, size) for terms in seen)
+        self._state = replace(self._state, frequencies=self._frequencies)
+
+    remote = True
+    """Whether most passages are elsewhere."""
+
+    @property
+    def approximate(self) -> bool:
+        """Whether there are others."""
+        return self.count < self._size
+
+    @property
+    def count(self) -> int:
+        """How many candidates there are."""
+        return len(self._found)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def sample(self, count: int) -> Gaussian:
+        """Gaussians of passages from all over the corpus."""
+        return self._sample[:count]
+
+    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
+        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
+        known = zip(terms, self.sample(count).terms, self._frequencies, strict=True)
+        return [similarities(*of_block) for of_block in known]
+
+    def search(self, query: Gaussian, k: int, *, beta: float, **options: Any) -> Found:
+        """Find the best candidates; as `MemoryStore.search`."""
+        if not self.count:
+            return MemoryStore().search(query, 1, beta=beta)
+        found = super().search(query, k, beta=beta, **options)
+        rows = [[self._found[passage.id] for passage in row] for row in found.passages]
+        return replace(found, passages=rows, exact=self.count >= self._size)
+
+
+def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
+    """How often terms occur in a corpus of which some passages were seen.
+
+    A term is held by as large a share of the corpus as of the sample, and by no fewer passages than
+    were seen to hold it.
+
+    `near`: of passages near a query, which hold its words more often than others do. `sample`: of
+    passages from all over the corpus. `size`: of the corpus.
+
+    Examples
+    --------
+    >>> near, sample = Terms.of([[3], [3, 4]], None), Terms.of([[5], [5, 6]], None)
+    >>> seen = frequencies_seen(near, sample, 100)
+    >>> {int(key): held for key, held in seen.holding.items()}
+    {3: 2, 4: 1, 5: 100, 6: 50}
+    """
+    whole = size <= len(near)  # then it is known
+    keys, counts = np.unique(near.keys, return_counts=True)
+    holding = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+    if not whole and len(sample):
+        keys, counts = np.unique(sample.keys, return_counts=True)
+        for key, held in zip(keys.tolist(), counts.tolist(), strict=True):
+            holding[key] = max(holding.get(key, 0), round(held * size / len(sample)))
+    lengths = near.lengths if whole or not len(sample) else sample.lengths
+    return Frequencies(size, float(lengths.mean()) * size if len(lengths) else 0.0, holding)
+
+
+DIRECTIONS, NEAR_EACH = 64, 4
+"""How many random directions are asked for, and how many passages near each."""
+
+_Answer = TypeVar("_Answer")
+
+_SEARCHES = 1000  # after which the sample of an engine that does not tell its size is drawn again
+
+
+class Engine(Protocol):
+    """Another package's vector store, as far as a search needs it."""
+
+    name: str
+    """Of its class, for messages."""
+
+    def near(self, query: str, count: int, filter: object) -> list[Passage]:
+        """What its own search finds, best first; the filter is one of its own."""
+        ...
+
+    def anywhere(self) -> list[Passage]:
+        """Passages from all over it, the same every time; none where it cannot say."""
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Passages of those ids that are there."""
+        ...
+
+    def stored(self, ids: list[str]) -> Sequence[Sequence[float] | None] | None:
+        """The vectors of passages, None where one has none; None where it gives no vectors."""
+        ...
+
+    def size(self) -> int | None:
+        """How many passages it holds, where it says."""
+        ...
+
+
+Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
+"""The stored vectors of passages by their ids, None where there is none."""
+
+
+class Elsewhere(Retriever):
+    """A `Retriever` over passages in another package's vector store; see `elsewhere`.
+
+    It searches like any other; methods that write or read the whole corpus raise.
+    """
+
+    store: ForeignStore
+
+    def _check_fit(self) -> None:
+        """Nothing that is stored depends on the fit."""
+
+    def check_filter(self, filter: object) -> None:
+        """Nothing is known of it: it is one of the engine's own."""
+
+    def _search(
+        self, queries: Sequence[str], parts: Sequence[Gaussian], options: SearchOptions
+    ) -> SearchResult:
+        # Each query has candidates of its own, and one has more hits than another.
+        search = super()._search
+        found = [
+            search([query], [part[i : i + 1] for part in parts], options)
+            for i, query in enumerate(queries)
+        ]
+        return joined(found) if found else search(queries, parts, options)
+
+    def _search_block(
+        self,
+        store: Store,
+        queries: list[str],
+        parts: Sequence[Gaussian],
+        options: SearchOptions,
+    ) -> SearchResult:
+        assert isinstance(store, ForeignStore)
+        near = store.near(queries[0], options.k) if queries else store.empty()
+        return super()._search_block(near, queries, parts, options)
+
+    def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
+        """Choose k of each query's hits by maximal marginal relevance; as `Retriever.diversify`."""
+        choose = super().diversify
+        found = [choose(one, k, lambda_mult) for one in result.each()]
+        return joined(found) if found else choose(result, k, lambda_mult)
+
+
+def elsewhere(
+    uec: UEC,
+    engine: Engine,
+    candidates: int,
+    *,
+    stored: Stored | None = None,
+    size: int | None = None,
+) -> Elsewhere:
+    """A retriever over an engine.
+
+    Parameters
+    ----------
+    candidates : int
+        Least number of passages to request from the engine in each search.
+    stored : callable, optional
+        Returns vectors by id, instead of the engine's own `stored`.
+    size : int, optional
+        Number of passages in the engine, if it cannot say.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If uec is not a UEC, or candidates < 1.
+    """
+    if not isinstance(uec, UEC):
+        raise TypeError(f"uec: expected a UEC, got {type(uec).__name__}.")
+    check_k(candidates, "candidates")
+    if size is not None:
+        check_k(size, "size")
+    return Elsewhere(uec, ForeignStore(uec, engine, candidates, stored=stored, size=size))
+
+
+@dataclass
+class _Seen:
+    """What was found out of an engine, for it and its views.
+
+    Attributes
+    ----------
+    sample : _Drawn or None
+        From all over it; None before a search finds something.
+    whose : int, "all" or None
+        Whose vectors lie there; None where they are of no use, and before any were seen.
+    looked : bool
+        Whether any were.
+    """
+
+    sample: _Drawn | None = None
+    whose: Whose | None = None
+    looked: bool = False
+
+
+@dataclass
+class _Drawn:
+    """Passages from all over an engine.
+
+    Attributes
+    ----------
+    size : int or None
+        Of the engine then, where it says.
+    searches : int
+        That went by them.
+    fitted : Fitted or None
+        The fit that `gaussians` are of.
+    gaussians : Gaussian or None
+        Of the passages; None where there are none.
+    """
+
+    passages: list[Passage]
+    size: int | None
+    searches: int = 0
+    fitted: Fitted | None = None
+    gaussians: Gaussian | None = None
+
+    def stands_for(self, size: int | None) -> bool:
+        """Whether they are of the engine still, as far as can be told."""
+        if size is None or self.size is None:
+            return self.searches < _SEARCHES
+        return abs(size - self.size) <= OUTDATED * self.size
+
+
+class ForeignStore:
+    """An engine as the store of a `Retriever`: `near` makes a store of one query's candidates.
+
+    Parameters
+    ----------
+    uec, engine, candidates, stored, size
+        As in `elsewhere`.
+    """
+
+    approximate = True
+    remote = True
+
+    def __init__(
+        self,
+        uec: UEC,
+        engine: Engine,
+        candidates: int,
+        *,
+        stored: Stored | None = None,
+        size: int | None = None,
+    ) -> None:
+        self._uec, self._engine, self._candidates = uec, engine, candidates
+        self._stored, self._told = stored or engine.stored, size
+        self._filter: object = None
+        self._seen = _Seen()
+
+    def _asked(self, what: str, function: Callable[..., _Answer], *arguments: object) -> _Answer:
+        """What the engine answers.
+
+        Raises ConnectionError if it fails in a way that may pass. RuntimeError if it fails in
+        another.
+        """
+        try:
+            return function(*arguments)
+        except Exception as error:
+            kind = ConnectionError if is_passing(error) else RuntimeError
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise kind(
+                f"store: {self._engine.name} failed when it was asked for {what} ({said}). Check "
+                "that store and the filter, if one was given; no partial result was returned."
+            ) from error
+
+    def _size(self) -> int | None:
+        return self._asked("its size", self._engine.size) if self._told is None else self._told
+
+    def __len__(self) -> int:
+        return self._size() or 0
+
+    def snapshot(self, filter: object = None) -> Self:
+        """Return a view of what a filter, one of the engine's own, lets through."""
+        if filter is None:
+            return self
+        if self._filter is not None:
+            raise ValueError("filter: an engine's filters cannot be joined here; give one.")
+        view = copy(self)
+        view._filter = filter
+        return view
+
+    def bind(self, fingerprint: str) -> None:
+        """Nothing is stored there."""
+
+    def near(self, query: str, k: int) -> Candidates:
+        """The candidates of one query: what the engine finds for it, at least k of them."""
+        wanted = max(k, self._candidates)
+        near = self._asked("candidates", self._engine.near, query, wanted, self._filter)
+        found = _searchable(near)
+        if not found:
+            return self.empty()
+        size, gaussians = self._size(), self._gaussians(found)
+        drawn = self._drawn(size)
+        sample = gaussians if drawn.gaussians is None else drawn.gaussians
+        if size is None:  # what was seen is all that is known
+            size = len({passage.id for passage in [*found, *drawn.passages]})
+        return Candidates(found, gaussians, sample, max(size, len(found)))
+
+    def _drawn(self, size: int | None) -> _Drawn:
+        """Passages from all over the engine, drawn again when it has become another."""
+        seen = self._seen
+        drawn, fitted = seen.sample, self._uec.fitted
+        if drawn is None or not drawn.stands_for(size):
+            some = self._asked("passages near random directions", self._engine.anywhere)
+            drawn = seen.sample = _Drawn(_searchable(some), size)
+        drawn.searches += 1
+        if drawn.passages and drawn.fitted is not fitted:
+            drawn.gaussians, drawn.fitted = self._gaussians(drawn.passages), fitted
+        return drawn
+
+    def empty(self) -> Candidates:
+        """No candidates."""
+        nothing = np.zeros((0, self._uec.dimension), dtype=np.float32)
+        return Candidates([], Gaussian(nothing, nothing), Gaussian(nothing, nothing), 0)
+
+    def _gaussians(self, passages: Sequence[Passage]) -> Gaussian:
+        uec, seen, vectors = self._uec, self._seen, None
+        texts = [passage.text for passage in passages]
+        if seen.whose is not None or not seen.looked:
+            ids = [passage.id for passage in passages]
+            vectors = self._asked("vectors", self._stored, ids)
+        if not seen.looked:
+            pairs = zip(texts, vectors or (), strict=False)
+            first = next(((text, vector) for text, vector in pairs if vector is not None), None)
+            seen.whose = None if first is None else whose_is(uec, *first)
+            seen.looked = True
+        parts = encode(
+            uec, texts, "passage", vectors if seen.whose is not None else None, seen.whose
+        )
+        return uec.combine(parts, uec.coefficients(parts, "passage"))
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages of those ids that are there, in the order asked."""
+        held = self._asked("passages by their ids", self._engine.get, ids)
+        there = {passage.id: passage for passage in held}
+        return [there[id_] for id_ in ids if id_ in there]
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if one is not there."""
+        found = self.get(ids)
+        if len(found) < len(ids):
+            missing = next(id_ for id_ in ids if id_ not in {passage.id for passage in found})
+            raise KeyError(f"ids: {missing!r} is not in the store.")
+        return self._gaussians(found)
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise ValueError(
+            "this index is in another package's vector store, which only supplies candidates: "
+            "write to that store directly; to calibrate, or to search by vector, add its "
+            "passages to a Retriever with a store of this package."
+        )
+
+    add = delete = sample = sampled = search = _refuse
+    similarities = similarities_near = contributions = save = _refuse
+
+    def passages(self, filter: object = None) -> Iterator[Passage]:
+        """ValueError: they are not read whole."""
+        self._refuse()
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """ValueError: nothing of it is saved."""
+        raise ValueError(f"path: {str(folder)!r} cannot hold another package's vector store.")
+
+
+def random_directions(width: int) -> FloatArray:
+    """Directions by chance, the same every time, shape (DIRECTIONS, width)."""
+    drawn = np.random.default_rng(0).standard_normal((DIRECTIONS, width), dtype=np.float32)
+    unit: FloatArray = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return unit
+
+
+def _searchable(passages: Sequence[Passage]) -> list[Passage]:
+    """Those that have a text, each once."""
+    return [*{p.id: p for p in reversed(passages) if p.text.strip()}.values()][::-1]

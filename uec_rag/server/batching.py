@@ -1,0 +1,109 @@
+"""Queries that come at the same time are encoded and searched at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.retrieval import SearchResult
+from uec_rag.server.live import LiveIndex, Opened
+from uec_rag.server.metrics import Metrics
+
+TOGETHER = 64  # queries at once
+_WAIT = 0.002  # seconds that a query waits for others, where some came with it lately
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What is asked, and where the answer goes."""
+
+    text: str
+    k: int
+    filter: Mapping[str, Any] | None
+    answer: asyncio.Future[SearchResult]
+    came: float = field(default_factory=time.perf_counter)
+
+    @property
+    def alike(self) -> str:
+        """Equal for queries that one search can answer."""
+        return json.dumps([self.k, self.filter], sort_keys=True)
+
+
+class Batcher:
+    """Answers queries in batches, one batch after the other.
+
+    `queue`: how many queries may wait. `together`: how many are answered at once.
+    """
+
+    def __init__(self, live: LiveIndex, metrics: Metrics, queue: int, together: int) -> None:
+        self.live, self.metrics, self.together = live, metrics, together
+        self._waiting: asyncio.Queue[Query] = asyncio.Queue(queue)
+
+    async def search(self, text: str, k: int, filter: Mapping[str, Any] | None) -> SearchResult:
+        """The result of one query, decided by the gate where there is one.
+
+        Raises asyncio.QueueFull if too many are waiting; TypeError, ValueError as
+        `Retriever.search` does.
+        """
+        query = Query(text, k, filter, asyncio.get_running_loop().create_future())
+        self._waiting.put_nowait(query)
+        return await query.answer
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        several = False
+        while True:
+            batch = [await self._waiting.get()]
+            if several and self.together > 1:
+                await asyncio.sleep(_WAIT)
+            while len(batch) < self.together and not self._waiting.empty():
+                batch.append(self._waiting.get_nowait())
+            several = len(batch) > 1
+            for query, found in zip(batch, await self._answers(batch), strict=True):
+                if query.answer.done():  # nobody waits for it any more
+                    continue
+                if isinstance(found, BaseException):
+                    query.answer.set_exception(found)
+                else:
+                    query.answer.set_result(found)
+
+    async def _answers(self, batch: Sequence[Query]) -> list[SearchResult | Exception]:
+        """Results in the order of the queries; where a batch fails, of each query alone."""
+        begun = time.perf_counter()
+        for query in batch:
+            self.metrics.stages.labels("wait").observe(begun - query.came)
+        self.metrics.batches.observe(len(batch))
+        try:
+            return [*await asyncio.to_thread(self._search, batch)]
+        except Exception as error:
+            if len(batch) == 1 or isinstance(error, OSError):  # a store that is away, for all
+                return [error for _ in batch]
+        return [found for query in batch for found in await self._answers([query])]
+
+    def _search(self, batch: Sequence[Query]) -> list[SearchResult]:
+        with self.live.use() as opened:
+            with self.metrics.stages.labels("encode").time():
+                parts = opened.retriever.uec.encode([query.text for query in batch], "query")
+            found: dict[int, SearchResult] = {}
+            for alike in {query.alike: None for query in batch}:
+                rows = [row for row, query in enumerate(batch) if query.alike == alike]
+                some = [part[rows] for part in parts]
+                result = self._judged(opened, [batch[row] for row in rows], some)
+                found |= zip(rows, result.each(), strict=True)
+        return [found[row] for row in range(len(batch))]
+
+    def _judged(
+        self, opened: Opened, queries: Sequence[Query], parts: Sequence[Gaussian]
+    ) -> SearchResult:
+        texts, first = [query.text for query in queries], queries[0]
+        with self.metrics.stages.labels("search").time():
+            result = opened.retriever.search_encoded(texts, parts, first.k, filter=first.filter)
+        if opened.gate is None:
+            return result
+        with self.metrics.stages.labels("judge").time():
+            return replace(result, decisions=opened.gate.decide(result))

@@ -1,0 +1,410 @@
+"""The explorer: a page over one index for people, and what its script asks for.
+
+The page is three files that hold nothing of the index; all else comes as JSON, and the script puts
+it into the page as text alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import logging.config
+import shutil
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.responses import FileResponse, Response
+from starlette.types import ASGIApp
+
+from uec_rag.corpora.folder import LARGEST, read_files
+from uec_rag.corpora.readers import READERS
+from uec_rag.corpora.tables import ids_named, read_questions
+from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval.calibrate import corpus_fingerprint
+from uec_rag.retrieval.files import EncodedFiles
+from uec_rag.retrieval.gate import LabelledSearch, shared_answers
+from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen
+from uec_rag.server.live import LiveIndex, Opened, Place
+from uec_rag.server.views import (
+    Progress,
+    View,
+    ask_view,
+    index_view,
+    inspect_view,
+    neighbours_view,
+    tune_view,
+)
+
+LARGEST_TABLE = 10 * 2**20
+"""Bytes of a table of questions; a document may have as many as on the command line."""
+
+_FOLDER = Path(__file__).parent / "pages"
+_PAGES = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_REMEMBERED = 200  # questions of a session
+
+
+class Question(BaseModel):
+    """What is asked."""
+
+    question: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    k: int = Field(5, ge=1, le=LARGEST_K)
+
+
+class Risk(BaseModel):
+    """What a gate is to keep."""
+
+    risk: float = Field(gt=0, lt=1)
+
+
+class Work:
+    """Long work, one piece at a time on a thread of its own, and what came of each kind."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, View] = {}
+        self._lock = threading.Lock()
+        self._state: View = {"kind": "", "state": "idle"}
+        self._begun = 0.0
+
+    def start(self, kind: str, function: Callable[[Progress], View]) -> View:
+        """Begin; 409 if something else is going on."""
+        with self._lock:
+            if self._state["state"] == "running":
+                raise HTTPException(409, "Something else is still being done; wait for it.")
+            self._state = {"kind": kind, "state": "running", "what": "Starting", "done": 0}
+        threading.Thread(target=self._run, args=(kind, function), daemon=True).start()
+        return self.view()
+
+    def _run(self, kind: str, function: Callable[[Progress], View]) -> None:
+        try:
+            self.results[kind] = function(self._progress)
+            self._state = {"kind": kind, "state": "done"}
+        except Exception as error:
+            log.error("%s: %s", kind, type(error).__name__, exc_info=error)
+            self._state = {"kind": kind, "state": "failed", "detail": explained(error)[1]}
+
+    def _progress(self, what: str, done: int, total: int) -> None:
+        if self._state.get("what") != what:
+            self._begun = time.monotonic()
+        self._state = {**self._state, "what": what, "done": done, "total": total}
+
+    def view(self) -> View:
+        """What is being done, how far it is, and about how many seconds are left."""
+        state = self._state
+        if not state.get("done"):
+            return state
+        gone = time.monotonic() - self._begun
+        return state | {"left": gone / state["done"] * (state["total"] - state["done"])}
+
+
+def explained(error: Exception) -> tuple[int, str]:
+    """The status and the words for what went wrong."""
+    text = harmless(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+    if isinstance(error, BlockingIOError):
+        return 409, "Another process is saving the index; nothing was changed. Try again."
+    if isinstance(error, ConnectionError | TimeoutError):
+        return 503, "The store does not answer; try again."
+    if isinstance(error, csv.Error):
+        return 422, f"This is no table ({text}); save it as CSV in UTF-8."
+    if isinstance(error, OSError) and error.strerror:
+        return 422, f"{error.strerror}; nothing was changed."
+    if isinstance(error, ValueError | TypeError | KeyError | ImportError | OSError):
+        return 422, text
+    return 500, f"The explorer failed on this ({type(error).__name__}); its log says why."
+
+
+def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> ASGIApp:
+    """Make the application, which closes the index when it ends.
+
+    `gate_file`: where a gate is saved, and read from if it is there; by default "gate.json" in the
+    index's folder.
+    """
+    folder = Path(live.place.index).absolute()
+    gate_path = gate_file or folder / "gate.json"
+    work, asked = Work(), deque[View](maxlen=_REMEMBERED)
+    tuned: list[LabelledSearch] = []  # at most one
+    staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
+    known: dict[tuple[int, int], View] = {}  # of the index, which is read to be described
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        shutil.rmtree(staged, ignore_errors=True)
+        live.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
+
+    def failed(_: Request, error: Exception) -> Response:
+        return problem(*explained(error))
+
+    for kind in (ValueError, TypeError, KeyError, ImportError, OSError, csv.Error):
+        app.add_exception_handler(kind, failed)
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_: Request, error: RequestValidationError) -> Response:
+        said = (f"{one['loc'][-1]}: {one['msg']}" for one in error.errors()[:3])
+        return problem(422, harmless("; ".join(said)))
+
+    def page(request: Request) -> Response:
+        name, media_type = _PAGES[request.url.path]
+        headers = {"Content-Security-Policy": _POLICY}
+        return FileResponse(_FOLDER / name, media_type=media_type, headers=headers)
+
+    for path in _PAGES:
+        app.add_route(path, page)
+
+    def gate_of(opened: Opened) -> Gate | None:
+        return Gate.load(gate_path) if gate_path.exists() else opened.gate
+
+    @app.get("/api/index")
+    def described() -> View:
+        live.refresh()
+        with live.use() as opened:
+            retriever = opened.retriever
+            state = id(retriever), retriever.changes
+            if state not in known:
+                known.clear()
+                known[state] = index_view(retriever)
+            gate = gate_of(opened)
+            fits = gate is not None and gate.fits(retriever)
+        return known[state] | {
+            "name": folder.name,
+            "gate": gate and {**gate.threshold.metadata(), "k": gate.k, "fits": fits},
+            "formats": [*READERS],
+            "largest_file": LARGEST,
+            "largest_table": LARGEST_TABLE,
+            "problem": harmless(live.problem),
+        }
+
+    @app.post("/api/ask")
+    def ask(given: Question) -> View:
+        live.refresh()
+        with live.use() as opened:
+            view = ask_view(opened.retriever, given.question, given.k, gate_of(opened))
+        names = ("question", "decision", "confidence", "sigma", "disagreement")
+        asked.appendleft({name: view[name] for name in names})
+        return view
+
+    @app.get("/api/asked")
+    def session() -> list[View]:
+        return [*asked]
+
+    @app.get("/api/neighbours")
+    def neighbours(id: str) -> View:
+        with live.use() as opened:
+            return neighbours_view(opened.retriever, id)
+
+    @app.post("/api/inspect", status_code=202)
+    def inspect() -> View:
+        def done(progress: Progress) -> View:
+            with live.use() as opened:
+                questions = [str(one["question"]) for one in asked]
+                return inspect_view(opened.retriever, questions, progress)
+
+        return work.start("inspect", done)
+
+    @app.post("/api/tune", status_code=202)
+    async def tune(
+        request: Request,
+        name: Annotated[str, Query(max_length=200)] = "",
+        k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 5,
+        one_per_answer: bool = False,
+    ) -> View:
+        table, labelled = bytearray(), None
+        async for chunk in request.stream():
+            table += chunk
+            if len(table) > LARGEST_TABLE:
+                raise HTTPException(413, _too_long(name, LARGEST_TABLE))
+        if name:
+            with live.use() as opened:
+                own = _plain_name(name)
+                labelled = await asyncio.to_thread(_labelled, opened.retriever, own, table)
+
+        def search(progress: Progress) -> View:
+            done = 0
+
+            def searched(more: int) -> None:
+                nonlocal done
+                done += more
+                progress("Searching", done, len(labelled[0]) if labelled else done)
+
+            progress("Searching" if labelled else "Making questions from the passages", 0, 1)
+            with live.use() as opened:
+                if labelled is None:
+                    found = LabelledSearch.made(opened.retriever, k=k, progress=searched)
+                else:
+                    groups = shared_answers(labelled[1]) if one_per_answer else None
+                    found = LabelledSearch.of(
+                        opened.retriever, *labelled, k=k, groups=groups, progress=searched
+                    )
+            tuned[:] = [found]
+            return tune_view(name, found)
+
+        return work.start("tune", search)
+
+    @app.post("/api/gate")
+    def save_gate(given: Risk) -> View:
+        if not tuned:
+            raise HTTPException(409, "Search labelled questions first; then save.")
+        with live.use() as opened:
+            now = opened.retriever.basis(), corpus_fingerprint(opened.retriever.store)
+        if now != (tuned[0].result.basis, tuned[0].corpus):
+            raise HTTPException(
+                409, "The index has changed since these questions were searched; search again."
+            )
+        gate = tuned[0].gate(given.risk)
+        if not gate.threshold.is_controlled:
+            raise HTTPException(422, f"Not saved. {gate.threshold.report}")
+        gate.save(gate_path)
+        return gate.threshold.metadata() | {"file": gate_path.name}
+
+    @app.put("/api/files")
+    async def stage(request: Request, name: Annotated[str, Query(max_length=200)]) -> list[View]:
+        own = _plain_name(name)
+        if PurePosixPath(own).suffix.lower() not in READERS:
+            kinds = ", ".join(READERS)
+            raise HTTPException(422, f"{own}: expected a file that ends in {kinds}.")
+        part, size = staged / f".{threading.get_ident()}-{time.monotonic_ns()}", 0
+        try:
+            with part.open("wb") as file:
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > LARGEST:
+                        raise HTTPException(413, _too_long(own, LARGEST))
+                    await asyncio.to_thread(file.write, chunk)
+            part.rename(staged / own)
+        finally:
+            part.unlink(missing_ok=True)
+        return files()
+
+    @app.get("/api/files")
+    def files() -> list[View]:
+        found = sorted(path for path in staged.iterdir() if not path.name.startswith("."))
+        return [{"name": path.name, "bytes": path.stat().st_size} for path in found]
+
+    @app.delete("/api/files")
+    def unstage() -> list[View]:
+        for path in staged.iterdir():
+            path.unlink(missing_ok=True)
+        return []
+
+    @app.post("/api/index", status_code=202)
+    def add() -> View:
+        names = [one["name"] for one in files()]
+        if not names:
+            raise HTTPException(422, "There are no files to add; choose some first.")
+
+        def done(progress: Progress) -> View:
+            found = _add_files(live, staged, names, progress)
+            for name in names:
+                (staged / name).unlink(missing_ok=True)
+            return found
+
+        return work.start("index", done)
+
+    @app.get("/api/work")
+    def progress() -> View:
+        return work.view()
+
+    @app.get("/api/results/{kind}")
+    def result(kind: str) -> Any:  # noqa: ANN401
+        return work.results.get(kind)
+
+    return Guard(app, access)
+
+
+def run(place: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
+    """Serve the page until the process is told to end.
+
+    Raises what `LiveIndex` does before anything listens, and OSError where the port is taken.
+    """
+    logging.config.dictConfig(LOGGING)
+    logging.captureWarnings(True)
+    app = explorer(LiveIndex(place), replace(access, body=LARGEST, cookie=True), gate_file)
+    config = uvicorn.Config(app, log_config=LOGGING, access_log=False, server_header=False)
+    with listen(access.host, port) as listening:
+        address, found = listening.getsockname()[:2]
+        name = f"[{address}]" if ":" in address else address
+        log.info("open http://%s:%s%s", name, found, "/?token=TOKEN" if access.token else "")
+        uvicorn.Server(config).run([listening])
+
+
+def _plain_name(name: str) -> str:
+    """A file's name without folders; 422 if there is none."""
+    own = harmless(PurePosixPath(name.replace("\\", "/")).name)
+    if not own or own.startswith("."):
+        raise HTTPException(422, "name: expected the name of a file that is not hidden.")
+    return own
+
+
+def _too_long(name: str, most: int) -> str:
+    return (
+        f"{harmless(name)}: more than {most // 2**20} MB, the most that a file may have here; "
+        "split it. Nothing was changed."
+    )
+
+
+def _labelled(
+    retriever: Retriever, name: str, table: bytes | bytearray
+) -> tuple[list[str], list[set[str]]]:
+    """Questions of an uploaded table, with the ids of what answers each."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(table)
+        asked = read_questions(path, labelled=True)
+    relevant = ids_named(asked.values(), retriever.passages(), name)
+    if not any(relevant):
+        raise ValueError(
+            f"{name}: no question has relevant_ids; expected some, as 'query,relevant_ids' and a "
+            "row for each question."
+        )
+    return [*asked], relevant
+
+
+def _add_files(live: LiveIndex, folder: Path, names: Collection[str], progress: Progress) -> View:
+    """Add files to an index as `uec-rag index --update` does; all of them, or nothing is changed.
+
+    What is known of files of these names is replaced.
+    """
+
+    def track(items: Collection[str], what: str) -> Iterable[str]:
+        for done, item in enumerate(items):
+            progress(what, done, len(items))
+            yield item
+
+    read = read_files(folder, track=track, only=names)
+    left_out = {**read.empty, **read.unreadable}
+    if not read.documents:
+        said = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
+        raise ValueError(f"No file holds text to index: {said}. Nothing was changed.")
+    with live.use() as opened:
+        uec = opened.retriever.uec
+    files = EncodedFiles.of(uec, read.documents, partial(progress, "Encoding passages"))
+    progress("Saving", 0, 1)
+
+    def change(retriever: Retriever) -> View:
+        replaced = files.replace_in(retriever)
+        return {"replaced": replaced, "total": len(retriever)}
+
+    counts = {"files": len(files.sources), "passages": len(files), "left_out": left_out}
+    return live.write(change) | counts

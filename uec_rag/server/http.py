@@ -1,0 +1,355 @@
+"""An index over HTTP: search, ask and, where it is allowed, write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import logging.config
+import os
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import uvicorn
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import ASGIApp
+
+from uec_rag.base.checks import check_texts
+from uec_rag.base.spans import span
+from uec_rag.base.version import __version__
+from uec_rag.confidence.decision import outcome
+from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
+from uec_rag.server.batching import TOGETHER, Batcher
+from uec_rag.server.live import LiveIndex, Place
+from uec_rag.server.metrics import SHARED, Metrics
+
+# Of one request: hits, characters of a query and of a passage, passages to add or delete.
+LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
+_QUEUE, _WRITERS = 256, 8  # queries, and requests to write, that may wait
+_GIVEN = "UEC_SERVE"  # variable of the environment by which worker processes are told
+_WATCH = 1.0  # seconds between two looks for a new save
+
+
+class Question(BaseModel):
+    """What is looked for."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"query": "How do I reset my password?", "k": 3}]},
+    )
+    query: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    k: int = Field(5, ge=1, le=LARGEST_K, description="How many passages.")
+    filter: dict[str, Any] | None = Field(
+        None,
+        description="What must hold of a passage's metadata: values, or operators as $in and $gte.",
+        examples=[{"lang": "en", "year": {"$gte": 2020}}],
+    )
+
+
+class Document(BaseModel):
+    """A passage that was found."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any]
+    score: float = Field(description="The similarity, lowered where it is uncertain.")
+    sigma2: float = Field(description="Variance of the similarity.")
+    relevance: float = Field(description="Probability that the passage answers the query.")
+
+
+Sure = Annotated[float, Field(description="Probability that the documents answer the query.")]
+Held = Annotated[float, Field(description="Probability that the corpus does.")]
+
+
+class Found(BaseModel):
+    """What a search found, best first."""
+
+    confidence: Sure
+    in_corpus: Held
+    documents: list[Document]
+
+
+class Answer(BaseModel):
+    """What to do with what was found."""
+
+    decision: Literal["answer", "clarify", "abstain"] = Field(
+        description="Answer from the documents, ask which of the candidates is meant, or neither.",
+        examples=["abstain"],
+    )
+    reason: str = Field(examples=["the corpus hardly holds an answer"])
+    candidates: list[str] = Field(description="Ids of the documents that compete.")
+    confidence: Sure
+    in_corpus: Held
+    documents: list[Document]
+
+
+class NewDocument(BaseModel):
+    """A passage to add; one of the same id is replaced."""
+
+    model_config = ConfigDict(extra="forbid")
+    text: str = Field(min_length=1, max_length=LONGEST_PASSAGE)
+    id: str | None = Field(None, min_length=1, max_length=1000, description="Made up by default.")
+    metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"source": "faq.md"}])
+
+
+class NewDocuments(BaseModel):
+    """Passages to add."""
+
+    model_config = ConfigDict(extra="forbid")
+    documents: list[NewDocument] = Field(min_length=1, max_length=MOST_PASSAGES)
+
+
+class Problem(BaseModel):
+    """What is wrong, and what to do."""
+
+    detail: str
+
+
+def documents_of(result: SearchResult) -> list[Document]:
+    """The hits of a result's first query."""
+    return [
+        Document(
+            id=passage.id,
+            text=passage.text,
+            metadata=passage.metadata,
+            score=float(result.scores[0, rank]),
+            sigma2=float(result.sigma2[0, rank]),
+            relevance=float(result.relevance[0, rank]),
+        )
+        for rank, passage in enumerate(result.passages[0])
+    ]
+
+
+def create_app(
+    live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
+) -> ASGIApp:
+    """Make the application that answers from an index, and closes it at the end.
+
+    `write`: whether there are POST and DELETE /documents. `together`: queries of a batch.
+    """
+    metrics = Metrics()
+    batcher = Batcher(live, metrics, _QUEUE, together)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(batcher.run()), asyncio.create_task(_watch(live))]
+        yield  # uvicorn answers what it has accepted before it goes on
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        live.close()
+
+    app = FastAPI(
+        title="uec-rag",
+        version=__version__,
+        summary="Search that knows when it does not know.",
+        docs_url=None,  # that page would load scripts from elsewhere
+        redoc_url=None,
+        lifespan=running,
+        dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
+        responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
+        exception_handlers={RequestValidationError: _invalid},
+    )
+
+    async def found(question: Question, *, decides: bool) -> SearchResult:
+        with live.use() as opened, _explained():
+            least = opened.gate.k if decides and opened.gate is not None else 1
+            if question.k < least:
+                raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
+            check_texts([question.query], "query")
+            await asyncio.to_thread(opened.retriever.check_filter, question.filter)
+        with _explained(mine=False), span("request", k=question.k) as note:
+            result = await batcher.search(question.query, question.k, question.filter)
+            note(partial(result.traced, 0), **outcome(result.decisions))
+        return result
+
+    @app.post("/search")
+    async def search(question: Question) -> Found:
+        """Find the passages of the highest score."""
+        result = await found(question, decides=False)
+        sure, held = float(result.confidence[0]), float(result.in_corpus[0])
+        return Found(confidence=sure, in_corpus=held, documents=documents_of(result))
+
+    @app.post("/ask")
+    async def ask(question: Question) -> Answer:
+        """Find passages, and whether they answer the question."""
+        result = await found(question, decides=True)
+        decision = result.decisions[0]
+        with live.use() as opened:
+            metrics.decided(decision, opened.gate)
+        return Answer(
+            decision=decision.action,
+            reason=decision.reason,
+            candidates=list(decision.candidates),
+            confidence=decision.confidence,
+            in_corpus=decision.in_corpus,
+            documents=documents_of(result),
+        )
+
+    @app.get("/healthz")
+    async def healthy() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/readyz")
+    async def ready() -> dict[str, int | str]:
+        """Whether the store answers, and whether what is saved is what is searched."""
+        with live.use() as opened, _explained(mine=False):
+            count = await asyncio.to_thread(len, opened.retriever)
+        return {"status": "ready", "passages": count, "warning": harmless(live.problem)}
+
+    @app.get("/metrics")
+    async def counted() -> Response:
+        """Latencies, decisions and confidence, for Prometheus."""
+        text = await asyncio.to_thread(metrics.text)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    if write:
+        _add_writing(app, live)
+    return Guard(app, access)
+
+
+def _add_writing(app: FastAPI, live: LiveIndex) -> None:
+    """Add the paths that change the index."""
+    lock, waiting = asyncio.Lock(), 0
+
+    async def written(change: Callable[[Retriever], dict[str, Any]]) -> dict[str, Any]:
+        nonlocal waiting
+        with _explained():
+            if waiting >= _WRITERS:
+                raise asyncio.QueueFull
+            waiting += 1
+            try:
+                async with lock:
+                    return await asyncio.to_thread(live.write, change)
+            finally:
+                waiting -= 1
+
+    @app.post("/documents", status_code=201)
+    async def add(new: NewDocuments) -> dict[str, list[str]]:
+        """Add passages, replacing those of the same id; all of them or none. Returns their ids."""
+        texts = [document.text for document in new.documents]
+        metadatas = [document.metadata for document in new.documents]
+        ids = [document.id for document in new.documents if document.id is not None]
+        if ids and len(ids) < len(texts):
+            raise HTTPException(422, "id: expected one for every document, or for none.")
+        return await written(lambda index: {"ids": index.add(texts, ids or None, metadatas)})
+
+    @app.delete("/documents")
+    async def delete(
+        id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)],
+    ) -> dict[str, int | list[str]]:
+        """Delete passages, /documents?id=ONE&id=ANOTHER. Returns how many, and unknown ids."""
+
+        def change(index: Retriever) -> dict[str, Any]:
+            there = {passage.id for passage in index.get(id)}
+            unknown = [one for one in id if one not in there]
+            return {"deleted": index.delete([*there]) if there else 0, "unknown": unknown}
+
+        done = await written(change)
+        if not done["deleted"]:
+            raise HTTPException(404, "id: none of these is in the index; nothing was deleted.")
+        return done
+
+
+@contextmanager
+def _explained(*, mine: bool = True) -> Iterator[None]:
+    """Turn errors into answers. `mine`: whether a ValueError is about what was asked."""
+    try:
+        yield
+    except asyncio.QueueFull:
+        again = {"Retry-After": "1"}
+        raise HTTPException(429, "Too many requests wait; try again.", again) from None
+    except BlockingIOError:
+        raise HTTPException(
+            409, "Another process is saving the index; nothing was changed. Try again."
+        ) from None
+    except OSError as error:
+        log.error("the index cannot be reached or written: %s", error)
+        raise HTTPException(
+            503, "The index cannot be reached or written; try again later."
+        ) from None
+    except (TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
+        if not mine:
+            raise
+        raise HTTPException(422, harmless(str(error))) from None
+
+
+async def _watch(live: LiveIndex) -> None:
+    """Take up what others save."""
+    while True:
+        await asyncio.sleep(_WATCH)
+        await asyncio.to_thread(live.refresh)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Say in a line what is wrong with a request, without repeating it."""
+    assert isinstance(error, RequestValidationError)
+    found = [
+        f"{'.'.join(str(part) for part in one['loc'][1:]) or 'body'}: {one['msg']}"
+        for one in error.errors()[:5]
+    ]
+    return problem(422, harmless("; ".join(found)))
+
+
+def run(place: Place, access: Access, port: int, *, write: bool = False, workers: int = 1) -> None:
+    """Serve until the process is told to end; what was accepted is answered first.
+
+    `port`: 0 for any that is free. `workers`: processes, each with an index of its own.
+
+    Raises what `LiveIndex` does, and OSError where the port is taken, before anything is served.
+    """
+    live = LiveIndex(place)  # of several processes one opens it to see that it can be
+    options: dict[str, Any] = {
+        "log_config": LOGGING,
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": 30,
+    }
+    with listen(access.host, port) as listening:
+        config = uvicorn.Config(create_app(live, access, write=write), **options)
+        logging.captureWarnings(True)
+        log.info("serving on http://%s:%s", access.host, listening.getsockname()[1])
+        if workers == 1:
+            uvicorn.Server(config).run([listening])
+            return
+        live.close()
+        given = {"place": asdict(place), "access": asdict(access), "write": write}
+        os.environ[_GIVEN] = json.dumps(given, default=os.fspath)
+        options |= {"fd": listening.fileno(), "workers": workers, "factory": True}
+        with tempfile.TemporaryDirectory(prefix="uec_rag_metrics") as counts:
+            os.environ.setdefault(SHARED, counts)
+            uvicorn.run(f"{__name__}:worker", **options)
+
+
+def worker() -> ASGIApp:
+    """Make the application of one of several processes, as `run` was told to."""
+    logging.captureWarnings(True)
+    given = json.loads(os.environ[_GIVEN])
+    place = Place(**{**given["place"], "index": Path(given["place"]["index"])})
+    return create_app(LiveIndex(place), Access(**given["access"]), write=given["write"])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a port; OSError if it is taken or the address is not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise OSError(
+            f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
+            "for any that is free."
+        ) from error
+    # Connections inherit it; else an answer's second packet waits for the client's delayed ACK.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening

@@ -1,0 +1,247 @@
+"""What the explorer's page shows of an index, as values that JSON has."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from operator import itemgetter
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from uec_rag.base.checks import one_line, visible
+from uec_rag.confidence.risk import reliability
+from uec_rag.corpora.questions import make_questions
+from uec_rag.encoders.lexical import marked, writings
+from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval.alternatives import disagreement, fused, members_alone, plain_cosine
+from uec_rag.retrieval.gate import LabelledSearch, shared_answers
+from uec_rag.retrieval.judge import foreign_corpus
+from uec_rag.stores.base import Passage
+
+View: TypeAlias = dict[str, Any]
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Is told what is being done, how much of it is done, and how much there is."""
+
+SHOWN = 2_000
+"""Characters of a passage that the page shows."""
+
+RISKS = [percent / 100 for percent in range(1, 51)]
+"""What the slider can be set to."""
+
+_BATCH, _CHUNK = 32, 256  # queries and passages between two reports of progress
+_DEPTH = 10  # hits of a member that are compared
+_FUSED, _C = (
+    100,
+    60,
+)  # hits of each member that are fused, and the constant of Cormack et al. (2009)
+_POINTS = 200  # of a curve
+_MOST_ROWS = 2_000  # questions whose decisions the page lists
+_MOST_PASSAGES = 5_000  # whose variance is looked at
+_PROBES = 150  # questions made from the passages, to see what comes up for everything
+_LISTED = 15
+_LOOKED_AT = 64  # passages that tell in what a corpus is written
+_WORDS = re.compile(r"\w+")
+_PLACES = ("page", "slide", "sheet")
+
+
+def passage_view(passage: Passage, words: Collection[str] = ()) -> View:
+    """A passage as the page shows it: cut, without what a terminal obeys, some words marked."""
+    known = passage.metadata
+    source = one_line(str(known.get("source", passage.id)))
+    if PurePath(source).is_absolute():  # of this machine: nobody's business
+        source = PurePath(source).name
+    title = one_line(str(known.get("title", "")))
+    return {
+        "id": visible(passage.id),
+        "source": source[:200],
+        "place": one_line(", ".join(f"{at} {known[at]}" for at in _PLACES if at in known))[:100],
+        "title": "" if title == source else title[:200],
+        "parts": marked(visible(passage.text[:SHOWN]), words),
+        "characters": len(passage.text),
+        "cut": len(passage.text) > SHOWN,
+    }
+
+
+def number(value: float) -> float | None:
+    """A number that JSON has; None for infinity."""
+    return value if math.isfinite(value) else None
+
+
+def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> View:
+    """One question: the decision, the hits, and what other ways to search would have found."""
+    parts = retriever.uec.encode([question], "query")
+    result = retriever.search_encoded([question], parts, max(k, gate.k if gate else 1))
+    if gate is not None:
+        result = replace(result, decisions=gate.decide(result))
+    decision, words = result.decisions[0], result.members and result.members.words
+    own = {id_: place for place, id_ in enumerate(result.ids[0], 1)}
+    hits = []
+    for rank, passage in enumerate(result.passages[0]):
+        known = result.metadata(0, rank, details=True)
+        hit = passage_view(passage, words[0][rank] if words else _WORDS.findall(question))
+        hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "members")}
+        hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
+        hits.append(hit | {"competes": passage.id in decision.candidates})
+    shares = dict(zip(result.names, result.shares[0].tolist(), strict=True))
+    view = {
+        "question": visible(question),
+        "decision": decision.action,
+        "reason": visible(decision.reason),
+        "confidence": decision.confidence,
+        "in_corpus": decision.in_corpus,
+        "threshold": 0.5 if gate is None else number(gate.threshold.threshold),
+        "shares": shares,
+        "exact": result.exact,
+        "hits": hits,
+        "sigma": hits[0]["sigma"] if hits else None,
+    }
+    rankings = members_alone(retriever, [question], parts, _FUSED)
+    if not rankings or not hits:
+        return view | {"others": [], "disagreement": None}
+    first = max(shares, key=lambda name: shares[name])
+    others = {
+        f"{first} alone": rankings[first][0],
+        "Reciprocal rank fusion": fused([*rankings.values()])[0],
+    }
+    if cosine := plain_cosine(retriever, [question], parts, k):
+        others["Plain cosine"] = cosine[0]
+    columns = [
+        {"name": name, "hits": [passage_view(p) | {"place_here": own.get(p.id)} for p in found[:k]]}
+        for name, found in others.items()
+    ]
+    return view | {"others": columns, "disagreement": disagreement(rankings)[0]}
+
+
+def tune_view(name: str, searched: LabelledSearch) -> View:
+    """Curve, reliability, what each risk allows, and what became of each question."""
+    sure, right = searched.result.confidence, searched.right
+    order = np.argsort(-sure, kind="stable")
+    wrong = np.cumsum(~right[order]).tolist()
+    places = np.unique(np.linspace(0, len(sure) - 1, _POINTS).round().astype(int)).tolist()
+    thresholds = [searched.threshold(risk) for risk in RISKS]
+    return {
+        "name": visible(name),
+        "questions": len(sure),
+        "k": searched.k,
+        "alike": len(sure) - len(set(shared_answers(searched.relevant))),
+        "chosen_on": len(searched.rows),
+        "curve": [[(p + 1) / len(sure), wrong[p] / (p + 1)] for p in places],
+        "reliability": [asdict(one) for one in reliability(sure, right)],
+        "risks": [found.metadata() | {"report": found.report} for found in thresholds],
+        "rows": [
+            {
+                "question": visible(searched.result.queries[row])[:300],
+                "confidence": float(sure[row]),
+                "right": bool(right[row]),
+                "answerable": bool(searched.relevant[row]),
+            }
+            for row in order[:_MOST_ROWS].tolist()
+        ],
+    }
+
+
+def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress) -> View:
+    """Where variance is highest, where encoders disagree, and what comes up for everything.
+
+    Questions of the session and such as can be made from the passages are asked.
+
+    `asked`: the session's questions.
+    """
+    passages = [*islice(retriever.passages(), _MOST_PASSAGES)]
+    variances: list[float] = []
+    for start in range(0, len(passages), _CHUNK):
+        progress("Reading variances", start, len(passages))
+        ids = [passage.id for passage in passages[start : start + _CHUNK]]
+        variances += retriever.vectors(ids).trace.tolist()
+    widest = sorted(zip(variances, passages, strict=True), key=itemgetter(0), reverse=True)
+    made = make_questions(passages, None, _PROBES)
+    places = dict(zip(made.questions, made.relevant, strict=True))
+    queries = [*dict.fromkeys([*asked, *made.questions])]
+    times: Counter[str] = Counter()
+    seen: list[View] = []
+    for start in range(0, len(queries), _BATCH):
+        progress("Asking questions", start, len(queries))
+        some = queries[start : start + _BATCH]
+        parts = retriever.uec.encode(some, "query")
+        result = retriever.search_encoded(some, parts, _DEPTH)
+        alone = members_alone(retriever, some, parts, _DEPTH)
+        shares = disagreement(alone) if alone else [0.0] * len(some)
+        for row, query in enumerate(some):
+            # What a question was made from is no surprise.
+            expected = {passages[place].id for place in places.get(query, ())}
+            times.update(id_ for id_ in result.ids[row] if id_ not in expected)
+            firsts = {
+                name: passage_view(found[row][0]) for name, found in alone.items() if found[row]
+            }
+            sigma = math.sqrt(result.sigma2[row, 0]) if result.ids[row] else 0.0
+            seen.append(
+                {"question": visible(query), "share": shares[row], "sigma": sigma, "firsts": firsts}
+            )
+    hubs = retriever.get([id_ for id_, _ in times.most_common(_LISTED)])
+
+    def highest(key: str) -> list[View]:
+        ordered = sorted(seen, key=itemgetter(key), reverse=True)
+        return [one for one in ordered[:_LISTED] if one[key]]
+
+    return {
+        "questions": len(queries),
+        "looked_at": len(passages),
+        "variances": [passage_view(p) | {"variance": v} for v, p in widest[:_LISTED] if v > 0],
+        "uncertain": highest("sigma"),
+        "disagreeing": highest("share"),
+        "fair": _DEPTH * len(queries) / max(len(retriever), 1),
+        "hubs": [passage_view(passage) | {"times": times[passage.id]} for passage in hubs],
+    }
+
+
+def neighbours_view(retriever: Retriever, id_: str) -> View:
+    """What a passage is near, to each encoder and to the ensemble.
+
+    Raises KeyError if it is not there.
+    """
+    passage = next(iter(retriever.get([id_])), None)
+    if passage is None:
+        raise KeyError(
+            f"id: {visible(id_)[:100]!r} is not in the index; ids are shown beside hits."
+        )
+    query = [passage.text[:SHOWN]]
+    parts = retriever.uec.encode(query, "query")
+    alone = members_alone(retriever, query, parts, _DEPTH + 1)
+    together = retriever.search_encoded(query, parts, _DEPTH + 1).passages
+    return {
+        "passage": passage_view(passage),
+        "columns": [
+            {"name": name, "hits": [passage_view(p) for p in found[0] if p.id != id_][:_DEPTH]}
+            for name, found in {"All together": together, **alone}.items()
+        ],
+    }
+
+
+def index_view(retriever: Retriever) -> View:
+    """What an index is: size, encoders, what confidence rests on, language and familiarity."""
+    uec, store = retriever.uec, retriever.store
+    texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
+    familiar = uec.fitted.familiar
+    strange = None
+    if texts and familiar is not None:
+        means = [part.mean for part in uec.encode([text[:SHOWN] for text in texts], "passage")]
+        strange = foreign_corpus(uec.fitted, texts, means)
+    return {
+        "passages": len(retriever),
+        "store": type(store).__name__,
+        "exact": not store.approximate,
+        "encoders": [
+            {"name": visible(name), "weight": float(weight)}
+            for name, weight in zip(uec.names, uec.weights, strict=True)
+        ],
+        "report": visible(retriever.report),
+        "languages": list(writings(texts)),
+        "fitted_on": [] if familiar is None else list(familiar.writings),
+        "strange": strange,
+    }

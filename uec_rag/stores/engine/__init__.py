@@ -1,0 +1,1 @@
+"""What every store over somebody's vector database shares."""

@@ -1,0 +1,343 @@
+"""What an engine of someone else's holds of passages, and what a query asks of it.
+
+An engine finds and orders candidates by the same sum that a store in memory has; those that come
+back are scored by the very same code (`uec_rag.base.postings`) with the frequencies of the whole
+corpus, so that the numbers are equal.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
+from uec_rag.base.postings import Corpus, Frequencies, Postings, shares
+from uec_rag.stores.base import Passage
+
+
+class Words(NamedTuple):
+    """A passage's terms in one sparse block."""
+
+    keys: NDArray[np.uint64]  # shape (t,)
+    counts: FloatArray  # shape (t,): As `Terms.weights`
+
+
+class Point(NamedTuple):
+    """What an engine keeps of a passage."""
+
+    passage: Passage
+    mean: FloatArray  # shape (d,)
+    spread: FloatArray  # shape (d + F,): Squares of the mean, and the scales
+    words: tuple[Words, ...] = ()  # One for each sparse block
+
+
+class Wanted(NamedTuple):
+    """A query's terms in one sparse block."""
+
+    # shape (t,): In the order that they are worth looking up in: the rarest first
+    keys: NDArray[np.uint64]
+    # shape (t,): What a passage gets for a term, times the term's saturated count where there
+    # is saturation
+    shares: FloatArray
+    held: NDArray[np.int64]  # shape (t,): How many passages hold each
+    mean_length: float  # Of the passages, for the saturation
+
+
+class Ranking(NamedTuple):
+    """What the best of the nearest are asked by, for each of n queries."""
+
+    mean: FloatArray  # shape (n, d)
+    spread: FloatArray  # shape (n, d + F): Whose inner product with a point's is sigma_s^2
+    words: list[tuple[Wanted, ...]]  # One for each sparse block
+    beta: float
+    candidates: int  # How many of the nearest by mu_s, and by each block's words, are scored
+    k: int
+    # Whether the candidates are all there are: an index that may miss some is not to be used
+    exact: bool
+
+
+class Near(NamedTuple):
+    """What similarities to the candidates of a query are made of."""
+
+    products: FloatArray  # shape (P, c): Inner products of P vectors with their means
+    words: list[tuple[Words, ...]]  # One for each sparse block; empty where the query has none
+
+
+def padded(parts: Sequence[FloatArray]) -> FloatArray:
+    """Queries of consecutive blocks of a vector, shapes (n, d_k), as such of all of it: (n, K, d).
+
+    Examples
+    --------
+    >>> padded([np.ones((1, 2), "f4"), np.ones((1, 1), "f4")])
+    array([[[1., 1., 0.],
+            [0., 0., 1.]]], dtype=float32)
+    """
+    ends = np.cumsum([part.shape[1] for part in parts])
+    out = np.zeros((len(parts[0]), len(parts), ends[-1]), dtype=np.float32)
+    for place, (part, end) in enumerate(zip(parts, ends, strict=True)):
+        out[:, place, end - part.shape[1] : end] = part
+    return out
+
+
+def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
+    """Passages with their Gaussians as points."""
+    spread = np.concatenate([gaussians.mean**2, gaussians.scales], axis=1)
+    words = []
+    for row in range(len(passages)):
+        of_one = []
+        for block in gaussians.terms:
+            mine = slice(block.starts[row], block.starts[row + 1])
+            of_one.append(Words(block.keys[mine], block.weights[mine]))
+        words.append(tuple(of_one))
+    return [*map(Point, passages, gaussians.mean, spread, words)]
+
+
+@dataclass(frozen=True)
+class WordNotes:
+    """What holds for all passages of a sparse block."""
+
+    saturation: Saturation | None
+    scale: float  # Of every passage, see `Terms.scale`
+    # Mean length of the passages that came first: what an engine saturates counts by that does
+    # so when it stores them. It decides on candidates only
+    usual_length: float
+
+    @classmethod
+    def of(cls, terms: Terms) -> Self:
+        """What is noted about a first batch of passages."""
+        usual = float(terms.lengths.mean()) if len(terms) else 1.0
+        return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
+
+    def saturated(self, words: Words, mean_length: float | None = None) -> FloatArray:
+        """Counts of a passage as what its similarity is a sum of.
+
+        `mean_length`: by default the usual one.
+        """
+        if self.saturation is None:
+            return words.counts
+        weights: FloatArray = words.counts / (words.counts + self.damping(words, mean_length))
+        return weights
+
+    def damping(self, words: Words, mean_length: float | None = None) -> float:
+        """What is added below a passage's counts when they are saturated."""
+        assert self.saturation is not None
+        k1, b = self.saturation.k1, self.saturation.b
+        usual = self.usual_length if mean_length is None else mean_length
+        return k1 * (1 - b + b * float(words.counts.sum()) / max(usual, 1e-30))
+
+    def wanted(self, queries: Terms, frequencies: Frequencies) -> list[Wanted]:
+        """What each of n queries asks of the block."""
+        found = []
+        for row in range(len(queries)):
+            mine = slice(queries.starts[row], queries.starts[row + 1])
+            keys = queries.keys[mine]
+            rare = None if self.saturation is None else frequencies.rarity(keys)
+            scale = float(queries.scale[row]) * self.scale
+            share = shares(queries.weights[mine], rare, scale).astype(np.float32)
+            held = frequencies.held(keys)
+            order = np.argsort(held, kind="stable")
+            found.append(Wanted(keys[order], share[order], held[order], frequencies.mean_length))
+        return found
+
+    def terms(self, words: Sequence[Words]) -> Terms:
+        """The terms of some passages."""
+        sizes = [len(of_one.keys) for of_one in words]
+        return Terms(
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.concatenate([np.zeros(0, np.uint64), *(of_one.keys for of_one in words)]),
+            np.concatenate([np.zeros(0, np.float32), *(of_one.counts for of_one in words)]),
+            np.full(len(words), self.scale, dtype=np.float32),
+            self.saturation,
+        )
+
+    def metadata(self) -> dict[str, Any]:
+        """JSON-able state."""
+        saturation = self.saturation
+        return {
+            "saturation": None if saturation is None else [saturation.k1, saturation.b],
+            "scale": self.scale,
+            "usual_length": self.usual_length,
+        }
+
+    @classmethod
+    def restore(cls, given: dict[str, Any]) -> Self:
+        """Rebuild from `metadata`."""
+        saturation = given["saturation"]
+        return cls(
+            None if saturation is None else Saturation(*saturation),
+            given["scale"],
+            given["usual_length"],
+        )
+
+
+def similarities(queries: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
+    """Similarity of n queries and m passages of a corpus, shape (n, m)."""
+    corpus = Corpus(len(passages), frequencies=frequencies)
+    return Postings.of(passages).similarities(queries, corpus)
+
+
+def contributions(query: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
+    """What each of t terms of one query adds to its similarity with m passages, shape (m, t)."""
+    corpus, rows = Corpus(len(passages), frequencies=frequencies), np.arange(len(passages))[None]
+    return Postings.of(passages).contributions(query, rows, corpus)[0]
+
+
+def words_among(count: int, blocks: int) -> int:
+    """How many of `count` candidates are chosen by the words of each of some blocks."""
+    return count // (2 * blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class Notes:
+    """What holds for all Gaussians of a collection."""
+
+    widths: tuple[int, ...]  # Of the encoders' blocks of the means
+    profile: FloatArray | None  # shape (F, d): Of a factored variance
+    fingerprint: str | None  # Of the ensemble, where it is known
+    words: tuple[WordNotes, ...] = ()  # Of the sparse blocks
+
+    @classmethod
+    def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
+        """What is noted about Gaussians."""
+        words = tuple(map(WordNotes.of, gaussians.terms))
+        return cls(tuple(gaussians.widths), gaussians.profile, fingerprint, words)
+
+    @property
+    def dimension(self) -> int:
+        """Of the means."""
+        return sum(self.widths)
+
+    @property
+    def scales(self) -> int:
+        """How many scales a Gaussian has."""
+        return self.dimension if self.profile is None else len(self.profile)
+
+    def admit(self, other: Notes) -> bool:
+        """Whether Gaussians of another description may stand beside these."""
+        one, two = self.fingerprint, other.fingerprint
+        mine, others = (
+            (
+                a.dimension,
+                None if a.profile is None else a.profile.tolist(),
+                [(words.saturation, words.scale) for words in a.words],
+            )
+            for a in (self, other)
+        )
+        return mine == others and (one is None or two is None or one == two)
+
+    def gaussians(self, points: Sequence[Point]) -> Gaussian:
+        """Gaussians of points, with their terms."""
+        mean = np.array([p.mean for p in points], dtype=np.float32).reshape(-1, self.dimension)
+        scales = np.array([p.spread[self.dimension :] for p in points], dtype=np.float32)
+        terms = [
+            noted.terms([point.words[block] for point in points])
+            for block, noted in enumerate(self.words)
+        ]
+        return self.described(mean, scales.reshape(len(mean), self.scales)).with_terms(terms)
+
+    def described(self, mean: FloatArray, scales: FloatArray) -> Gaussian:
+        """Gaussians of their numbers, shapes (n, d) and (n, F)."""
+        if self.profile is None:
+            return Gaussian(mean, scales, widths=self.widths)
+        return Gaussian.factored(mean, scales, self.profile, widths=self.widths)
+
+    def metadata(self) -> dict[str, Any]:
+        """JSON-able state."""
+        profile = None
+        if self.profile is not None:
+            bits = base64.b64encode(self.profile.astype("<f4").tobytes()).decode()
+            profile = {"shape": list(self.profile.shape), "float32": bits}
+        return {
+            "version": 1,
+            "widths": list(self.widths),
+            "profile": profile,
+            "fingerprint": self.fingerprint,
+            "words": [words.metadata() for words in self.words],
+        }
+
+    @classmethod
+    def restore(cls, given: object, collection: str) -> Self:
+        """Rebuild from `metadata`; ValueError if it is something else."""
+        match given:
+            case {
+                "version": 1,
+                "widths": [*widths],
+                "profile": profile,
+                "fingerprint": name,
+                "words": [*words],
+            }:
+                factors = None
+                if isinstance(profile, dict):
+                    bits = base64.b64decode(profile["float32"])
+                    factors = np.frombuffer(bits, dtype="<f4").reshape(profile["shape"])
+                return cls(tuple(widths), factors, name, tuple(map(WordNotes.restore, words)))
+        raise ValueError(
+            f"collection: {collection!r} exists and was not made by this version of uec_rag; "
+            "choose another name."
+        )
+
+
+OUTDATED = 0.05
+"""Share of a corpus that may be new before its sample is drawn again."""
+
+
+class Sample(NamedTuple):
+    """What was drawn of a corpus."""
+
+    gaussians: Gaussian  # With terms
+    size: int  # Of the corpus then
+
+    def is_of(self, size: int) -> bool:
+        """Whether it still stands for a corpus of a size."""
+        return abs(size - self.size) <= OUTDATED * self.size
+
+    def packed(self) -> bytes:
+        """As bytes, without what `Notes` holds."""
+        arrays: dict[str, Any] = {"mean": self.gaussians.mean, "scales": self.gaussians.scales}
+        for i, terms in enumerate(self.gaussians.terms):
+            arrays |= {f"starts{i}": terms.starts, f"keys{i}": terms.keys}
+            arrays[f"weights{i}"] = terms.weights
+        out = io.BytesIO()
+        np.savez(out, size=self.size, **arrays)
+        return out.getvalue()
+
+    @classmethod
+    def unpacked(cls, data: bytes, notes: Notes) -> Sample:
+        """Rebuild from `packed`."""
+        held = np.load(io.BytesIO(data), allow_pickle=False)
+        terms = [
+            Terms(
+                held[f"starts{i}"],
+                held[f"keys{i}"],
+                held[f"weights{i}"],
+                np.full(len(held["mean"]), noted.scale, dtype=np.float32),
+                noted.saturation,
+            )
+            for i, noted in enumerate(notes.words)
+        ]
+        gaussians = notes.described(held["mean"], held["scales"]).with_terms(terms)
+        return cls(gaussians, int(held["size"]))
+
+
+_SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")
+
+
+def point_id(id_: str) -> str:
+    """The UUID of a passage's id; the same in every process.
+
+    Examples
+    --------
+    >>> point_id("a") == str(uuid.uuid5(_SPACE, "a")) != point_id("b")
+    True
+    """
+    name = id_.encode(errors="surrogatepass")  # may be asked for, and is nowhere
+    digest = hashlib.sha1(_SPACE.bytes + name, usedforsecurity=False).digest()  # as uuid5 does
+    return str(uuid.UUID(bytes=digest[:16], version=5))

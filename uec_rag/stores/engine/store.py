@@ -1,0 +1,645 @@
+"""What every store in an engine of someone else's does; the engine itself is a few methods.
+
+An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms.
+sigma_s^2 is the inner product of the second with [var_q, w], so an engine that multiplies vectors
+of its candidates can order them by s_hat itself. What comes back is scored again here, in float32.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import check_k
+from uec_rag.base.environment import TRUSTED, trusted
+from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.postings import Frequencies
+from uec_rag.stores.base import SAMPLE, Filter, Found, Passage, Stamp, check_query, checked_addition
+from uec_rag.stores.engine.points import (
+    OUTDATED,
+    Near,
+    Notes,
+    Point,
+    Ranking,
+    Sample,
+    Wanted,
+    WordNotes,
+    contributions,
+    padded,
+    points_of,
+    similarities,
+    words_among,
+)
+from uec_rag.stores.filters import AnyFact, Condition, Every, fact, keys_of, parse
+from uec_rag.stores.memory.graph import CANDIDATES
+from uec_rag.stores.memory.store import MemoryStore
+
+_KEPT_FROM = 4096  # passages of a sample that is worth keeping: what a search asks for
+_MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
+
+
+@dataclass
+class _Read:
+    """What was read of an engine, kept while nothing is written there."""
+
+    notes: Notes | None = None
+    was_there: bool = False  # what they are of
+    stamped: str | None = None
+    written: str | None = None
+    samples: dict[tuple[str, int], Gaussian] = field(default_factory=dict)
+    copy: MemoryStore | None = None
+    rarities: dict[int, Frequencies] = field(default_factory=dict)  # by block
+    shared: tuple[str | None, Sample] | None = None  # with its version
+
+    def of(self, written: str) -> _Read:
+        """What was read since a write, or nothing."""
+        if written != self.written:
+            self.written, self.samples, self.copy, self.rarities = written, {}, None, {}
+        return self
+
+
+class EngineStore(ABC):
+    """Passages and their Gaussians in an engine; subclasses give its abstract methods.
+
+    Others may write at the same time: a snapshot is a filtered view, not a moment, but what it has
+    found once stays as it was found. Calibrating reads everything into memory once.
+
+    Parameters
+    ----------
+    candidates : int
+        The nearest by mu_s that a search scores, at least; the engine's HNSW looks at as many on
+        its way. More of them miss less and take longer. It may be set at any time.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no positive integer.
+    """
+
+    engine: ClassVar[str]
+    """Its name, for messages."""
+
+    approximate = True
+    """Whether a search looks at candidates only."""
+
+    remote = True
+    """Whether passages are elsewhere: what needs all of them reads them all."""
+
+    def __init__(self, candidates: int = CANDIDATES) -> None:
+        self.candidates = candidates
+        self._condition: Condition | None = None
+        self._fingerprint: str | None = None
+        self._is_view = False
+        self._read = _Read()  # shared with views
+        self._unsampled = 0  # passages written here that the kept sample knows nothing of
+        self._warned: set[str] = set()
+        # Of a view alone:
+        self._size: int | None = None
+        self._stamp: Stamp | None = None
+        self._seen: dict[str, Point] = {}
+        self._rarities: dict[int, Frequencies] = {}
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """A store over the same collection: what lies in an engine is not copied."""
+        return copy(self)
+
+    @property
+    def candidates(self) -> int:
+        """How many a search scores, at least."""
+        return self._candidates
+
+    @candidates.setter
+    def candidates(self, count: int) -> None:
+        check_k(count, "candidates")
+        self._candidates = int(count)
+
+    def __len__(self) -> int:
+        if not self._is_view:
+            return self.count(None)
+        if self._size is None:
+            self._size = self.count(self._condition)
+        return self._size
+
+    def _gaussians(self, points: Sequence[Point]) -> Gaussian:
+        notes = self.notes()
+        if notes is None:
+            return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
+        return notes.gaussians(points)
+
+    def notes(self) -> Notes | None:
+        """What is noted of the stored Gaussians; None where nothing was ever stored.
+
+        RuntimeError if something was, and has gone.
+        """
+        read = self._read
+        if read.notes is None:
+            found = self.read_notes()
+            if found is None and read.was_there:
+                raise RuntimeError(
+                    f"store: the collection was removed from {self.engine}. Open the store "
+                    "again; the passages must be added again."
+                )
+            read.notes, read.was_there = found, found is not None
+        return read.notes
+
+    @property
+    def _noted(self) -> Notes:
+        """The notes, where there are some."""
+        notes = self.notes()
+        assert notes is not None
+        return notes
+
+    def bind(self, fingerprint: str) -> None:
+        """Note whose Gaussians these are, or refuse another ensemble's.
+
+        FingerprintMismatch if passages of another ensemble are stored.
+        """
+        self._fingerprint = fingerprint
+        notes = self.notes()
+        if notes is None or notes.fingerprint in (None, fingerprint) or not self.count(None):
+            return
+        raise FingerprintMismatch(
+            f"store: {self.engine} holds vectors of another ensemble there "
+            f"({str(notes.fingerprint)[:12]!r}, this one is {fingerprint[:12]!r}): other models, "
+            "revisions or posterior. Use that ensemble or another collection."
+        )
+
+    def stamp(self) -> Stamp:
+        """The state of the engine; of a view, when it was first asked.
+
+        FingerprintMismatch if somebody has made the collection anew, for another ensemble.
+        """
+        if self._stamp is not None:
+            return self._stamp
+        stamp, read = self.read_stamp(), self._read
+        if read.stamped not in (None, stamp.written):
+            read.notes = None
+            if self._fingerprint is not None:
+                self.bind(self._fingerprint)
+        read.stamped = stamp.written
+        if self._is_view:
+            self._stamp = stamp
+        return stamp
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of `count` passages by chance, or of all; the same for everyone.
+
+        Of a large corpus they are drawn once and kept in the engine until a twentieth is new, so
+        that all who search it go by the same, also while one writes.
+        """
+        if self._condition is None and _KEPT_FROM <= count < len(self):
+            return self._kept_sample(count)
+        known, key = self._read.of(self.stamp().written).samples, (repr(self._condition), count)
+        if key not in known:
+            known[key] = self._gaussians([*self.scan(self._condition, count)])
+        return known[key]
+
+    def _kept_sample(self, count: int) -> Gaussian:
+        version, notes = self.stamp().kept.get(SAMPLE), self._noted
+        known = self._read.shared
+        if known is None or known[0] != version:
+            held = self.kept(SAMPLE) if version else None
+            known = (held[0], Sample.unpacked(held[1], notes)) if held and held[1] else None
+        if known is None or not known[1].is_of(len(self)):
+            drawn = Sample(self._gaussians([*self.scan(None, count)]), len(self))
+            known = (self._shared(drawn, version), drawn)
+            self._stamp = None
+        self._read.shared = known
+        return known[1].gaussians
+
+    def _shared(self, drawn: Sample, version: str | None) -> str | None:
+        """The version under which a sample is kept for all; who may only read keeps its own."""
+        try:
+            return self.keep(SAMPLE, drawn.packed())
+        except PermissionError:
+            return version
+
+    def _outdate_sample(self, written: int) -> None:
+        """Have the sample drawn again where much of the corpus was written since."""
+        if SAMPLE not in self.stamp().kept:
+            self._unsampled = 0
+            return
+        self._unsampled += written
+        if self._unsampled > OUTDATED * self.count(None):
+            self.keep(SAMPLE, b"")
+            self._unsampled = 0
+
+    def _copy(self) -> MemoryStore:
+        """All of it in memory, for what needs every passage."""
+        read = self._read.of(self.stamp().written)
+        made = read.copy
+        if made is None:
+            made, points = MemoryStore(), [*self.scan(None, None)]
+            if points:
+                made.add([point.passage for point in points], self._gaussians(points))
+            read.copy = made
+        if self._condition is None:
+            return made
+        through = {passage.id for passage in self.scan_passages(self._condition)}
+        return made.snapshot(lambda passage: passage.id in through)
+
+    def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
+        """Add passages, replacing those whose id is there already.
+
+        They are sent some at a time; each such part is there whole or not at all, and sending all
+        of them again after an error does no harm.
+
+        TypeError, ValueError if there is not one Gaussian per passage, an id comes twice, metadata
+        cannot be kept, or the Gaussians are of another dimension or posterior than the stored ones.
+        ConnectionError if the engine stays out of reach.
+        """
+        self._check_writable()
+        passages = checked_addition(passages, gaussians)
+        if not passages:
+            return
+        self.stamp()  # somebody may have made the place anew
+        wanted, notes = Notes.of(gaussians, self._fingerprint), self.notes()
+        if notes is None or not notes.admit(wanted):
+            if notes is not None and self.count(None):
+                raise ValueError(
+                    f"gaussians: expected dimension {notes.dimension}, {len(notes.words)} blocks "
+                    f"of terms and the posterior of what {self.engine} holds there, got dimension "
+                    f"{wanted.dimension}, {len(wanted.words)} blocks or another posterior. Build "
+                    "the index again, in another collection."
+                )
+            if not wanted.dimension:
+                raise ValueError(
+                    f"store: {self.engine} stores words only beside vectors, and this ensemble "
+                    "has none; add an encoder to it, or use a MemoryStore."
+                )
+            self.make(wanted)
+            self._read.notes = None
+        self.put(points_of(passages, gaussians))
+        self._outdate_sample(len(passages))
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove passages; ids that are not there are ignored. Returns how many went."""
+        self._check_writable()
+        there = [*self.passages_of([*dict.fromkeys(ids)])]
+        self.remove(there)
+        return len(there)
+
+    def _check_writable(self) -> None:
+        if self._is_view:
+            raise RuntimeError("this is a view of a store; write to the store itself.")
+
+    def snapshot(self, filter: Filter | None = None) -> Self:
+        """Return a view of what a filter lets through; of all, where there is none.
+
+        It is no moment: what others write may show in what it was not asked before.
+
+        TypeError, ValueError if it is no filter, or one that the engine cannot run.
+        """
+        view = copy(self)
+        view._is_view, view._size, view._stamp = True, None, None
+        view._seen, view._rarities = {}, {}
+        if filter is None:
+            return view
+        condition = parse(filter)
+        self.check(condition)
+        for key in sorted(keys_of(condition) - self._warned):
+            if self.count(None) and not self.count(AnyFact((fact("key", key),))):
+                self._warned.add(key)
+                warnings.warn(
+                    f"filter: no passage has the metadata key {key!r}.", UserWarning, stacklevel=2
+                )
+        before = self._condition
+        view._condition = condition if before is None else Every((before, condition))
+        return view
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages of those ids that are there, in the order asked."""
+        found = self.passages_of([*dict.fromkeys(ids)])
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids.
+
+        KeyError if an id is not there.
+        """
+        return self._gaussians(self._points(ids))
+
+    def _points(self, ids: Sequence[str]) -> list[Point]:
+        """Points of ids; KeyError if one is not there."""
+        found = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
+        found |= self._noting(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
+        for id_ in ids:
+            if id_ not in found:
+                raise KeyError(f"ids: {id_!r} is not in the store.")
+        return [found[id_] for id_ in ids]
+
+    def _noting(self, points: Mapping[str, Point]) -> Mapping[str, Point]:
+        """Points, which a view keeps: what it has found does not change under it."""
+        if self._is_view:
+            self._seen |= points
+        return points
+
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those a filter lets through, in an order of its own."""
+        return self.scan_passages(self.snapshot(filter)._condition)
+
+    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
+        """Inner products of queries with consecutive blocks of what is stored, (n, N) each.
+
+        All passages are read into memory for it, in the order of `passages`.
+        """
+        return self._copy().similarities(blocks) if blocks else []
+
+    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
+        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
+        return [
+            similarities(asked, held, counted)
+            for asked, held, counted in zip(
+                terms, self.sample(count).terms, self._frequencies(terms), strict=True
+            )
+        ]
+
+    def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
+        """Of each block's terms, in the whole corpus; a term is asked for once until a write."""
+        if not terms:
+            return []
+        shared = self._read.of(self.stamp().written).rarities
+        own = self._rarities if self._is_view else shared
+        for block, asked in enumerate(terms):
+            known, keys = own.get(block) or shared.get(block), np.unique(asked.keys)
+            if known is not None:
+                keys = keys[[key not in known.holding for key in keys.tolist()]]
+            if known is None or len(keys):
+                found = self.frequencies(block, keys)
+                holding = {key: found.holding.get(key, 0) for key in keys.tolist()}
+                if known is not None:
+                    found, holding = known, {**known.holding, **holding}
+                known = Frequencies(found.passages, found.length, holding)
+            own[block] = shared[block] = known
+        counted = [own[block] for block in range(len(terms))]
+        if max(len(known.holding) for known in counted) > _MOST_RARITIES:
+            shared.clear()
+        return counted
+
+    def _wanted(self, query: Gaussian) -> tuple[list[tuple[Wanted, ...]], list[Frequencies]]:
+        """What each query asks of the sparse blocks, and how often their terms occur."""
+        notes, counted = self._noted, self._frequencies(query.terms)
+        blocks = [*map(WordNotes.wanted, notes.words, query.terms, counted)]
+        return [tuple(block[row] for block in blocks) for row in range(len(query))], counted
+
+    def contributions(
+        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
+    ) -> list[list[FloatArray]]:
+        """What each of the queries' terms adds to the similarity with some passages.
+
+        KeyError if an id is not there.
+        """
+        self._points([id_ for of_one in ids for id_ in of_one])
+        found = [self._gaussians(self._points(of_one)).terms for of_one in ids]
+        return [
+            [
+                contributions(asked[row : row + 1], held[block], counted)
+                for row, held in enumerate(found)
+            ]
+            for block, (asked, counted) in enumerate(
+                zip(terms, self._frequencies(terms), strict=True)
+            )
+        ]
+
+    def similarities_near(
+        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
+    ) -> list[FloatArray]:
+        """Similarities to about `count` candidates, probably those of the highest mu_s.
+
+        Up to half of them are those whose words are most like the query's. Their means are
+        multiplied where they lie.
+        """
+        notes = self.notes()
+        if notes is None or not len(query) or not len(self):
+            return [np.zeros((len(query), 0), dtype=np.float32) for _ in blocks]
+        means = [block for block in blocks if not isinstance(block, Terms)]
+        terms = [block for block in blocks if isinstance(block, Terms)]
+        vectors = np.concatenate([query.mean[:, None], padded(means)], axis=1)
+        wanted, counted = self._wanted(query)
+        found = self.near(self._condition, query.mean, wanted, count, vectors)
+        few = min(count, *(near.products.shape[1] for near in found))
+        out = [np.empty((len(query), few), dtype=np.float32) for _ in blocks]
+        for row, near in enumerate(found):
+            held = [
+                noted.terms([of_one[block] for of_one in near.words])
+                for block, noted in enumerate(notes.words if near.words else ())
+            ]
+
+            def by_words(
+                asked: Sequence[Terms], row: int = row, held: Sequence[Terms] = held
+            ) -> list[FloatArray]:
+                return [
+                    similarities(of_block[row : row + 1], theirs, frequencies)[0]
+                    for of_block, theirs, frequencies in zip(asked, held, counted, strict=False)
+                ]
+
+            best = _best(near.products[0], by_words(query.terms))[:few]
+            of_means, of_terms = iter(near.products[1:]), iter(by_words(terms))
+            for block, array in zip(blocks, out, strict=True):
+                array[row] = next(of_terms if isinstance(block, Terms) else of_means)[best]
+        return out
+
+    def search(
+        self,
+        query: Gaussian,
+        k: int,
+        *,
+        beta: float,
+        filter: Filter | None = None,
+        mu: FloatArray | None = None,
+    ) -> Found:
+        """Find the k passages of the highest s_hat among the nearest by mu_s.
+
+        It is `exact` where all passages were candidates. With `mu`, a column for every passage in
+        the order of `passages`, all of them are read into memory.
+
+        ValueError if k < 1, the query is of another dimension than the stored passages, or the
+        filter is one that the engine cannot run. TypeError if it is no filter.
+        """
+        check_k(k)
+        if filter is not None:
+            return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
+        if mu is not None:
+            return self._copy().search(query, k, beta=beta, mu=mu)
+        size, notes = len(self), self.notes()
+        if not size or notes is None or not len(query):
+            return Found.nothing(len(query))
+        check_query(query, notes.dimension)
+        candidates = max(self.candidates, 4 * k)
+        second = query.mean**2 + query.variance
+        weights = second if notes.profile is None else second @ notes.profile.T
+        spread = np.concatenate([query.variance, weights], axis=1)
+        exact = size <= candidates
+        words, counted = self._wanted(query)
+        ranking = Ranking(query.mean, spread, words, beta, candidates, k, exact)
+        best = self.best(self._condition, ranking)
+        if min(map(len, best)) < min(k, size):  # an index that found fewer than there are
+            best = self.best(self._condition, ranking._replace(exact=True))
+        hits, numbers = [], []
+        for i, points in enumerate(best):
+            similarity = np.array([point.mean for point in points]) @ query.mean[i]
+            for block, terms in enumerate(query.terms):
+                held = notes.words[block].terms([point.words[block] for point in points])
+                similarity += similarities(terms[i : i + 1], held, counted[block])[0]
+            sigma2 = np.array([point.spread for point in points]) @ spread[i]
+            scores = probit(similarity, sigma2, beta)
+            order = np.argsort(-scores, kind="stable")[:k]
+            self._noting({points[place].passage.id: points[place] for place in order})
+            hits.append([points[place].passage for place in order])
+            numbers.append(np.stack([scores, similarity, sigma2])[:, order])
+        few = min(map(len, hits))
+        scores, similarity, sigma2 = np.stack([row[:, :few] for row in numbers], axis=1)
+        return Found([row[:few] for row in hits], scores, similarity, sigma2, exact=exact)
+
+    # What an engine does.
+
+    @abstractmethod
+    def read_notes(self) -> Notes | None:
+        """What is noted of the stored Gaussians; None where nothing was ever stored."""
+
+    @abstractmethod
+    def make(self, notes: Notes) -> None:
+        """Make the place for points, instead of an empty one that is there."""
+
+    @abstractmethod
+    def put(self, points: Sequence[Point]) -> None:
+        """Write points, replacing those of the same ids."""
+
+    @abstractmethod
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove points that are there."""
+
+    @abstractmethod
+    def count(self, condition: Condition | AnyFact | None) -> int:
+        """How many points a condition holds for."""
+
+    @abstractmethod
+    def check(self, condition: Condition) -> None:
+        """Raise ValueError if the engine cannot run a condition."""
+
+    @abstractmethod
+    def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
+        """Points of those distinct ids that are there."""
+
+    @abstractmethod
+    def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
+        """Passages of those distinct ids that are there."""
+
+    @abstractmethod
+    def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
+        """Points in an order of chance, the same for everyone."""
+
+    @abstractmethod
+    def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
+        """Passages in the order of `scan`."""
+
+    @abstractmethod
+    def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
+        """How often distinct terms of a sparse block occur, whatever a filter lets through."""
+
+    @abstractmethod
+    def near(
+        self,
+        condition: Condition | None,
+        mean: FloatArray,
+        words: Sequence[tuple[Wanted, ...]],
+        count: int,
+        vectors: FloatArray,
+    ) -> list[Near]:
+        """The nearest `count` points by each query's mean and words, multiplied with vectors.
+
+        Half of them come by words at most, see `words_among`.
+
+        `mean`: array, shape (n, d). `vectors`: array, shape (n, P, d).
+        """
+
+    @abstractmethod
+    def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
+        """At least the k points of the highest s_hat among the candidates of each query."""
+
+    @abstractmethod
+    def read_stamp(self) -> Stamp:
+        """The state of what is stored, at little cost."""
+
+    @abstractmethod
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes for all processes, under one of the names that there are.
+
+        Returns their version.
+        """
+
+    @abstractmethod
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write where the passages are into an existing folder; they stay there."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path) -> Self:
+        """Open what `save` noted."""
+
+
+def check_collection(name: str, most: int, without: str, signs: str) -> None:
+    """Raise TypeError or ValueError unless an engine takes a collection's name as it is.
+
+    It may have so many bytes at `most`, and none of some `signs`, which `without` tells in words.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"collection: expected a name, got {type(name).__name__}.")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:  # half of a character
+        size = 0
+    if not 0 < size <= most or {*signs} & {*name}:
+        raise ValueError(
+            f"collection: expected 1 to {most} bytes without {without}, got {name!r:.80}."
+        )
+
+
+def _best(by_means: FloatArray, by_words: Sequence[FloatArray]) -> list[int]:
+    """Order of candidates: the best by each block's words, as many as may come by them, then mu."""
+    share = words_among(len(by_means), len(by_words)) if by_words else 0
+    first = [place for row in by_words for place in np.argsort(-row)[:share] if row[place] > 0]
+    mu = sum(by_words, by_means)
+    return [*dict.fromkeys([*first, *np.argsort(-mu, kind="stable")])]
+
+
+OPEN_IT = (
+    "If it is yours, open it with the store, Retriever.load(path, store=...) (uec-rag: --store)"
+)
+
+
+def may_have_keys(place: str | None, *, trust: bool) -> bool:
+    """Whether a place that a saved folder names is sent the environment's keys and passwords.
+
+    `place`: of a server, without secrets; None of a folder, which is opened for nobody. `trust`:
+    whether the user trusts the folder: the place is opened, and sent none. ValueError if it is not
+    to be opened: the user has not named it.
+    """
+    if place is None:
+        raise ValueError(
+            "path: this index lies in a local database, which is never opened because a saved "
+            f"folder names it: reading it can run code. {OPEN_IT}."
+        )
+    if place in trusted():
+        return True
+    if trust:
+        return False
+    raise ValueError(
+        f"path: this index is stored at {place!r}, which is not opened just because a saved "
+        f"folder names it. {OPEN_IT}; or list the place in the variable {TRUSTED}, "
+        f"{TRUSTED}={place!r}; or load with trust=True (uec-rag: --trust), which sends it no key "
+        "or password of the environment."
+    )

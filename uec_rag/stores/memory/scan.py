@@ -1,0 +1,198 @@
+"""A compressed form of the stored means, to multiply with.
+
+A product with compressed means is off by no more than a bound (see `Scan.bound`), so a search that
+scores everything within the bound in float32 finds what one over the float32 means finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import simsimd
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.saved.files import read_array
+from uec_rag.stores.memory.means import (
+    Means,
+    Rows,
+    longest,
+    pieces,
+    row_slices,
+    with_room,
+)
+
+Dtype = Literal["float32", "float16", "bfloat16", "int8"]
+
+_WIDENED = 2**21  # numbers that are compressed at a time
+_HELD = {"float16": np.float16, "bfloat16": np.int16, "int8": np.int8}  # NumPy has no bfloat16
+_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # relative error of one number
+_LARGEST = float(np.finfo(np.float16).max)
+_FILE, _SCALES = "scan.{}.npy", "scan_scales.{}.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Means of rows in a number format below float32."""
+
+    dtype: Dtype  # With "int8" each row is divided by what makes its largest number 127
+    blocks: tuple[NDArray[Any], ...] = ()  # shapes (capacity, d_k)
+    # shape (capacity,): What a row was divided by; none but with "int8"
+    scales: tuple[FloatArray, ...] = ()
+    # Length of the longest difference between a row of a block and its float32 mean
+    errors: tuple[float, ...] = ()
+    lengths: tuple[float, ...] = ()  # Length of the longest row of each block
+
+    @property
+    def widths(self) -> list[int]:
+        """Dimensions d_k of the blocks."""
+        return [block.shape[1] for block in self.blocks]
+
+    def written(self, start: int, stop: int, means: Means) -> Scan:
+        """Take over the rows from `start` to `stop`; as `Means.written`, for what it returned.
+
+        ValueError if a number is beyond what float16 holds.
+        """
+        blocks, scales, errors, lengths = [], [], [], []
+        for k, block in enumerate(means.blocks):
+            width = block.shape[1]
+            old = self.blocks[k] if start else np.empty((0, width), _HELD[self.dtype])
+            held = with_room(old, start, stop)
+            blocks.append(held)
+            if self.dtype == "int8":
+                scale = self.scales[k] if start else np.empty(0, np.float32)
+                scales.append(with_room(scale, start, stop))
+            error, length = (self.errors[k], self.lengths[k]) if start else (0.0, 0.0)
+            for tile in row_slices(stop - start, _WIDENED // max(1, width)):
+                rows = slice(start + tile.start, start + tile.stop)
+                if self.dtype == "float16" and (most := longest(block[rows])) > _LARGEST:
+                    raise ValueError(
+                        f"gaussians: expected means no longer than {_LARGEST:g}, the largest "
+                        f"number of dtype='float16', got one of length {most:g}; "
+                        "use dtype='bfloat16' or 'int8'."
+                    )
+                held[rows], scale = self._compressed(block[rows])
+                if self.dtype == "int8":
+                    scales[k][rows] = scale[:, 0]
+                rounded = held[rows].astype(np.float32) * scale
+                if self.dtype == "bfloat16":
+                    rounded = (held[rows].astype(np.int32) << 16).view(np.float32)
+                length = max(length, longest(rounded) * (1 + 1e-5))
+                error = max(error, longest(rounded - block[rows]) * (1 + 1e-5))
+            errors.append(error)
+            lengths.append(length)
+        return Scan(self.dtype, tuple(blocks), tuple(scales), tuple(errors), tuple(lengths))
+
+    def _compressed(self, values: FloatArray) -> tuple[NDArray[Any], FloatArray]:
+        """Rows in the number format, and what they were divided by, shape (n, 1)."""
+        scale = np.ones((len(values), 1), dtype=np.float32)
+        if self.dtype == "int8":
+            # Words alone have means without a number.
+            scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
+            scale[scale == 0] = 1
+            return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
+        if self.dtype == "float16":
+            return values.astype(np.float16), scale
+        bits = values.view(np.uint32)
+        # To the nearest, and of two to the even one.
+        nearest = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> 16
+        return nearest.astype(np.uint16).view(np.int16), scale
+
+    def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
+        """Inner products with consecutive parts of the means; see `Means.products`."""
+        stored = [block[rows] for block in self.blocks]
+        scales = [scale[rows] for scale in self.scales]
+        out = []
+        for parts in pieces(self.widths, queries):
+            total = np.zeros((len(parts[0].query), len(stored[0])), dtype=np.float32)
+            for part in parts if total.size else ():
+                # Of length 1: else a product could be beyond what float16 holds.
+                length = np.linalg.norm(part.query, axis=1, keepdims=True)
+                length[length == 0] = 1
+                query, factor = self._compressed(part.query / length)
+                block = stored[part.block][:, part.columns]
+                # By one thread: a child of a process whose OpenMP has made more waits for ever.
+                found = np.asarray(simsimd.cdist(query, block, "dot", dtype=self.dtype))
+                with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
+                    found = found * (factor * length)
+                    total += found * scales[part.block] if scales else found
+            out.append(total)
+        return out
+
+    def bound(self, query: FloatArray) -> NDArray[np.float64]:
+        """How far a product of each query may be off, shape (n,), however it is cut into parts.
+
+        By Cauchy-Schwarz: the query's length times the longest error of a row, the longest error
+        of the query's own compression times the longest row, and what sums round.
+
+        `query`: array, shape (n, d).
+        """
+        total, left = np.zeros(len(query)), 0
+        for width, error, most in zip(self.widths, self.errors, self.lengths, strict=True):
+            part = query[:, left : left + width].astype(np.float64)
+            left += width
+            length = np.linalg.norm(part, axis=1)
+            if self.dtype == "int8":
+                off = np.abs(part).max(axis=1, initial=0.0) / 253 * np.sqrt(width)
+            else:
+                off = _ROUNDING[self.dtype] * length
+            summing = width * 2.0**-22  # of float32 products, here and where hits are scored
+            if self.dtype == "float16" and simsimd.get_capabilities()["sapphire"]:
+                summing += (width / 32 + 6) * 2.0**-11  # summed in float16, in 32 lanes
+            total += length * error + most * (off + summing * (length + off))
+        return total
+
+    def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Compressed rows, each block's and what they were divided by, by the name of its file."""
+        for name, arrays in ((_FILE, self.blocks), (_SCALES, self.scales)):
+            yield from ((name.format(k), array[rows]) for k, array in enumerate(arrays))
+
+    def settings(self) -> dict[str, object]:
+        """What `load` is told beside the arrays."""
+        return {"dtype": self.dtype, "errors": self.errors, "lengths": self.lengths}
+
+    def beside(self, other: Scan) -> Scan:
+        """Keep these rows; what is said of errors and lengths holds for the other's, too."""
+        return replace(
+            self,
+            errors=tuple(map(max, self.errors, other.errors)) or other.errors,
+            lengths=tuple(map(max, self.lengths, other.lengths)) or other.lengths,
+        )
+
+    @classmethod
+    def load(cls, folder: Path, settings: Mapping[str, Any]) -> Scan | None:
+        """Open what `save` wrote, its files mapped; None where products are NumPy's."""
+        dtype = settings.get("dtype", "float32")
+        if make_scan(dtype) is None:
+            return None
+        count = len(settings["errors"])
+        blocks = [
+            read_array(folder / _FILE.format(k), _HELD[dtype], 2, mapped=True) for k in range(count)
+        ]
+        if dtype == "int8" and any(block.size and block.min() < -127 for block in blocks):
+            raise ValueError("scan: expected numbers from -127 to 127")
+        scales = [
+            read_array(folder / _SCALES.format(k), np.float32, 1, mapped=True)
+            for k in range(count if dtype == "int8" else 0)
+        ]
+        return cls(
+            dtype,
+            tuple(blocks),
+            tuple(scales),
+            tuple(settings["errors"]),
+            tuple(settings["lengths"]),
+        )
+
+
+def make_scan(dtype: str) -> Scan | None:
+    """Return an empty scan, or None for what NumPy multiplies itself.
+
+    ValueError if the number format is unknown.
+    """
+    if dtype not in get_args(Dtype):
+        raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
+    return None if dtype == "float32" else Scan(cast(Dtype, dtype))

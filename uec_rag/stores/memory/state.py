@@ -1,0 +1,212 @@
+"""What a store in memory holds at one moment, and how the next moment is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import finite
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.postings import Corpus, Frequencies, Postings
+from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import parse
+from uec_rag.stores.memory.graph import Graph
+from uec_rag.stores.memory.means import Means
+from uec_rag.stores.memory.passages import MetadataIndex, PassageLog
+from uec_rag.stores.memory.scan import Scan
+
+_COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
+
+
+def _empty() -> FloatArray:
+    return np.zeros((0, 0), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One consistent view of the store. Writers build the next one; readers keep theirs.
+
+    The buffers may be longer than `rows`, and are shared between states: a writer only fills
+    places that no earlier state looks at. A row never changes; replacing a passage adds a row.
+    """
+
+    rows: int = 0
+    means: Means = field(default_factory=Means)
+    scales: FloatArray = field(default_factory=_empty)
+    profile: FloatArray | None = None
+    fingerprint: str | None = None  # of the ensemble whose Gaussians these are
+    longest: float = 0.0  # norm that no mean exceeds
+    passages: PassageLog = field(default_factory=PassageLog)
+    alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    row_of: dict[str, int] = field(default_factory=dict)
+    earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
+    live: NDArray[np.int64] | None = None  # None: all rows
+    index: MetadataIndex = field(default_factory=MetadataIndex)
+    scan: Scan | None = None  # what to multiply with instead of the means
+    graph: Graph | None = None  # over the means of all rows, for approximate search
+    postings: tuple[Postings, ...] = ()  # of the sparse blocks
+    frequencies: tuple[Frequencies, ...] = ()  # of each, where the rows are some of a larger corpus
+
+    @property
+    def words(self) -> list[tuple[Postings, Corpus]]:
+        """Each sparse block, and over what a term's rarity is counted in it.
+
+        That is all rows that live, let through or not, or what is known of a larger corpus.
+        """
+        alive = self.alive[: self.rows]
+        left = None if alive.all() else alive
+        known = self.frequencies or [None] * len(self.postings)
+        return [
+            (held, Corpus(self.rows, left, frequencies))
+            for held, frequencies in zip(self.postings, known, strict=True)
+        ]
+
+    @property
+    def count(self) -> int:
+        """Number of live rows."""
+        return self.rows if self.live is None else len(self.live)
+
+    def postings_with(self, blocks: Sequence[Terms]) -> tuple[Postings, ...]:
+        """The postings of each sparse block with those of new rows behind them.
+
+        ValueError if they are weighed otherwise than those that are there.
+        """
+        held = self.postings or [Postings.none() for _ in blocks]
+        return tuple(one.written(self.rows, terms) for one, terms in zip(held, blocks, strict=True))
+
+    def live_rows(self) -> NDArray[np.int64]:
+        """Live rows, ascending."""
+        return np.arange(self.rows) if self.live is None else self.live
+
+    def row(self, id_: str) -> int | None:
+        """Row of an id, None where it is not there."""
+        row = self.row_of.get(id_)
+        # Both dicts are shared with later states: go back past what those have added.
+        while row is not None and row >= self.rows:
+            row = self.earlier.get(row)
+        return row if row is not None and self.alive[row] else None
+
+    def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
+        """Gaussians of some rows."""
+        [mean], scales = checked([self.means.rows(rows)]), self.scales[rows]
+        widths = self.means.widths
+        if self.profile is None:
+            return Gaussian(mean, scales, widths=widths)
+        return Gaussian.factored(mean, scales, self.profile, widths=widths)
+
+    def step(self, count: int) -> int:
+        """Distance of live rows of which about `count` are taken."""
+        return max(1, self.count // count)
+
+    def sample(self, count: int) -> Gaussian:
+        """Gaussians of about `count` live rows at regular distances, gathered once."""
+        if count not in self._samples:
+            self._samples[count] = self.gaussians(self.live_rows()[:: self.step(count)])
+        return self._samples[count]
+
+    @cached_property
+    def _samples(self) -> dict[int, Gaussian]:
+        return {}
+
+
+def checked(numbers: list[FloatArray]) -> list[FloatArray]:
+    """Stored numbers, or what was made of them, themselves.
+
+    Opening an index reads as little of its means as it can: what is no number shows here.
+
+    IndexCorrupted if one is NaN or infinite.
+    """
+    if not all(map(finite, numbers)):
+        raise IndexCorrupted(
+            "store: a stored vector gives NaN or infinity: it is damaged, or longer than float32 "
+            "can multiply. Load the index with verify=True, or build it again."
+        )
+    return numbers
+
+
+def filtered(state: State, filter: Filter | None) -> State:
+    """The state with what a filter lets through only."""
+    if filter is None:
+        return state
+    condition = parse(filter)  # also of an empty store: a filter that is wrong is always refused
+    rows = state.index.select(condition, state.passages, state.live_rows(), state.row)
+    return replace(state, live=rows)
+
+
+def without_leftovers(state: State) -> State:
+    """Forget the rows that an interrupted `add` left in what states share."""
+    row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
+    return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
+
+
+def bound(state: State, fingerprint: str) -> State:
+    """The state with a note whose Gaussians it holds; FingerprintMismatch for another's."""
+    if not state.count or state.fingerprint in (None, fingerprint):
+        return replace(state, fingerprint=fingerprint)
+    raise FingerprintMismatch(
+        f"store: it holds vectors of another ensemble ({str(state.fingerprint)[:12]!r}, this one "
+        f"is {fingerprint[:12]!r}): other models, revisions or posterior. Use that ensemble or "
+        "build the index again."
+    )
+
+
+def check_fits(state: State, gaussians: Gaussian) -> None:
+    """Raise ValueError unless Gaussians are of the stored dimension and posterior."""
+    if not state.rows:
+        return
+    if gaussians.dimension != state.means.dimension:
+        raise ValueError(
+            f"gaussians: expected dimension {state.means.dimension}, as stored, "
+            f"got {gaussians.dimension}."
+        )
+    if len(gaussians.terms) != len(state.postings):
+        raise ValueError(
+            f"gaussians: expected {len(state.postings)} blocks of terms, as stored, got "
+            f"{len(gaussians.terms)}."
+        )
+    for held, block in zip(state.postings, gaussians.terms, strict=True):
+        held.check_fits(block)
+    same = (
+        gaussians.profile is None
+        if state.profile is None
+        else gaussians.profile is not None and np.array_equal(gaussians.profile, state.profile)
+    )
+    if not same:
+        raise ValueError(
+            "gaussians: their variance has another profile than the stored ones; they come "
+            "from another posterior. Build the index again."
+        )
+
+
+def compacted(state: State) -> State:
+    """The state itself, or one without its deleted rows where they are most of it."""
+    if state.count >= state.rows * (1 - _COMPACT_ABOVE):
+        return state
+    live = state.live_rows()
+    passages = PassageLog()
+    passages.extend([state.passages[row] for row in live.tolist()])
+    means = state.means.chosen(live)
+    graph = None
+    if state.graph is not None:
+        graph = Graph(state.graph.candidates)
+        if len(live):
+            graph.add(0, means.rows(slice(len(live))))
+    return State(
+        rows=len(live),
+        means=means,
+        scales=state.scales[live],
+        profile=state.profile,
+        fingerprint=state.fingerprint,
+        longest=state.longest,
+        passages=passages,
+        scan=None if state.scan is None else state.scan.written(0, len(live), means),
+        alive=np.ones(len(live), dtype=bool),
+        row_of={passages[row].id: row for row in range(len(live))},
+        graph=graph,
+        postings=tuple(held.chosen(live) for held in state.postings),
+    )

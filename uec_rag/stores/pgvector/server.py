@@ -1,0 +1,312 @@
+"""A PostgreSQL server: its address, connections to it, another try where it is away a moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import tuple_row
+from psycopg_pool import ConnectionPool
+
+from uec_rag.base.retries import retried
+from uec_rag.stores.engine.points import Notes
+from uec_rag.stores.pgvector.sql import Tables, create, drop, indexed
+
+_T = TypeVar("_T")
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+
+_SHOWN = frozenset(
+    {
+        "channel_binding",
+        "connect_timeout",
+        "dbname",
+        "host",
+        "hostaddr",
+        "port",
+        "service",
+        "sslcert",
+        "sslkey",
+        "sslmode",
+        "sslrootcert",
+        "target_session_attrs",
+        "user",
+    }
+)
+"""What of an address is no secret, and is shown and saved."""
+
+_REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
+_GONE = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.UndefinedObject,
+)
+
+
+def known_of(dsn: str) -> dict[str, str]:
+    """The parts of an address.
+
+    ValueError if libpq cannot read it, or would read a part of a password as something else.
+    """
+    try:
+        known = {key: str(value) for key, value in conninfo_to_dict(dsn).items() if value != ""}
+    except (psycopg.Error, ValueError):  # which repeat the address, with the password
+        known = {"port": "unknown"}
+    # libpq ends user and password at the first @, if no / is before it.
+    misread = re.match("postgres(?:ql)?://(?:[^@/]*@)?+[^?]*@", dsn)
+    if misread or not re.fullmatch("[0-9,]*", known.get("port", "")):
+        raise ValueError(
+            "dsn: expected an address as libpq takes it, postgresql://USER@HOST/DATABASE, and got "
+            "none that it can read. A password in it has %40 for @, %2F for / and %3A for :."
+        )
+    return known
+
+
+def place_of(dsn: str) -> str:
+    """An address without what may be secret, as it is shown, saved and listed as trusted.
+
+    Examples
+    --------
+    >>> place_of("host=db user=me password=secret sslmode=require dbname=wiki options='-c a.b=c'")
+    'postgresql://me@db/wiki?sslmode=require'
+    """
+    shown = {key: quote(value, safe="") for key, value in known_of(dsn).items() if key in _SHOWN}
+    user, port = shown.pop("user", ""), shown.pop("port", "")
+    at = f"{user and user + '@'}{shown.pop('host', '')}{port and ':' + port}"
+    rest = "&".join(f"{key}={value}" for key, value in sorted(shown.items()) if key != "dbname")
+    return f"postgresql://{at}/{shown.get('dbname', '')}{rest and '?' + rest}"
+
+
+def without_keys(dsn: str) -> str:
+    """An address to which libpq sends none of the passwords and options of the environment."""
+    return make_conninfo(dsn, password="", passfile=os.devnull, options="")
+
+
+class Server:
+    """Where tables are: a pool of connections, made here or the user's own.
+
+    The address without secrets is its `place`. ValueError as `known_of`, or where there is not one
+    of address and pool; ConnectionError if it cannot be reached.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None,
+        connections: int,
+        timeout: float,
+        pool: ConnectionPool[Any] | None = None,
+    ) -> None:
+        if (dsn is None) == (pool is None):
+            raise ValueError(
+                "dsn, pool: expected one of them, an address as libpq takes it or a "
+                f"psycopg_pool.ConnectionPool, got {'neither' if dsn is None else 'both'}."
+            )
+        if pool is not None and not isinstance(pool, ConnectionPool):
+            raise TypeError(
+                f"pool: expected a psycopg_pool.ConnectionPool, got {type(pool).__name__}."
+            )
+        self._timeout, self._owned = max(1, round(timeout)), pool is None
+        self._pool: ConnectionPool[Any] | None = None
+        self._named(dsn or "")
+        if pool is None:
+            self.asked(self._reach)
+            pool = ConnectionPool(
+                self._dsn,
+                min_size=0,
+                max_size=connections,
+                timeout=timeout,
+                # Where it has given up the next who asks has it connect again at once.
+                reconnect_timeout=self._timeout,
+                kwargs={"connect_timeout": self._timeout},
+                open=True,
+            )
+            self._pool = pool
+        else:
+            self._pool = pool
+            # Only a connection tells: pools may be given functions that return an address.
+            self._named(self.within(lambda connection: _address_of(connection.info)))
+
+    def _named(self, dsn: str) -> None:
+        """Note where it is, and what of that is never to be shown."""
+        self._dsn, self.place = dsn, place_of(dsn)
+        hidden = {key: value for key, value in known_of(dsn).items() if key not in _SHOWN}
+        options = hidden.get("options", "").replace("\\", "").split()
+        parts = [value or name for name, _, value in (part.partition("=") for part in options)]
+        secrets = {*hidden.values(), *(part for part in parts if len(part) > 3)}
+        self._secrets = sorted(secrets, key=len, reverse=True)
+
+    def _reach(self) -> None:
+        psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
+
+    def asked(self, function: Callable[..., _T], *arguments: object) -> _T:
+        """Result of a function that asks the server, again where it is out of reach a moment.
+
+        ConnectionError if it stays out of reach. PermissionError if it does not let this role do
+        that. RuntimeError if the tables have gone, or are others than they were.
+        """
+        tried = False
+
+        def translated() -> _T:
+            nonlocal tried
+            if tried and self._pool is not None:
+                self._pool.check()  # others may have gone, too: not to be tried one by one
+            tried = True
+            try:
+                return function(*arguments)
+            except (*_REFUSED, *_GONE, psycopg.OperationalError, psycopg.InterfaceError) as error:
+                translation = self._translation(error)
+            raise translation  # here: what the driver says of the address is not its context
+
+        return retried(translated, within=self._timeout)
+
+    def _translation(self, error: psycopg.Error) -> Exception:
+        """What is raised in place of a driver's error."""
+        said = str(error)
+        for secret in self._secrets:  # of which servers, too, may say that they are not right
+            said = said.replace(secret, "***")
+        said = said.strip()
+        line = said.partition("\n")[0]
+        if isinstance(error, _REFUSED):
+            return PermissionError(
+                f"store: PostgreSQL at {self.place!r} does not let this role do that "
+                f"({line}); have it granted, or use another."
+            )
+        if isinstance(error, _GONE):
+            return RuntimeError(
+                f"store: in PostgreSQL at {self.place!r} the tables of this collection were "
+                f"removed or changed ({line}). Open the store again; what is missing must be "
+                "added again."
+            )
+        return ConnectionError(
+            f"store: PostgreSQL at {self.place!r} does not answer, or refuses this user "
+            f"or database ({said}). Nothing was returned in part; "
+            "what was being written may be there in part: call again when it is there."
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A connection of one's own, whose work counts when it ends well."""
+        assert self._pool is not None
+        with self._pool.connection() as connection, connection.transaction():
+            rows, connection.row_factory = connection.row_factory, tuple_row
+            try:
+                yield connection
+            finally:
+                connection.row_factory = rows  # a user's pool may have others
+
+    def within(self, function: Callable[..., _T], *arguments: object, **named: object) -> _T:
+        """Result of a function that is given a connection, in one transaction; as `asked`."""
+
+        def whole() -> _T:
+            with self.transaction() as connection:
+                return function(connection, *arguments, **named)
+
+        return self.asked(whole)
+
+    def rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Rows of one statement."""
+
+        def read() -> list[tuple[Any, ...]]:
+            with self.transaction() as connection:
+                return connection.execute(text, values).fetchall()
+
+        return self.asked(read)
+
+    def close(self) -> None:
+        """Close the connections; those of a given pool stay open."""
+        if self._owned and self._pool is not None:
+            self._pool.close()
+
+
+def _address_of(connected: psycopg.ConnectionInfo) -> str:
+    return make_conninfo(connected.dsn, password=connected.password or None)
+
+
+_EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
+
+
+def notes_of(connection: Connection, collection: str) -> Notes | None:
+    """What is noted of the stored Gaussians; None where there is no table.
+
+    ValueError if the table is someone else's.
+    """
+    names = (collection, f"{collection}_notes")
+    asked = "SELECT to_regclass(quote_ident(%s)), to_regclass(quote_ident(%s))"
+    table, noted = connection.execute(asked, names).fetchone() or (None, None)
+    if table is None and noted is None:
+        return None
+    if noted is None:
+        return Notes.restore(None, collection)  # someone else's
+    held = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
+    row = connection.execute(held).fetchone()
+    return Notes.restore(row and row[0], collection)
+
+
+def make_tables(connection: Connection, collection: str, notes: Notes, *, with_index: bool) -> None:
+    """Make the tables of a collection, instead of empty ones that are there.
+
+    ValueError if the server has no pgvector. PermissionError if this role may not make its
+    extension.
+    """
+    _alone(connection, collection)
+    try:
+        connection.execute(_EXTENSION)
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
+        raise ValueError(
+            "dsn: the server has no pgvector; install its package there (pgvector 0.8 or "
+            "later), or use one that has it."
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise PermissionError(
+            "dsn: this role may not create the extension that keeps vectors; have a superuser run "
+            "CREATE EXTENSION vector in this database, once."
+        ) from error
+    made = notes_of(connection, collection)
+    if made is not None and made.admit(notes):
+        return
+    tables = Tables.of(collection)
+    if made is not None:
+        connection.execute(drop(tables))
+    _check_free(connection, collection, tables)
+    connection.execute(create(tables, notes))
+    if with_index:
+        connection.execute(indexed(tables, notes))
+    connection.execute(
+        sql.SQL("INSERT INTO {} (notes) VALUES (%s)").format(tables.notes),
+        (json.dumps(notes.metadata()),),
+    )
+
+
+def _check_free(connection: Connection, collection: str, tables: Tables) -> None:
+    """Raise ValueError if a name that a collection needs is another's, as `docs_words` may be."""
+    names = [table.as_string(connection) for table in tables]
+    asked = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
+    taken = [name for (name,) in connection.execute(asked, (names,)).fetchall()]
+    if taken:
+        raise ValueError(
+            f"collection: {collection!r} needs the names {', '.join(taken)}, which exist in this "
+            "database and are not a collection of that name; choose another, or remove them if "
+            "they are not needed."
+        )
+
+
+def make_index(connection: Connection, collection: str) -> None:
+    """Make the index of the nearest, where there is a table without it."""
+    _alone(connection, collection)
+    notes = notes_of(connection, collection)
+    if notes is not None:
+        connection.execute(indexed(Tables.of(collection), notes))
+
+
+def _alone(connection: Connection, collection: str) -> None:
+    """Of two that make something at the same time the second finds what the first has made."""
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"uec_rag {collection}",))

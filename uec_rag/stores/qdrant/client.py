@@ -1,0 +1,244 @@
+"""Where a Qdrant collection is, another try where that is away a moment, and what it keeps."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from uec_rag.base.environment import TRUSTED
+from uec_rag.base.retries import is_passing, retried
+from uec_rag.stores.base import KEPT, Stamp
+from uec_rag.stores.engine.points import point_id
+
+_OLDEST = (1, 16)  # the first to note what is ours with a collection
+_WITHIN = 10.0  # seconds after which it is not asked again
+_REFUSED, _NOT_THERE, _CONFLICT = (401, 403), 404, 409
+
+_T = TypeVar("_T")
+
+
+def checked_url(url: str) -> str:
+    """A server's address, without a slash at its end.
+
+    ValueError if something is in it that Qdrant's client would leave out, such as a password.
+    """
+    if {*"@?#"} & {*url}:
+        raise ValueError(
+            "url: expected http://HOST:PORT, without user, password, ? or #, which Qdrant's client "
+            "would not send; the key goes to api_key=."
+        )
+    return url.rstrip("/")
+
+
+class Place:
+    """A client, and what of Qdrant is behind it.
+
+    It takes and raises what `QdrantStore` does. Payloads are `indexed` in a server.
+    """
+
+    def __init__(
+        self,
+        location: str | None,
+        path: str | None,
+        url: str | None,
+        api_key: str | None,
+        timeout: int | None,
+        client: QdrantClient | None,
+    ) -> None:
+        places = {"location": location, "path": path, "url": url, "client": client}
+        given = [name for name, place in places.items() if place is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "location, path, url: expected exactly one, location=':memory:' for a try; got "
+                f"{given or 'none'}."
+            )
+        if location not in (None, ":memory:"):
+            got = checked_url(str(location))
+            raise ValueError(
+                f"location: expected ':memory:', got {got!r}; a server's address goes to url=, a "
+                "folder to path=."
+            )
+        self.path, self.url = path, None if url is None else checked_url(url)
+        self._key = api_key
+        self._named = self.url or ("a client of your own" if client else path or location)
+        try:
+            self.client = client or QdrantClient(
+                location=location, path=path, url=self.url, api_key=api_key, timeout=timeout
+            )
+        except ValueError as error:
+            raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error
+        options = getattr(self.client, "init_options", None) or {}
+        # Local mode has no indexes of the payload, and needs none.
+        self.indexed = options.get("location") != ":memory:" and options.get("path") is None
+        if url is not None:
+            version = self.ask(self.client.info).version
+            major, minor = version.split("-")[0].split(".")[:2]
+            if (int(major), int(minor)) < _OLDEST:
+                self.client.close()
+                raise RuntimeError(
+                    f"url: the Qdrant at {self.url!r} is of version {version}, expected "
+                    f"{'.'.join(map(str, _OLDEST))} or newer; update the server."
+                )
+
+    def ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
+        """Call Qdrant, again a few times where it is out of reach for a moment.
+
+        ConnectionError if it stays out of reach. PermissionError if its key does not open that.
+        RuntimeError if a collection has gone, or it is no Qdrant that answers. ValueError if it
+        refuses what it is asked.
+        """
+
+        def translated() -> _T:
+            try:
+                return method(*arguments, **named)
+            except (ResponseHandlingException, UnexpectedResponse) as error:
+                status = getattr(error, "status_code", None) or 0
+                if status == _CONFLICT:  # see `create`
+                    raise
+                translation = self._translation(error, status)
+            raise translation  # here, so that a request with its key is not its context
+
+        return retried(translated, within=_WITHIN)
+
+    def _translation(self, error: Exception, status: int) -> Exception:
+        """What is raised in place of the client's error."""
+        if status in _REFUSED:
+            return PermissionError(
+                f"store: Qdrant at {self._named!r} does not let this key do that ({status}); give "
+                "one that may as api_key=, or in QDRANT_API_KEY where an index is loaded whose "
+                f"place {TRUSTED} lists."
+            )
+        if status == _NOT_THERE:
+            return RuntimeError(
+                f"store: what answers at {self._named!r} is not Qdrant, or the collection there "
+                "was removed (404). Check the address, or open the store again; the passages "
+                "must be added again."
+            )
+        said = str(error).replace(self._key, "***") if self._key else str(error)
+        if 400 <= status < 500 and not is_passing(error):
+            return ValueError(
+                f"store: Qdrant at {self._named!r} refuses what it is asked ({said}). Nothing was "
+                "returned in part; look at its limits, and at what its collection was made with."
+            )
+        return ConnectionError(
+            f"store: Qdrant at {self._named!r} does not answer ({said}). Nothing was returned in "
+            "part; what was being written may be there in part: call again when it is there."
+        )
+
+    def create(self, collection: str, **settings: Any) -> None:
+        """Make a collection, unless somebody else was quicker."""
+        try:
+            self.ask(self.client.create_collection, collection, **settings)
+        except UnexpectedResponse as error:
+            if error.status_code != _CONFLICT:
+                raise
+
+
+_WRITTEN = "written"
+_PART = 2**22  # bytes in a point: a request is 32 MB at most
+_TRIES = 5
+
+
+class Kept:
+    """Bytes by name, and the mark of the last write.
+
+    Their collection is called as that of the passages, with "_kept" behind it.
+    """
+
+    def __init__(self, place: Place, collection: str) -> None:
+        self._place, self._ask, self._client = place, place.ask, place.client
+        self._collection = f"{collection}_kept"
+
+    def make(self) -> None:
+        """Make its collection, or empty the one that is there.
+
+        ValueError if that has vectors: it is someone else's.
+        """
+        if self._ask(self._client.collection_exists, self._collection):
+            found = self._ask(self._client.get_collection, self._collection)
+            if found.config.params.vectors:
+                raise ValueError(
+                    f"collection: what is learned of a corpus is stored in {self._collection!r}, "
+                    "which exists and holds something else; choose another name."
+                )
+            for name in KEPT:
+                self._remove(name, self._head(name))
+        else:
+            none: dict[str, models.VectorParams] = {}
+            self._place.create(self._collection, vectors_config=none)
+        self.mark()
+
+    def mark(self) -> None:
+        """Note that something was written, or is about to be."""
+        self._put({_WRITTEN: {"name": _WRITTEN, "version": uuid.uuid4().hex}})
+
+    def stamp(self) -> Stamp:
+        """The state of what is stored."""
+        found = self._payloads([*map(point_id, (_WRITTEN, *KEPT))]).values()
+        versions = {payload["name"]: payload["version"] for payload in found if payload}
+        return Stamp(versions.pop(_WRITTEN, ""), versions)
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes under a name: they are there whole when its version is."""
+        before, version = self._head(name), uuid.uuid4().hex
+        parts = [data[start : start + _PART] for start in range(0, len(data), _PART)]
+        for place, part in enumerate(parts):
+            text = base64.b64encode(part).decode()
+            self._put({f"{name}/{version}/{place}": {"data": text}})
+        self._put({name: {"name": name, "version": version, "parts": len(parts)}})
+        self._remove(name, before, head=False)
+        return version
+
+    def _remove(self, name: str, version: tuple[str, int] | None, *, head: bool = True) -> None:
+        """Remove what is kept under a name, or the parts of a version that was before."""
+        parts = [] if version is None else self._parts(name, *version)
+        gone = [*parts, point_id(name)] if head else parts
+        if gone:
+            old = models.PointIdsList(points=[*gone])
+            self._ask(self._client.delete, self._collection, old, wait=True)
+
+    def kept(self, name: str) -> tuple[str, bytes] | None:
+        """The version of what is kept under a name, and the bytes."""
+        for _ in range(_TRIES):  # another process may replace it in between
+            head = self._head(name)
+            if head is None:
+                return None
+            wanted = self._parts(name, *head)
+            found = {
+                found_id: payload["data"]
+                for id_ in wanted
+                for found_id, payload in self._payloads([id_]).items()
+            }
+            if len(found) == len(wanted):
+                return head[0], b"".join(base64.b64decode(found[id_]) for id_ in wanted)
+        raise ConnectionError(
+            f"store: what Qdrant keeps as {name!r} changes faster than it is read."
+        )
+
+    def _head(self, name: str) -> tuple[str, int] | None:
+        for payload in self._payloads([point_id(name)]).values():
+            return payload["version"], payload["parts"]
+        return None
+
+    def _payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The payloads of those of some points that are there, by their ids."""
+        found = self._ask(
+            self._client.retrieve, self._collection, [*ids], with_payload=True, with_vectors=False
+        )
+        return {str(point.id): point.payload or {} for point in found}
+
+    @staticmethod
+    def _parts(name: str, version: str, parts: int) -> list[str]:
+        return [point_id(f"{name}/{version}/{place}") for place in range(parts)]
+
+    def _put(self, payloads: dict[str, dict[str, object]]) -> None:
+        points = [
+            models.PointStruct(id=point_id(key), vector={}, payload=payload)
+            for key, payload in payloads.items()
+        ]
+        self._ask(self._client.upsert, self._collection, points, wait=True)
