@@ -7,6 +7,7 @@ from tests.helpers import WORDS, agree, bag_of_words, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import summarise
 from uec_rag.retrieval.judge import judge
+from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.retrieval.search import Hits, ask
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -152,6 +153,44 @@ class TestEqualPassages:
             np.testing.assert_allclose(many.relevance[0, 0], once.relevance[0, 0], atol=0.02)
             assert (np.diff(many.by_cutoff) >= 0).all()
             agree(many)
+
+    @pytest.mark.parametrize("k", [1, 3, 4, 10])
+    @pytest.mark.parametrize("boosted", [False, True], ids=["alone", "boosted"])
+    @pytest.mark.parametrize("ensemble", ["alone", "fitted"])
+    def test_which_of_equally_similar_texts_comes_first_changes_no_number(
+        self, ensemble, boosted, k, texts, queries, request
+    ):
+        """Their words in another order: an engine gives either first, and one is there thrice."""
+        uec = request.getfixturevalue(ensemble)
+        others = [*dict.fromkeys(texts)]
+        prefer = Preferences(boosts=(Boost(lambda p: len(p.text) % 2, 1.0),)) if boosted else None
+        moved = 0
+        for query in queries[:4]:
+            # The best, the third and the sixth text: the groups may be cut by k.
+            index = Retriever(uec)
+            index.add(others)
+            hits = [index.search([query], 6).passages[0][place].text for place in (0, 2, 5)]
+            turned = [" ".join(reversed(text.split())) for text in hits]
+            told = []
+            for groups in ([*zip(hits, turned, strict=True)], [*zip(turned, hits, strict=True)]):
+                there = [text for text in others if text not in hits]
+                # One of them once and the other three times, whichever comes first.
+                for first, second in groups:
+                    times = 1 if first in hits else 3
+                    there += [first] * times + [second] * (4 - times)
+                index = Retriever(uec)
+                index.add(there)
+                found = index.search([query], k, prefer=prefer)
+                told.append((found, {p.text for p in found.passages[0]}))
+                agree(found)
+            (one, texts_of_one), (other, texts_of_other) = told
+            moved += texts_of_one != texts_of_other
+            for name in ("scores", "relevance", "confidence", "in_corpus", "by_cutoff", "sigma2"):
+                np.testing.assert_allclose(
+                    getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-7, err_msg=name
+                )
+        if k == 1:
+            assert moved  # or the order in which they are added decides nothing here
 
     def test_copies_do_not_compete(self, alone, texts):
         index = Retriever(alone)

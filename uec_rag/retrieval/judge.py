@@ -15,7 +15,7 @@ from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writing
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.result import SearchResult, without_findings
-from uec_rag.retrieval.search import Asked, Hits, Scale, first_evidence, ids_of
+from uec_rag.retrieval.search import Asked, Hits, Scale, first_alike, first_evidence, ids_of
 from uec_rag.stores.base import Filter, Found, Passage, Store
 
 _LOOKED_AT = 64  # passages that tell in what a corpus is written
@@ -163,6 +163,8 @@ def judge(
     relevance = sure.relevance
     if copies is not None:
         relevance = np.take_along_axis(relevance, copies.place, axis=1)
+    # Which of equally similar texts comes first is chance.
+    relevance = np.take_along_axis(relevance, first_alike(found.mu), axis=1)
     posteriors = _member_posterior(fitted, asked, own, found.mu.shape)
     if copies is not None:
         posterior, posteriors = posterior * ~copies.again, posteriors * copies.count[:, None]

@@ -23,7 +23,7 @@ from uec_rag.ensemble.verifier import Verification, Verified
 from uec_rag.retrieval.result import Members, taken
 from uec_rag.stores.base import Found, Passage, Store
 
-_id, _text = attrgetter("id"), attrgetter("text")
+_id = attrgetter("id")
 
 _BLOCK = 2**26  # similarities held at a time, over queries, passages and encoders
 _CANDIDATES = 256  # of an approximate search, that stand for what is near a query
@@ -508,24 +508,23 @@ class Copies:
     def among(cls, found: Found, k: int) -> Self | None:
         """Look for equal texts among m hits, of which the first k are given back; None: no two."""
         rows, width = found.mu.shape
-        if _different(found) == [*map(len, found.passages)]:
-            return None
-        first = np.zeros((rows, width), dtype=np.intp)  # place of the best hit of the same text
-        for place, row in zip(first, found.passages, strict=True):
-            best: dict[str, int] = {}
-            place[:] = [best.setdefault(passage.text, i) for i, passage in enumerate(row)]
+        first = _first_of_text(found)
         again = first < np.arange(width)
+        if not again.any():
+            return None
         different = np.where(again, -np.inf, found.mu)
         # A place among the different ones: those behind the k first are none of the hits'.
-        behind = np.cumsum(~again, axis=1) > k
-        counted = again & ~np.take_along_axis(behind, first, axis=1)
+        among = np.take_along_axis(np.cumsum(~again, axis=1) <= k, first, axis=1)
         count = np.zeros((rows, width), dtype=np.float32)
         np.add.at(count, (np.arange(rows)[:, None], first), np.float32(1))
         gone, of_first = (
             -np.sort(-np.where(some, found.mu, -np.inf), axis=1)[
                 :, : max(1, some.sum(axis=1).max())
             ]
-            for some in (counted, again & _first_alike(found))
+            for some in (
+                again & (among | _no_worse(found, again, k)),
+                again & _no_worse(found, again, 1),
+            )
         )
         order = np.argsort(again, axis=1, kind="stable")[:, :k]
         return cls(
@@ -550,15 +549,35 @@ class Copies:
 _ALIKE = np.float32(1e-5)  # similarities that rounding alone may have parted
 
 
-def _first_alike(found: Found) -> NDArray[np.bool_]:
-    """Which hits are as similar to their query as the first, shape (n, k)."""
-    alike: NDArray[np.bool_] = found.mu >= found.mu[:, :1] - _ALIKE
-    return alike
+def _first_of_text(found: Found) -> NDArray[np.intp]:
+    """Place of the best hit that has the text of a hit, shape (n, k)."""
+    first = np.zeros(found.mu.shape, dtype=np.intp)
+    for place, row in zip(first, found.passages, strict=True):
+        best: dict[str, int] = {}
+        place[:] = [best.setdefault(passage.text, i) for i, passage in enumerate(row)]
+    return first
 
 
-def _different(found: Found) -> list[int]:
-    """How many different texts each query's hits have."""
-    return [len({*map(_text, row)}) for row in found.passages]
+def _no_worse(found: Found, again: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+    """Which of m hits score as much as the k-th different text, but for rounding, shape (n, m).
+
+    All where there are fewer texts. `again`, array of bool, shape (n, m): which repeat one.
+    """
+    last = np.minimum((np.cumsum(~again, axis=1) < k).sum(axis=1), again.shape[1] - 1)
+    least = np.take_along_axis(found.scores, last[:, None], axis=1) - _ALIKE
+    as_much: NDArray[np.bool_] = found.scores >= least
+    return as_much
+
+
+def first_alike(mu: FloatArray) -> NDArray[np.intp]:
+    """Place of the first of the hits that are as similar as a hit, but for rounding, shape (n, k).
+
+    `mu`, array, shape (n, k): of hits, best first.
+    """
+    place = np.broadcast_to(np.arange(mu.shape[1]), mu.shape).copy()
+    place[:, 1:][np.abs(np.diff(mu, axis=1)) <= _ALIKE] = 0
+    first: NDArray[np.intp] = np.maximum.accumulate(place, axis=1)
+    return first
 
 
 def search_apart(
@@ -566,14 +585,16 @@ def search_apart(
 ) -> Found:
     """Search for k hits and as many more as it takes to have seen all copies of the k first texts.
 
-    And of all that is as similar as the first. That is one more where no text comes twice.
+    And of all that scores as much as the k-th: which of equals comes first is chance. That is one
+    more where no text comes twice.
     """
     count = k + 1
     while True:
         found = store.search(query, count, beta=beta, mu=mu)
-        enough = min(_different(found), default=count) > k
-        enough = enough and not _first_alike(found)[:, -1:].any()
-        if enough or found.mu.shape[1] < count or count > k + _COPIES:
+        if found.mu.shape[1] < count or count > k + _COPIES:
+            return found
+        again = _first_of_text(found) < np.arange(count)
+        if not _no_worse(found, again, k)[:, -1].any():
             return found
         count = k + 4 * (count - k)
 
