@@ -29,10 +29,10 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.batching import TOGETHER
 from uec_rag.server.http import create_app, listen
-from uec_rag.server.live import LiveIndex, Place
 
 
 def build(folder: Path, passages: int) -> list[str]:

@@ -19,9 +19,9 @@ from uec_rag import UEC, Retriever
 from uec_rag.base import spans
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval import Gate
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import batching, http
 from uec_rag.server.access import Access, LogFormatter
-from uec_rag.server.live import LiveIndex, Place
 
 PARKING = {"query": "who may park in the yard", "k": 3}
 

@@ -15,8 +15,8 @@ from tests.server.test_processes import UEC_RAG, begun
 from uec_rag import Retriever
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval import Gate
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
-from uec_rag.server.live import LiveIndex, Place
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
 
 QUESTION = "who may park in the yard"

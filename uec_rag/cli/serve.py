@@ -65,8 +65,8 @@ def serve(
     require("serve", "fastapi", "uvicorn", "prometheus-client")
     access = access_of(host, token, allow_host)
     say(f"Opening {index.name} ...")
+    from uec_rag.retrieval.live import Place
     from uec_rag.server.http import run
-    from uec_rag.server.live import Place
 
     run(Place(index, store, trust, gate), access, port, write=write, workers=workers)
 
@@ -94,8 +94,8 @@ def explore(
     require("serve", "fastapi", "uvicorn")
     access = access_of(host, token, allow_host)
     say(f"Opening {index.name} ...")
+    from uec_rag.retrieval.live import Place
     from uec_rag.server.explore import run
-    from uec_rag.server.live import Place
 
     run(Place(index, store, trust), access, port, gate)
 
@@ -121,7 +121,7 @@ def mcp(
     require("serve", "mcp", "uvicorn")
     access = access_of(host, token, allow_host) if http else None
     say(f"Opening {index.name} ...")
-    from uec_rag.server.live import LiveIndex, Place
+    from uec_rag.retrieval.live import LiveIndex, Place
     from uec_rag.server.mcp import run
 
     run(LiveIndex(Place(index, store, trust, gate)), access, port)

@@ -11,7 +11,7 @@ from typing import Any
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.retrieval import SearchResult
-from uec_rag.server.live import LiveIndex, Opened
+from uec_rag.retrieval.live import LiveIndex, Opened
 from uec_rag.server.metrics import Metrics
 
 TOGETHER = 64  # queries at once

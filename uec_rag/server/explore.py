@@ -35,9 +35,9 @@ from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
+from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen
-from uec_rag.server.live import LiveIndex, Opened, Place
 from uec_rag.server.views import (
     Progress,
     View,

@@ -28,9 +28,9 @@ from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
 from uec_rag.server.batching import TOGETHER, Batcher
-from uec_rag.server.live import LiveIndex, Place
 from uec_rag.server.metrics import SHARED, Metrics
 
 # Of one request: hits, characters of a query and of a passage, passages to add or delete.

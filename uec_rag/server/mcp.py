@@ -23,9 +23,9 @@ from starlette.types import ASGIApp
 from uec_rag.base.checks import check_texts
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, WHAT_TO_DO
+from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import LOGGING, Access, Guard, harmless, log
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen
-from uec_rag.server.live import LiveIndex
 
 _NEW = find_spec("mcp.server.mcpserver") is not None
 _SDK: Any = import_module("mcp.server.mcpserver" if _NEW else "mcp.server.fastmcp")

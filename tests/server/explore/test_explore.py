@@ -16,9 +16,9 @@ from uec_rag.cli import app
 from uec_rag.encoders.lexical import marked
 from uec_rag.retrieval.alternatives import fused, members_alone
 from uec_rag.retrieval.copying import copy_index
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.explore import LARGEST_TABLE, explorer
-from uec_rag.server.live import LiveIndex, Place
 from uec_rag.server.views import SHOWN, passage_view
 from uec_rag.stores.base import Passage
 from uec_rag.stores.places import store_at

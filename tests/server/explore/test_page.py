@@ -14,9 +14,9 @@ from tests.server.conftest import until
 from tests.server.explore.conftest import table
 from uec_rag import Gate, Retriever
 from uec_rag.corpora.folder import LARGEST
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.explore import explorer
-from uec_rag.server.live import LiveIndex, Place
 
 pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect

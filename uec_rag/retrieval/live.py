@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.retrieval import Gate, Retriever
-from uec_rag.server.access import log
+from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Store
 from uec_rag.stores.places import store_at
 
 _T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class LiveIndex:
         self.place = place
         self.problem = ""
         self._store = None if place.store is None else store_at(place.store)
-        self._seen = self._stamp()
+        self._seen: tuple[int, ...] | None = self._stamp()
         self._count, self._writing = threading.Lock(), threading.RLock()
         self._now = self._open()
 
@@ -61,7 +64,7 @@ class LiveIndex:
         retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
         gate = Gate.published(retriever) if place.gate is None else Gate.load(place.gate)
         if gate is not None and gate.basis not in ("", retriever.basis()):
-            log.warning(
+            _log.warning(
                 "the gate was made before the index was calibrated, or with another one: what it "
                 "promises is about that one; make it again with 'uec-rag gate'"
             )
@@ -96,43 +99,54 @@ class LiveIndex:
     def refresh(self) -> bool:
         """Take up a new save, if there is one; where it cannot be opened, the old index stays.
 
-        Returns whether the index was swapped; `problem` says why it was not, and is logged.
+        Returns whether the index was swapped; `problem` says why it was not, and is logged. Waits
+        for nobody: where another thread opens it or writes, the next look finds it.
         """
-        with self._writing:
+        if not self._writing.acquire(blocking=False):
+            return False
+        try:
             if (stamp := self._stamp()) == self._seen:
                 return False
-            self._seen = stamp
             try:
                 opened = self._open()
             except Exception as error:  # whatever is wrong with it, the old one answers
-                self.problem = f"the index was saved anew and cannot be opened: {error}"
-                log.error("%s; the one before answers on", self.problem)
+                if not isinstance(error, OSError):  # which may pass: it is tried again
+                    self._seen = stamp
+                problem = f"the index was saved anew and cannot be opened: {error}"
+                if problem != self.problem:
+                    _log.error("%s; the one before answers on", problem)
+                self.problem = problem
                 return False
+            self._seen, self.problem = stamp, ""
             with self._count:
                 before, self._now = self._now, opened
                 before.users += 1
             self._leave(before)
-            self.problem = ""
-            log.info("took up a new save: %s passages", f"{len(opened.retriever):,}")
+            _log.info("took up a new save: %s passages", f"{len(opened.retriever):,}")
             return True
+        finally:
+            self._writing.release()
 
     def write(self, change: Callable[[Retriever], _T]) -> _T:
         """Change the index, and save it where its passages are in the folder.
 
-        Raises BlockingIOError, with nothing changed, if another process saves it at the same time.
+        Raises BlockingIOError, with nothing changed, if another process saves it at the same time,
+        and OSError if the last save cannot be opened: the old index would take its place.
         """
         with self._writing:
             self.refresh()
             with self.use() as opened:
                 if opened.retriever.store.remote:
                     return change(opened.retriever)
+                if self.problem:
+                    raise OSError(f"Nothing was changed: {self.problem}")
                 try:
                     done = change(opened.retriever)
                     if self._stamp() != self._seen:
                         raise BlockingIOError("another process saved the index meanwhile")
                     opened.retriever.save(self.place.index)
                 except Exception:
-                    self._seen = ()  # what is saved is what is searched
+                    self._seen = None  # what is saved is what is searched
                     self.refresh()
                     raise
                 self._seen = self._stamp()

@@ -1,0 +1,124 @@
+"""A saved index in use while it is saved anew, by others and by its user."""
+
+import os
+import shutil
+from threading import Event, Thread
+
+import pytest
+
+from uec_rag import UEC, Gate, Retriever
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.retrieval.live import LiveIndex, Place
+
+pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+
+
+def saved(folder, *texts):
+    made = Retriever(UEC(["bm25"]))
+    made.add([*texts], [*texts])
+    made.save(folder)
+
+
+def held(live):
+    with live.use() as opened:
+        return {passage.id for passage in opened.retriever.passages()}
+
+
+@pytest.fixture
+def index(tmp_path):
+    saved(tmp_path / "idx", "mill", "yard")
+    return tmp_path / "idx"
+
+
+@pytest.fixture
+def live(index):
+    return LiveIndex(Place(index))
+
+
+def damage(index):
+    """What a save that broke would leave: a manifest that names passages which are not there."""
+    saved(index, "mill", "zebra")
+    for file in (index / "generations").rglob("passages*"):
+        file.write_bytes(b"nothing")
+
+
+def test_a_new_save_is_taken_up_once_and_who_uses_the_old_one_keeps_it(live, index):
+    with live.use() as before:
+        saved(index, "zebra")
+        assert (live.refresh(), live.refresh()) == (True, False)
+        assert {passage.id for passage in before.retriever.passages()} == {"mill", "yard"}
+        assert held(live) == {"zebra"}
+
+
+def test_a_damaged_save_is_told_once_and_neither_taken_up_nor_overwritten(live, index, caplog):
+    damage(index)
+    left = (index / "manifest.json").read_bytes()
+    assert (live.refresh(), live.refresh()) == (False, False)
+    assert "cannot be opened" in live.problem
+    assert caplog.text.count("the one before answers on") == 1
+    with pytest.raises(OSError, match=r"Nothing was changed: .* cannot be opened"):
+        live.write(lambda retriever: retriever.add(["gnu"], ["gnu"]))
+    assert held(live) == {"mill", "yard"}
+    assert (index / "manifest.json").read_bytes() == left
+    saved(index, "okapi")
+    assert live.refresh()
+    assert (live.problem, held(live)) == ("", {"okapi"})
+
+
+def test_a_save_that_is_out_of_reach_for_a_while_is_tried_again(live, index, monkeypatch):
+    saved(index, "zebra")
+
+    def away(*_, **__):
+        raise ConnectionError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Retriever, "load", away)
+        assert not live.refresh()
+    assert live.refresh()
+    assert held(live) == {"zebra"}
+
+
+def test_a_change_is_saved_and_its_own_save_is_not_opened_again(live, index):
+    assert live.write(lambda retriever: retriever.add(["gnu"], ["gnu"])) == ["gnu"]
+    assert not live.refresh()
+    assert held(LiveIndex(Place(index))) == held(live) == {"mill", "yard", "gnu"}
+
+
+def test_a_change_that_fails_or_meets_another_save_leaves_what_is_saved(live, index):
+    def breaks(retriever):
+        retriever.delete(["mill"])
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        live.write(breaks)
+    assert held(live) == {"mill", "yard"}
+    with pytest.raises(BlockingIOError):
+        live.write(lambda retriever: [retriever.delete(["mill"]), saved(index, "zebra")])
+    assert held(live) == {"zebra"}
+
+
+def test_who_looks_for_a_new_save_does_not_wait_for_who_writes(live):
+    begun, go_on = Event(), Event()
+    writing = Thread(target=live.write, args=[lambda _: [begun.set(), go_on.wait(60)]])
+    writing.start()
+    assert begun.wait(60)
+    assert not live.refresh()
+    assert held(live) == {"mill", "yard"}
+    go_on.set()
+    writing.join()
+
+
+def test_an_index_that_is_gone_goes_on_answering_and_is_taken_up_when_it_is_back(live, index):
+    os.replace(index, index.with_name("away"))
+    assert not live.refresh()
+    assert held(live) == {"mill", "yard"}
+    shutil.copytree(index.with_name("away"), index)
+    assert live.refresh()
+
+
+def test_a_gate_comes_with_the_index_and_one_of_another_basis_is_told(index, tmp_path, caplog):
+    gate = Gate(RiskThreshold(0.5, 0.1, 0.05, 100, 50, 2, 29), 3, "another")
+    gate.save(tmp_path / "gate.json")
+    with LiveIndex(Place(index, gate=tmp_path / "gate.json")).use() as opened:
+        assert opened.gate == gate
+    assert "make it again with 'uec-rag gate'" in caplog.text
