@@ -27,7 +27,7 @@ from uec_rag.cli.console import (
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
-    from uec_rag.server.evaluate import Evaluation
+    from uec_rag.retrieval.evaluate import Evaluation
 
 _SHOWN = 5  # of the worst questions, on the terminal
 
@@ -74,8 +74,9 @@ def evaluate(
     for one in (index, *([against] if against else [])):
         check_index(one)
     require("serve", "ir-measures", "jinja2")
-    from uec_rag.server.evaluate import compared, report
-    from uec_rag.server.evaluate import evaluate as measured
+    from uec_rag.retrieval.evaluate import compared
+    from uec_rag.retrieval.evaluate import evaluate as measured
+    from uec_rag.server.evaluate import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
         say(f"Opening {place} ...")
@@ -136,6 +137,8 @@ def _print(found: Evaluation) -> None:
         mean, low, high = told["level"]
         levels.add_row(name, f"{mean:+.3f} ±{(high - low) / 2:.3f}", f"{told['brier']:.3f}")
     out.print(levels)
+    if facts["left_out"]:
+        note(f"not measured: {facts['left_out']}")
     risks = _table(
         "risk", "answered by a gate", "by confidence, these questions", "by similarity, these"
     )

@@ -1,0 +1,119 @@
+"""An index is measured with labelled questions, or made-up ones, and nothing in it changes."""
+
+import numpy as np
+import pytest
+
+from tests.helpers import labelled
+from uec_rag import Retriever
+from uec_rag.retrieval.evaluate import _coverage, compared, evaluate
+
+
+@pytest.fixture(scope="module")
+def labels(texts):
+    queries, relevant = labelled(texts, 120, seed=3, unanswerable=0.2)
+    return dict(zip(queries, relevant, strict=True))
+
+
+@pytest.fixture(scope="module")
+def found(full, labels):
+    return evaluate(full, labels, k=4)
+
+
+def test_metrics_are_those_of_the_hits_by_hand(found, full, labels):
+    result = full.search(list(labels), 4)
+    rows = [row for row, ids in enumerate(labels.values()) if ids]
+    wanted = list(labels.values())
+    ranks = [[id_ in wanted[row] for id_ in result.ids[row]] for row in rows]
+    recall = np.mean([sum(hits) / len(wanted[row]) for row, hits in zip(rows, ranks, strict=True)])
+    reciprocal = np.mean(
+        [next((1 / n for n, hit in enumerate(hits, 1) if hit), 0) for hits in ranks]
+    )
+    assert found.systems["ensemble"]["Recall@4"][0] == pytest.approx(recall)
+    assert found.systems["ensemble"]["MRR@4"][0] == pytest.approx(reciprocal)
+    assert found.systems.keys() == {"ensemble", *full.uec.names, "reciprocal rank fusion"}
+    for of in found.systems.values():
+        assert all(low <= mean <= high for mean, low, high in of.values())
+    assert found.facts["questions"] == len(labels)
+    assert len(found.answers) == len(found.ndcg) == found.facts["answerable"] == len(rows)
+
+
+def test_confidence_is_measured_as_it_is_and_calibrated_on_other_questions(found, full, labels):
+    before = full.calibration
+    sure = [one.confidence for one in full.search(list(labels), 4).decide_at(0.5, 4)]
+    right = [
+        not set(ids).isdisjoint(wanted)
+        for ids, wanted in zip(full.search(list(labels), 4).ids, labels.values(), strict=True)
+    ]
+    level = found.confidence["as it is"]["level"][0]
+    assert level == pytest.approx(np.mean(sure) - np.mean(right), abs=1e-6)
+    assert abs(found.confidence["calibrated"]["level"][0]) < 0.1
+    assert sum(one["count"] for one in found.confidence["calibrated"]["reliability"]) == len(labels)
+    assert full.calibration is before
+    assert found.facts["left_out"] == ""
+
+
+def test_too_few_questions_to_calibrate_on_are_said_to_be(full, labels):
+    few = evaluate(full, dict(list(labels.items())[:20]), k=4)
+    assert few.confidence.keys() == {"as it is"}
+    assert "it takes about 25 labelled questions" in few.facts["left_out"]
+
+
+def test_at_more_risk_more_is_answered_and_a_gate_never_more_than_these_questions_allow(found):
+    for name in ("gate", "confidence", "similarity"):
+        shares = [row[name] for row in found.risks]
+        assert shares == sorted(shares)
+    assert all(row["gate"] <= row["confidence"] for row in found.risks)
+    assert any(row["threshold"] is None for row in found.risks)
+
+
+def test_the_largest_share_within_a_risk_does_not_part_what_scores_alike():
+    score = np.array([0.9, 0.8, 0.8, 0.1])
+    right = np.array([True, True, False, True])
+    assert _coverage(score, right, 0.1) == 0.25
+    assert _coverage(score, right, 0.25) == 1.0
+    assert _coverage(score, ~right, 0.1) == 0.0
+
+
+def test_the_worst_questions_say_why(found):
+    assert len(found.worst) == 20
+    costs = [abs(row["confidence"] - row["right"]) for row in found.worst if row["right"]]
+    assert costs == sorted(costs, reverse=True)
+    for row in found.worst:
+        if not row["answerable"]:
+            assert "nothing answers it" in row["why"]
+            assert set(row["ranks"].values()) == {None}
+
+
+def test_without_labels_questions_are_made_and_the_index_stays(fitted, texts):
+    index = Retriever(fitted)
+    pairs = zip(texts[::2], texts[1::2], strict=False)
+    made = [f"{one.capitalize()}. {other.capitalize()}." for one, other in pairs]
+    index.add(made, [f"p{i}" for i in range(len(made))])
+    found = evaluate(index, k=4)
+    assert found.facts["made_up"]
+    assert 0 < found.facts["answerable"] < found.facts["questions"]
+    assert [passage.text for passage in index.passages()] == made
+    with pytest.raises(ValueError, match="same labelled questions"):
+        compared(found, found)
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_two_indexes_are_compared_on_the_same_questions(found, full, labels, texts):
+    view = full.counting(dict(zip(full.uec.names, (1.0, 0.0, 0.0), strict=False)))
+    other = evaluate(view, labels, k=4)
+    same = compared(found, found)
+    assert same["difference"] == [0.0, 0.0, 0.0]
+    assert same["p"] == 1.0
+    differs = compared(found, other)
+    mean = found.systems["ensemble"]["nDCG@4"][0] - other.systems["ensemble"]["nDCG@4"][0]
+    assert differs["difference"][0] == pytest.approx(mean)
+    assert differs["questions"] == found.facts["answerable"]
+    fewer = evaluate(full, dict(list(labels.items())[:40]), k=4)
+    with pytest.raises(ValueError, match="same labelled questions"):
+        compared(found, fewer)
+
+
+@pytest.mark.parametrize("labels", [{}, {"what": []}])
+def test_without_an_answer_nothing_is_measured(full, labels):
+    with pytest.raises(ValueError, match="questions: expected some with an answer"):
+        evaluate(full, labels)

@@ -1,0 +1,376 @@
+"""What one has to know of one's own index, measured with labelled questions, or made-up ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import visible
+from uec_rag.base.environment import require
+from uec_rag.confidence.risk import reliability, risk_threshold
+from uec_rag.encoders.base import WithoutVectors
+from uec_rag.retrieval.alternatives import Ranking, alone, fused, members_alone
+from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
+from uec_rag.retrieval.gate import shared_answers
+from uec_rag.retrieval.result import SearchResult, joined
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.self_calibrate import trial
+
+Floats: TypeAlias = NDArray[np.float64]
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Is told what is being done, how much of it is done, and how much there is."""
+
+RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+_CERTAINTY, _LEVEL = 0.95, 0.95
+_DEPTH = 100  # hits that are looked at for where the answer is
+_FOLDS, _DRAWS, _BATCH, _WORST = 5, 2_000, 32, 20
+_TOO_FEW = (
+    "confidence after calibration, which is made of four fifths of the questions and measured on "
+    f"the rest: it takes about {math.ceil(FEWEST * _FOLDS / (_FOLDS - 1))} labelled questions, "
+    "more where they share answers"
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured of an index.
+
+    Attributes
+    ----------
+    facts : dict
+        questions, answerable, made_up, passages, members, compared, k, and left_out: what could not
+        be measured, and why ("" where all was).
+    systems : dict of str to dict
+        Of the ensemble, each member alone and their reciprocal rank fusion: each metric's mean over
+        the answerable questions, as [mean, low, high] with an interval of 95 %.
+    confidence : dict of str to dict
+        "as it is" and, cross-validated where there are questions enough, "calibrated": level (mean
+        confidence less the share that is right) as [mean, low, high], brier, and the bins of
+        `reliability`.
+    risks : list of dict
+        For each risk the share answered by a gate with its guarantee, and by the best threshold
+        of confidence and of the best member's similarity, chosen on these very questions.
+    worst : list of dict
+        The questions that cost most, and why.
+    ndcg : list of float
+        Of each answerable question, to compare two indexes by.
+    answers : list of str
+        The questions of `ndcg`.
+    """
+
+    facts: dict[str, Any]
+    systems: dict[str, dict[str, list[float]]]
+    confidence: dict[str, dict[str, Any]]
+    risks: list[dict[str, Any]]
+    worst: list[dict[str, Any]]
+    ndcg: list[float]
+    answers: list[str]
+
+
+def evaluate(
+    retriever: Retriever,
+    labels: Mapping[str, Collection[str]] | None = None,
+    *,
+    k: int = 10,
+    progress: Progress = lambda *_: None,
+) -> Evaluation:
+    """Measure an index.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        It is not changed, nor is its store.
+    labels : mapping of str to collection of str, optional
+        For each question the ids that answer it, none where nothing does. By default questions are
+        made from the passages: they are harder than users'.
+    k : int
+        Hits that an answer may use.
+    progress : callable
+        Is told how far it is.
+
+    Raises
+    ------
+    ValueError
+        If there are no questions, none is answerable, or too few can be made.
+    ImportError
+        If ir-measures is not installed.
+    """
+    require("serve", "ir-measures")
+    view, made_up = retriever.snapshot(), labels is None
+    if labels is None:
+        queries, relevant, store = trial(retriever.uec, view.store)
+        view = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
+        view.set_calibration(retriever.calibration, current=True)
+    else:
+        queries, relevant = list(labels), [set(ids) for ids in labels.values()]
+    if not queries or not any(relevant):
+        raise ValueError(
+            f"questions: expected some with an answer in the index, got {len(queries)} questions, "
+            f"{sum(map(bool, relevant))} with relevant_ids."
+        )
+    parts = view.uec.encode(queries, "query")
+    depth = max(k, _DEPTH)
+    result = _searched(view, queries, parts, depth, "Searching", progress)
+    rankings = {"ensemble": result.passages}
+    members = members_alone(view, queries, parts, depth)
+    rankings |= members
+    if members:
+        rankings["reciprocal rank fusion"] = fused([*members.values()])
+    scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
+    first = result.taking([range(min(k, len(row))) for row in result.ids]) if k < depth else result
+    sure = _confidence(result, k)
+    right = _right(result.passages, relevant, k)
+    calibrated = _cross_validated(view, queries, relevant, parts, k, progress)
+    best = _best_member(view, scores)
+    similar = alone(view, best, queries, parts, k)
+    return Evaluation(
+        facts={
+            "questions": len(queries),
+            "answerable": sum(map(bool, relevant)),
+            "made_up": made_up,
+            "passages": len(view.store),
+            "members": list(view.uec.names),
+            "compared": best,
+            "k": k,
+            "left_out": _TOO_FEW if calibrated is None else "",
+        },
+        systems={
+            name: {metric: _interval(values) for metric, values in of.items()}
+            for name, of in scores.items()
+        },
+        confidence={
+            name: _of_confidence(told, right)
+            for name, told in {"as it is": sure, "calibrated": calibrated}.items()
+            if told is not None
+        },
+        risks=_by_risk(sure, right, similar, relevant, k),
+        worst=_worst(first, rankings, relevant, sure, right),
+        ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
+        answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
+    )
+
+
+def _searched(
+    view: Retriever,
+    queries: Sequence[str],
+    parts: Sequence[Any],
+    k: int,
+    what: str,
+    progress: Progress,
+) -> SearchResult:
+    found = []
+    for start in range(0, len(queries), _BATCH):
+        progress(what, start, len(queries))
+        rows = slice(start, start + _BATCH)
+        found.append(view.search_encoded(queries[rows], [part[rows] for part in parts], k))
+    return joined(found)
+
+
+def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:
+    """Recall, nDCG and reciprocal rank of each answerable question, by ir-measures."""
+    import ir_measures
+
+    named = {f"Recall@{k}": ir_measures.R @ k, f"nDCG@{k}": ir_measures.nDCG @ k}
+    named[f"MRR@{k}"] = ir_measures.RR @ k
+    qrels = {str(row): dict.fromkeys(ids, 1) for row, ids in enumerate(relevant) if ids}
+    run = {
+        str(row): {passage.id: -float(rank) for rank, passage in enumerate(hits)}
+        for row, hits in enumerate(ranking)
+    }
+    found = {metric: dict.fromkeys(qrels, 0.0) for metric in named.values()}
+    for one in ir_measures.iter_calc([*named.values()], qrels, run):
+        found[one.measure][one.query_id] = one.value
+    return {name: np.array([*found[metric].values()]) for name, metric in named.items()}
+
+
+def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np.bool_]:
+    return np.array(
+        [
+            any(passage.id in ids for passage in hits[:k])
+            for hits, ids in zip(ranking, relevant, strict=True)
+        ]
+    )
+
+
+def _confidence(result: SearchResult, k: int) -> Floats:
+    """Of the first k hits of each question."""
+    return np.array([one.confidence for one in result.decide_at(0.5, k)])
+
+
+def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:
+    """The best member with vectors, or of all where none has any: what a plain search would use."""
+    named = zip(view.uec.names, view.uec.encoders, strict=True)
+    dense = [name for name, encoder in named if not isinstance(encoder, WithoutVectors)]
+    some = dense or list(view.uec.names)
+    return max(some, key=lambda name: float(np.mean([*scores.get(name, {"": [0.0]}).values()])))
+
+
+def _cross_validated(
+    view: Retriever,
+    queries: Sequence[str],
+    relevant: Sequence[set[str]],
+    parts: Sequence[Any],
+    k: int,
+    progress: Progress,
+) -> Floats | None:
+    """Confidence of each question after `calibrate` on the others; None where they are too few."""
+    place = np.random.default_rng(0).permutation(len(queries)) % _FOLDS
+    # Questions that share an answer are not asked of a calibration that has seen it.
+    groups = np.array(shared_answers(relevant))
+    place = place[np.unique(groups, return_index=True)[1]][groups]
+    told, fingerprint = np.zeros(len(queries)), corpus_fingerprint(view.store)
+    for fold in range(_FOLDS):
+        progress("Calibrating", fold, _FOLDS)
+        mine = np.flatnonzero(place != fold).tolist()
+        others = np.flatnonzero(place == fold).tolist()
+        if len(mine) < FEWEST or not any(relevant[row] for row in mine):
+            return None
+        fitted = view.snapshot()
+        made = calibrate_with_labels(
+            view.uec,
+            view.evidence_weights,
+            view.store,
+            [queries[row] for row in mine],
+            [frozenset(relevant[row]) for row in mine],
+            unanswerable=0.0 if all(relevant) else 0.1,
+            k=k,
+            fingerprint=fingerprint,
+        )
+        fitted.set_calibration(made, current=True)
+        if len(others):
+            asked = [part[others] for part in parts]
+            found = fitted.search_encoded([queries[row] for row in others], asked, k)
+            told[others] = _confidence(found, k)
+    return told
+
+
+def _interval(values: Floats) -> list[float]:
+    """Mean, and between what it lies with probability .95, by drawing the questions anew."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(len(values), size=(_DRAWS, len(values)))
+    means = values[drawn].mean(axis=1)
+    tail = (1 - _LEVEL) / 2
+    return [float(values.mean()), *np.quantile(means, [tail, 1 - tail]).tolist()]
+
+
+def _of_confidence(sure: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:
+    return {
+        "level": _interval(sure - right),
+        "brier": float(np.mean((sure - right) ** 2)),
+        "reliability": [asdict(one) for one in reliability(sure, right)],
+    }
+
+
+def _by_risk(
+    sure: Floats,
+    right: NDArray[np.bool_],
+    similar: SearchResult,
+    relevant: Sequence[set[str]],
+    k: int,
+) -> list[dict[str, Any]]:
+    """What is answered at each risk, by a gate and by the best threshold of two scores."""
+    cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
+    of_cosine = _right(similar.passages, relevant, k)
+    rows = []
+    for risk in RISKS:
+        gate = risk_threshold(sure, right, risk, 1 - _CERTAINTY)
+        rows.append(
+            {
+                "risk": risk,
+                "gate": gate.answered / gate.queries,
+                "threshold": gate.threshold if gate.is_controlled else None,
+                "questions_needed": gate.needed,
+                "confidence": _coverage(sure, right, risk),
+                "similarity": _coverage(cosine, of_cosine, risk),
+            }
+        )
+    return rows
+
+
+def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
+    """The largest share that a threshold answers with no more than the risk, on these questions."""
+    order = np.argsort(-score, kind="stable")
+    wrong = np.cumsum(~right[order]) / np.arange(1, len(score) + 1)
+    last = np.append(np.diff(score[order]) < 0, True)  # of those with one score
+    within = np.flatnonzero((wrong <= risk) & last)
+    return (int(within[-1]) + 1) / len(score) if len(within) else 0.0
+
+
+def _worst(
+    result: SearchResult,
+    rankings: Mapping[str, Ranking],
+    relevant: Sequence[set[str]],
+    sure: Floats,
+    right: NDArray[np.bool_],
+) -> list[dict[str, Any]]:
+    """Questions by how far confidence is from what is true; wrong answers before withheld ones."""
+    cost = np.abs(sure - right) + (~right & (sure > 0.5))
+    rows = []
+    for row in np.argsort(-cost, kind="stable")[:_WORST].tolist():
+        ranks = {
+            name: next((n for n, hit in enumerate(of[row], 1) if hit.id in relevant[row]), None)
+            for name, of in rankings.items()
+        }
+        rows.append(
+            {
+                "question": visible(result.queries[row])[:300],
+                "confidence": float(sure[row]),
+                "right": bool(right[row]),
+                "answerable": bool(relevant[row]),
+                "ranks": ranks,
+                "why": _why(bool(right[row]), bool(relevant[row]), float(sure[row]), ranks),
+                "reason": result.decisions[row].reason,
+                "first": visible(result.passages[row][0].text)[:200] if result.ids[row] else "",
+            }
+        )
+    return rows
+
+
+def _why(right: bool, answerable: bool, sure: float, ranks: Mapping[str, int | None]) -> str:
+    """What went wrong with a question, in a few words."""
+    if right:
+        return "found, and withheld" if sure <= 0.5 else "found"
+    if not answerable:
+        return "nothing answers it, and it looks answered" if sure > 0.5 else "nothing answers it"
+    better = {name: rank for name, rank in ranks.items() if rank and name != "ensemble"}
+    if ranks["ensemble"] is None and not better:
+        return f"no member has an answer among its first {_DEPTH}"
+    if not better:
+        return f"the answer is at {ranks['ensemble']}"
+    best = min(better, key=lambda name: better[name])
+    place = ranks["ensemble"] or f"more than {_DEPTH}"
+    return f"the answer is at {place}, of {best} at {better[best]}"
+
+
+def compared(one: Evaluation, other: Evaluation) -> dict[str, Any]:
+    """Whether one index ranks the same questions better than another: a paired test of nDCG.
+
+    Returns the mean difference (one less other) with its interval, the p-value of a permutation
+    test, and the number of questions. ValueError if they were not asked the same questions.
+    """
+    from scipy.stats import permutation_test
+
+    if one.answers != other.answers or one.facts["made_up"]:
+        raise ValueError(
+            "against: two indexes are compared by the same labelled questions, whose answers both "
+            "have."
+        )
+    difference = np.array(one.ndcg) - np.array(other.ndcg)
+    test = permutation_test(
+        (np.array(one.ndcg), np.array(other.ndcg)),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=5_000,
+        rng=np.random.default_rng(0),
+    )
+    return {
+        "difference": _interval(difference),
+        "p": float(test.pvalue),
+        "questions": len(difference),
+    }
