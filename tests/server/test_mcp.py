@@ -1,6 +1,7 @@
 """The server for agents, by the SDK's own client over both transports."""
 
 import json
+import re
 import sys
 from contextlib import asynccontextmanager
 
@@ -16,7 +17,7 @@ from uec_rag import Retriever
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import Access
+from uec_rag.server.access import Access, LogFormatter
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
 
 QUESTION = "who may park in the yard"
@@ -85,12 +86,15 @@ async def test_an_agent_finds_tools_asks_and_reads_a_passage(transport, index):
     assert wrong["isError"]
     assert "is empty or only white space" in wrong["content"][0]["text"]
     assert many["isError"]
+    assert many["content"][0]["text"] == "k: Input should be less than or equal to 100"
 
 
 async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_path):
     Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
     async with over_http(index, "--gate", tmp_path / "gate.json") as session:
         asked = dumped(await session.call_tool("ask", {"question": QUESTION, "k": 1}))
+        one = dumped(await session.call_tool("search", {"query": QUESTION, "k": 1}))
+        assert len(one["structuredContent"]["passages"]) == 1
         for question, id_ in (("alert", "script"), ("gnu", "escapes")):
             found = dumped(await session.call_tool("search", {"query": question}))
             hit = found["structuredContent"]["passages"][0]
@@ -117,15 +121,35 @@ async def test_a_long_passage_is_cut_in_an_answer_and_whole_as_a_resource(tmp_pa
         assert read["text"] == long
 
 
-async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypatch):
+async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypatch, caplog):
     def fails(*_, **__):
         raise ConnectionError("postgresql://me:hunter2@db/x does not answer")
 
     monkeypatch.setattr(Retriever, "asearch", fails)
+    monkeypatch.setattr(Retriever, "get", fails)
     server = create_server(LiveIndex(Place(index)))
-    with pytest.raises(Exception, match="search failed; the server's log says why") as caught:
-        await server.call_tool("ask", {"question": QUESTION})
-    assert "hunter2" not in str(caught.value)
+    for asked in (
+        server.call_tool("ask", {"question": QUESTION}),
+        server.read_resource(uri_of("parking")),
+    ):
+        with pytest.raises(Exception, match="search failed; the server's log says why") as caught:
+            await asked
+        assert "hunter2" not in str(caught.value)
+    records = [record for record in caplog.records if record.name == "uec_rag.server"]
+    assert len(records) == 2
+    assert "hunter2" not in "".join(LogFormatter().format(record) for record in records)
+
+
+async def test_wrong_arguments_are_told_in_a_line_that_does_not_repeat_them(index):
+    server = create_server(LiveIndex(Place(index)))
+    for given, said in [
+        ({"question": "x", "k": 1000}, "k: Input should be less than or equal to 100"),
+        ({"question": ["zebra"]}, "question: Input should be a valid string"),
+        ({}, "question: Field required"),
+    ]:
+        with pytest.raises(Exception, match=re.escape(said)) as caught:
+            await server.call_tool("ask", given)
+        assert str(caught.value) == said
 
 
 def test_over_http_it_is_guarded_as_any_server(index):

@@ -12,9 +12,10 @@ import ipaddress
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -176,6 +177,18 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return None
+
+
+def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
+    """What pydantic found wrong with a request, in a line that does not repeat it.
+
+    `depth`: how much of each place leads to the request itself.
+    """
+    found = (
+        f"{'.'.join(map(str, one['loc'][depth:])) or 'body'}: {one['msg']}"
+        for one in islice(errors, 5)
+    )
+    return harmless("; ".join(found))
 
 
 def problem(status: int, detail: str) -> JSONResponse:

@@ -37,7 +37,7 @@ from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen, refused
 from uec_rag.server.views import (
     Progress,
     View,
@@ -64,7 +64,7 @@ _POLICY = (
 _REMEMBERED = 200  # questions of a session
 
 
-class Question(BaseModel):
+class Question(BaseModel, strict=True):
     """What is asked."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
@@ -152,18 +152,17 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         shutil.rmtree(staged, ignore_errors=True)
         live.close()
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=running)
-
-    def failed(_: Request, error: Exception) -> Response:
+    async def failed(_: Request, error: Exception) -> Response:
         return problem(*explained(error))
 
-    for kind in (ValueError, TypeError, KeyError, ImportError, OSError, csv.Error):
-        app.add_exception_handler(kind, failed)
-
-    @app.exception_handler(RequestValidationError)
-    def invalid(_: Request, error: RequestValidationError) -> Response:
-        said = (f"{one['loc'][-1]}: {one['msg']}" for one in error.errors()[:3])
-        return problem(422, harmless("; ".join(said)))
+    expected = (ValueError, TypeError, KeyError, ImportError, OSError, csv.Error)
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=running,
+        exception_handlers={RequestValidationError: refused, **dict.fromkeys(expected, failed)},
+    )
 
     def page(request: Request) -> Response:
         name, media_type = _PAGES[request.url.path]

@@ -29,7 +29,7 @@ from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
+from uec_rag.server.access import LOGGING, Access, Guard, harmless, invalid, log, problem
 from uec_rag.server.batching import TOGETHER, Batcher
 from uec_rag.server.metrics import SHARED, Metrics
 
@@ -45,6 +45,7 @@ class Question(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={"examples": [{"query": "How do I reset my password?", "k": 3}]},
     )
     query: str = Field(min_length=1, max_length=LONGEST_QUERY)
@@ -96,7 +97,7 @@ class Answer(BaseModel):
 class NewDocument(BaseModel):
     """A passage to add; one of the same id is replaced."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     text: str = Field(min_length=1, max_length=LONGEST_PASSAGE)
     id: str | None = Field(None, min_length=1, max_length=1000, description="Made up by default.")
     metadata: dict[str, Any] = Field(default_factory=dict, examples=[{"source": "faq.md"}])
@@ -158,7 +159,7 @@ def create_app(
         lifespan=running,
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
-        exception_handlers={RequestValidationError: _invalid},
+        exception_handlers={RequestValidationError: refused},
     )
 
     async def found(question: Question, *, decides: bool) -> SearchResult:
@@ -292,14 +293,10 @@ async def _watch(live: LiveIndex) -> None:
         await asyncio.to_thread(live.refresh)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    """Say in a line what is wrong with a request, without repeating it."""
+async def refused(_: Request, error: Exception) -> Response:
+    """Say what is wrong with a request that is not what a path takes."""
     assert isinstance(error, RequestValidationError)
-    found = [
-        f"{'.'.join(str(part) for part in one['loc'][1:]) or 'body'}: {one['msg']}"
-        for one in error.errors()[:5]
-    ]
-    return problem(422, harmless("; ".join(found)))
+    return problem(422, invalid(error.errors(), depth=1))
 
 
 def run(place: Place, access: Access, port: int, *, write: bool = False, workers: int = 1) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import base64
 import logging
 import logging.config
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,19 +19,20 @@ from typing import Annotated, Any, Literal
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.types import ASGIApp
 
 from uec_rag.base.checks import check_texts
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.retrieval.live import LiveIndex
-from uec_rag.server.access import LOGGING, Access, Guard, harmless, log
+from uec_rag.server.access import LOGGING, Access, Guard, harmless, invalid, log
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen
 
 _NEW = find_spec("mcp.server.mcpserver") is not None
 _SDK: Any = import_module("mcp.server.mcpserver" if _NEW else "mcp.server.fastmcp")
 _ERRORS: Any = import_module(f"{_SDK.__name__}.exceptions")
+_BASE: Any = _SDK.MCPServer if _NEW else _SDK.FastMCP
 
 _URI = "uec-rag://passage/"
 _READ_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}
@@ -73,6 +76,13 @@ def uri_of(id_: str) -> str:
     return _URI + base64.urlsafe_b64encode(id_.encode()).decode().rstrip("=")
 
 
+def _id_at(place: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)).decode()
+    except ValueError:
+        raise ValueError("uri: expected one that a search returned") from None
+
+
 def _shortened(text: str) -> str:
     """The beginning of a long text: a tool's answer is read by a model, whole."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut)"
@@ -92,31 +102,49 @@ def _hits(result: SearchResult) -> list[Hit]:
     ]
 
 
+class _Server(_BASE):  # type: ignore[misc]
+    """The SDK's server, but for what it says of wrong arguments."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:  # noqa: ANN401
+        try:
+            return await super().call_tool(name, arguments, *context)
+        except _ERRORS.ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            raise _ERRORS.ToolError(invalid(error.__cause__.errors())) from None
+
+
+@contextmanager
+def _explained(kind: type[Exception]) -> Iterator[None]:
+    """Turn errors into a kind that the SDK tells its client, without what is for the log alone."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise kind(harmless(str(error))) from None
+    except Exception as error:
+        log.error("a request failed: %s", type(error).__name__, exc_info=error)
+        raise kind("The search failed; the server's log says why.") from None
+
+
 def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
     """Make the SDK's server of an index; `settings` are its own.
 
     It has the tools `search` and `ask`, and the passages as resources.
     """
-    kind = _SDK.MCPServer if _NEW else _SDK.FastMCP
-    server = kind("uec-rag", instructions=TOOL_DESCRIPTION, **settings)
+    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION, **settings)
 
-    async def found(query: str, k: int) -> SearchResult:
-        try:
+    async def found(query: str, k: int, *, decides: bool) -> SearchResult:
+        with _explained(_ERRORS.ToolError):
             check_texts([query], "query")
             await asyncio.to_thread(live.refresh)
             with live.use() as opened:
-                gate, retriever = opened.gate, opened.retriever
-                result = await retriever.asearch([query], k if gate is None else max(k, gate.k))
-                decisions = result.decisions if gate is None else gate.decide(result)
-            return replace(result, decisions=decisions)
-        except (TypeError, ValueError) as error:
-            raise _ERRORS.ToolError(harmless(str(error))) from None
-        except Exception as error:
-            log.error("a search failed", exc_info=error)
-            raise _ERRORS.ToolError("The search failed; the server's log says why.") from None
+                gate = opened.gate if decides else None
+                least = 1 if gate is None else gate.k
+                result = await opened.retriever.asearch([query], max(k, least))
+                return result if gate is None else replace(result, decisions=gate.decide(result))
 
     async def ask(question: Query, k: K = 4) -> Asked:
-        result = await found(question, k)
+        result = await found(question, k, decides=True)
         decision = result.decisions[0]
         return Asked(
             decision=decision.action,
@@ -127,19 +155,15 @@ def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
         )
 
     async def search(query: Query, k: K = 10) -> Searched:
-        return Searched(passages=_hits(await found(query, k)))
+        return Searched(passages=_hits(await found(query, k, decides=False)))
 
     async def passage(place: str) -> str:
         """The text of a passage that a search found, by its address."""
-        try:
-            id_ = base64.urlsafe_b64decode(place + "=" * (-len(place) % 4)).decode()
-        except ValueError:
-            raise _ERRORS.ResourceError("uri: expected one that a search returned") from None
-        with live.use() as opened:
-            there = await asyncio.to_thread(opened.retriever.get, [id_])
-        if not there:
-            raise _ERRORS.ResourceError("uri: there is no such passage; search again")
-        return there[0].text
+        with _explained(_ERRORS.ResourceError), live.use() as opened:
+            there = await asyncio.to_thread(opened.retriever.get, [_id_at(place)])
+            if not there:
+                raise ValueError("uri: there is no such passage; search again")
+            return there[0].text
 
     notes = ToolAnnotations.model_validate(_READ_ONLY | {"openWorldHint": False})
     plain = "Finds passages, and does not say whether they answer anything."
