@@ -72,6 +72,19 @@ def test_a_gate_decides_and_wants_as_many_passages_as_it_is_for(index, tmp_path)
         assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
 
 
+def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, monkeypatch):
+    seen, decide = [], Gate.decide
+    monkeypatch.setattr(
+        Gate, "decide", lambda gate, result: seen.append(len(result)) or decide(gate, result)
+    )
+    Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
+    with serving(index, gate=tmp_path / "gate.json") as client:
+        assert client.post("/search", json={**PARKING, "k": 1}).status_code == 200
+        assert seen == []
+        assert client.post("/ask", json=PARKING).status_code == 200
+    assert seen == [1]
+
+
 def test_a_filter_lets_through_what_it_says(client):
     found = client.post("/search", json={"query": "the mill", "filter": {"source": "flour.md"}})
     assert [each["id"] for each in found.json()["documents"]] == ["flour"]

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.live import LiveIndex, Opened
+from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.metrics import Metrics
 
 TOGETHER = 64  # queries at once
@@ -25,6 +24,7 @@ class Query:
     text: str
     k: int
     filter: Mapping[str, Any] | None
+    decides: bool
     answer: asyncio.Future[SearchResult]
     came: float = field(default_factory=time.perf_counter)
 
@@ -44,13 +44,15 @@ class Batcher:
         self.live, self.metrics, self.together = live, metrics, together
         self._waiting: asyncio.Queue[Query] = asyncio.Queue(queue)
 
-    async def search(self, text: str, k: int, filter: Mapping[str, Any] | None) -> SearchResult:
-        """The result of one query, decided by the gate where there is one.
+    async def search(
+        self, text: str, k: int, filter: Mapping[str, Any] | None, *, decides: bool = False
+    ) -> SearchResult:
+        """The result of one query; `decides`: by the gate where there is one, which counts it.
 
         Raises asyncio.QueueFull if too many are waiting; TypeError, ValueError as
         `Retriever.search` does.
         """
-        query = Query(text, k, filter, asyncio.get_running_loop().create_future())
+        query = Query(text, k, filter, decides, asyncio.get_running_loop().create_future())
         self._waiting.put_nowait(query)
         return await query.answer
 
@@ -92,18 +94,14 @@ class Batcher:
             found: dict[int, SearchResult] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
-                some = [part[rows] for part in parts]
-                result = self._judged(opened, [batch[row] for row in rows], some)
+                texts, some = [batch[row].text for row in rows], [part[rows] for part in parts]
+                k, filter = batch[rows[0]].k, batch[rows[0]].filter
+                with self.metrics.stages.labels("search").time():
+                    result = opened.retriever.search_encoded(texts, some, k, filter=filter)
                 found |= zip(rows, result.each(), strict=True)
+            if (gate := opened.gate) is not None:
+                with self.metrics.stages.labels("judge").time():
+                    for row, one in found.items():
+                        if batch[row].decides:
+                            found[row] = replace(one, decisions=gate.decide(one))
         return [found[row] for row in range(len(batch))]
-
-    def _judged(
-        self, opened: Opened, queries: Sequence[Query], parts: Sequence[Gaussian]
-    ) -> SearchResult:
-        texts, first = [query.text for query in queries], queries[0]
-        with self.metrics.stages.labels("search").time():
-            result = opened.retriever.search_encoded(texts, parts, first.k, filter=first.filter)
-        if opened.gate is None:
-            return result
-        with self.metrics.stages.labels("judge").time():
-            return replace(result, decisions=opened.gate.decide(result))

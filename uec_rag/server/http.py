@@ -170,7 +170,8 @@ def create_app(
             check_texts([question.query], "query")
             await asyncio.to_thread(opened.retriever.check_filter, question.filter)
         with _explained(mine=False), span("request", k=question.k) as note:
-            result = await batcher.search(question.query, question.k, question.filter)
+            asked = question.query, question.k, question.filter
+            result = await batcher.search(*asked, decides=decides)
             note(partial(result.traced, 0), **outcome(result.decisions))
         return result
 
