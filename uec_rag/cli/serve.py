@@ -121,7 +121,7 @@ def mcp(
     require("serve", "mcp", "uvicorn")
     access = access_of(host, token, allow_host) if http else None
     say(f"Opening {index.name} ...")
-    from uec_rag.retrieval.live import LiveIndex, Place
+    from uec_rag.retrieval.live import Place
     from uec_rag.server.mcp import run
 
-    run(LiveIndex(Place(index, store, trust, gate)), access, port)
+    run(Place(index, store, trust, gate), access, port)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import logging
+import logging.config
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -87,6 +88,12 @@ LOGGING: dict[str, Any] = {
     "loggers": {name: {"level": "WARNING"} for name in ("httpx", "mcp", "uvicorn.access")},
 }
 """For `logging.config.dictConfig`: everything goes to stderr by way of `LogFormatter`."""
+
+
+def log_to_stderr() -> None:
+    """Have this process log as `LOGGING` says, warnings too."""
+    logging.config.dictConfig(LOGGING)
+    logging.captureWarnings(True)
 
 
 @dataclass(frozen=True)

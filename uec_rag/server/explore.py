@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import logging.config
 import shutil
 import tempfile
 import threading
@@ -21,7 +20,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-import uvicorn
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
@@ -36,8 +34,8 @@ from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
-from uec_rag.server.access import LOGGING, Access, Guard, harmless, log, problem
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen, refused
+from uec_rag.server.access import Access, Guard, harmless, log, log_to_stderr, problem
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused, serve
 from uec_rag.server.views import (
     Progress,
     View,
@@ -337,15 +335,9 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
 
     Raises what `LiveIndex` does before anything listens, and OSError where the port is taken.
     """
-    logging.config.dictConfig(LOGGING)
-    logging.captureWarnings(True)
+    log_to_stderr()
     app = explorer(LiveIndex(place), replace(access, body=LARGEST, cookie=True), gate_file)
-    config = uvicorn.Config(app, log_config=LOGGING, access_log=False, server_header=False)
-    with listen(access.host, port) as listening:
-        address, found = listening.getsockname()[:2]
-        name = f"[{address}]" if ":" in address else address
-        log.info("open http://%s:%s%s", name, found, "/?token=TOKEN" if access.token else "")
-        uvicorn.Server(config).run([listening])
+    serve(app, access, port, "open %s/?token=TOKEN" if access.token else "open %s")
 
 
 def _plain_name(name: str) -> str:

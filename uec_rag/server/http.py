@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import logging.config
 import os
 import socket
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import uvicorn
@@ -29,7 +28,16 @@ from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import LOGGING, Access, Guard, harmless, invalid, log, problem
+from uec_rag.server.access import (
+    LOGGING,
+    Access,
+    Guard,
+    harmless,
+    invalid,
+    log,
+    log_to_stderr,
+    problem,
+)
 from uec_rag.server.batching import TOGETHER, Batcher
 from uec_rag.server.metrics import SHARED, Metrics
 
@@ -38,6 +46,12 @@ LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000
 _QUEUE, _WRITERS = 256, 8  # queries, and requests to write, that may wait
 _GIVEN = "UEC_SERVE"  # variable of the environment by which worker processes are told
 _WATCH = 1.0  # seconds between two looks for a new save
+_SETTINGS: dict[str, Any] = {
+    "log_config": LOGGING,
+    "access_log": False,
+    "server_header": False,
+    "timeout_graceful_shutdown": 30,
+}
 
 
 class Question(BaseModel):
@@ -307,27 +321,20 @@ def run(place: Place, access: Access, port: int, *, write: bool = False, workers
 
     Raises what `LiveIndex` does, and OSError where the port is taken, before anything is served.
     """
+    log_to_stderr()
     live = LiveIndex(place)  # of several processes one opens it to see that it can be
-    options: dict[str, Any] = {
-        "log_config": LOGGING,
-        "access_log": False,
-        "server_header": False,
-        "timeout_graceful_shutdown": 30,
-    }
-    with listen(access.host, port) as listening:
-        config = uvicorn.Config(create_app(live, access, write=write), **options)
-        logging.captureWarnings(True)
-        log.info("serving on http://%s:%s", access.host, listening.getsockname()[1])
-        if workers == 1:
-            uvicorn.Server(config).run([listening])
-            return
-        live.close()
-        given = {"place": asdict(place), "access": asdict(access), "write": write}
+    if workers == 1:
+        serve(create_app(live, access, write=write), access, port)
+        return
+    live.close()
+    given = {"place": asdict(place), "access": asdict(access), "write": write}
+    with listen(access.host, port) as listening, TemporaryDirectory() as counts:
         os.environ[_GIVEN] = json.dumps(given, default=os.fspath)
-        options |= {"fd": listening.fileno(), "workers": workers, "factory": True}
-        with tempfile.TemporaryDirectory(prefix="uec_rag_metrics") as counts:
-            os.environ.setdefault(SHARED, counts)
-            uvicorn.run(f"{__name__}:worker", **options)
+        os.environ.setdefault(SHARED, counts)
+        log.info("serving on %s", _address(listening))
+        uvicorn.run(
+            f"{__name__}:worker", fd=listening.fileno(), workers=workers, factory=True, **_SETTINGS
+        )
 
 
 def worker() -> ASGIApp:
@@ -336,6 +343,22 @@ def worker() -> ASGIApp:
     given = json.loads(os.environ[_GIVEN])
     place = Place(**{**given["place"], "index": Path(given["place"]["index"])})
     return create_app(LiveIndex(place), Access(**given["access"]), write=given["write"])
+
+
+def serve(app: ASGIApp, access: Access, port: int, said: str = "serving on %s") -> None:
+    """Answer with one application until the process is told to end.
+
+    `said`: what the log says of the address. Raises OSError where the port is taken.
+    """
+    with listen(access.host, port) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, **_SETTINGS))
+        log.info(said, _address(listening))
+        server.run([listening])
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:

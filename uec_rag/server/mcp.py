@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import logging
-import logging.config
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
@@ -25,9 +22,9 @@ from starlette.types import ASGIApp
 from uec_rag.base.checks import check_texts
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, WHAT_TO_DO
-from uec_rag.retrieval.live import LiveIndex
-from uec_rag.server.access import LOGGING, Access, Guard, harmless, invalid, log
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, listen
+from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.server.access import Access, Guard, harmless, invalid, log, log_to_stderr
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, serve
 
 _NEW = find_spec("mcp.server.mcpserver") is not None
 _SDK: Any = import_module("mcp.server.mcpserver" if _NEW else "mcp.server.fastmcp")
@@ -186,19 +183,14 @@ def create_mcp_app(live: LiveIndex, access: Access) -> ASGIApp:
     return Guard(create_server(live, **settings).streamable_http_app(), access)
 
 
-def run(live: LiveIndex, access: Access | None, port: int) -> None:
+def run(place: Place, access: Access | None, port: int) -> None:
     """Serve until the client or the process ends: over stdio, or HTTP where there is an access."""
-    logging.config.dictConfig(LOGGING)
-    logging.captureWarnings(True)
+    log_to_stderr()
+    live = LiveIndex(place)
     try:
         if access is None:
             create_server(live).run("stdio")
-            return
-        with listen(access.host, port) as listening:
-            config = uvicorn.Config(
-                create_mcp_app(live, access), log_config=LOGGING, access_log=False
-            )
-            log.info("serving on http://%s:%s/mcp", *listening.getsockname()[:2])
-            uvicorn.Server(config).run([listening])
+        else:
+            serve(create_mcp_app(live, access), access, port, "serving on %s/mcp")
     finally:
         live.close()
