@@ -5,7 +5,8 @@ import pytest
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.corpora.document import Document, Section
-from uec_rag.retrieval.files import EncodedFiles
+from uec_rag.retrieval.files import Added, EncodedFiles, add_files
+from uec_rag.retrieval.live import LiveIndex, Place
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
@@ -47,3 +48,22 @@ def test_progress_is_reported_for_every_few_passages(retriever):
     many = document("d.md", *(f"text {i}" for i in range(100)))
     EncodedFiles.of(retriever.uec, [many], lambda done, total: told.append((done, total)))
     assert told == [(0, 100), (64, 100)]
+
+
+def test_files_are_added_to_a_saved_index_and_those_without_text_are_named(tmp_path):
+    made = Retriever(UEC(["bm25"]))
+    made.add(["a zebra"], ["z"])
+    made.save(tmp_path / "idx")
+    live, told = LiveIndex(Place(tmp_path / "idx")), []
+    (tmp_path / "a.md").write_text("# Gnus\n\nThey run.")
+    (tmp_path / "b.txt").write_text(" ")
+    with pytest.warns(UserWarning, match=r"left out b\.txt"):
+        added = add_files(live, tmp_path, ["a.md", "b.txt"], lambda *state: told.append(state))
+    assert added == Added(1, 1, 0, 2, {"b.txt": "holds no text"})
+    assert {what for what, _, _ in told} >= {"Encoding passages", "Saving"}
+    assert len(Retriever.load(tmp_path / "idx")) == 2
+    with (
+        pytest.warns(UserWarning, match=r"left out b\.txt"),
+        pytest.raises(ValueError, match=r"No file holds text to index: b\.txt holds no text"),
+    ):
+        add_files(live, tmp_path, ["b.txt"], lambda *_: None)

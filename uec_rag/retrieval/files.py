@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Self
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
+from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.passages import COUNT, HASH, note_states, passages_of
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.live import LiveIndex
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, make_passages
 
@@ -126,3 +130,75 @@ class EncodedFiles:
         if retriever.calibration is not None and retriever.calibration.source == "self":
             retriever.self_calibrate()
         return len(old)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What came of files that were added.
+
+    Attributes
+    ----------
+    files, passages : int
+        That are new.
+    replaced : int
+        Passages that were known of these files.
+    total : int
+        Passages of the index.
+    left_out : dict of str to str
+        Files without text, and what is wrong with each.
+    """
+
+    files: int
+    passages: int
+    replaced: int
+    total: int
+    left_out: dict[str, str]
+
+
+def add_files(
+    live: LiveIndex,
+    folder: Path,
+    names: Collection[str],
+    progress: Callable[[str, int, int], None],
+) -> Added:
+    """Add files to a saved index as `uec-rag index --update` does; all of them, or none.
+
+    What is known of files of these names is replaced.
+
+    Parameters
+    ----------
+    live : LiveIndex
+    folder : Path
+    names : collection of str
+        Of files in it.
+    progress : callable
+        Is told what is being done, how much of it is done, and how much there is.
+
+    Raises
+    ------
+    ValueError
+        If no file holds text.
+    OSError
+        As `LiveIndex.write`.
+    """
+
+    def track(items: Collection[str], what: str) -> Iterable[str]:
+        for done, item in enumerate(items):
+            progress(what, done, len(items))
+            yield item
+
+    read = read_files(folder, track=track, only=names)
+    left_out = {**read.empty, **read.unreadable}
+    if not read.documents:
+        said = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
+        raise ValueError(f"No file holds text to index: {said}. Nothing was changed.")
+    with live.use() as opened:
+        uec = opened.retriever.uec
+    files = EncodedFiles.of(uec, read.documents, partial(progress, "Encoding passages"))
+    progress("Saving", 0, 1)
+
+    def change(retriever: Retriever) -> Added:
+        replaced = files.replace_in(retriever)
+        return Added(len(files.sources), len(files), replaced, len(retriever), left_out)
+
+    return live.write(change)

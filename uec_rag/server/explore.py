@@ -7,16 +7,14 @@ it into the page as text alone.
 from __future__ import annotations
 
 import asyncio
-import csv
 import shutil
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -26,12 +24,12 @@ from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, Response
 from starlette.types import ASGIApp
 
-from uec_rag.corpora.folder import LARGEST, read_files
+from uec_rag.corpora.folder import LARGEST
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.tables import ids_named, read_questions
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
-from uec_rag.retrieval.files import EncodedFiles
+from uec_rag.retrieval.files import add_files
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, harmless, log, log_to_stderr, problem
@@ -122,8 +120,6 @@ def explained(error: Exception) -> tuple[int, str]:
         return 409, "Another process is saving the index; nothing was changed. Try again."
     if isinstance(error, ConnectionError | TimeoutError):
         return 503, "The store does not answer; try again."
-    if isinstance(error, csv.Error):
-        return 422, f"This is no table ({text}); save it as CSV in UTF-8."
     if isinstance(error, OSError) and error.strerror:
         return 422, f"{error.strerror}; nothing was changed."
     if isinstance(error, ValueError | TypeError | KeyError | ImportError | OSError):
@@ -153,7 +149,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     async def failed(_: Request, error: Exception) -> Response:
         return problem(*explained(error))
 
-    expected = (ValueError, TypeError, KeyError, ImportError, OSError, csv.Error)
+    expected = (ValueError, TypeError, KeyError, ImportError, OSError)
     app = FastAPI(
         docs_url=None,
         redoc_url=None,
@@ -312,10 +308,10 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             raise HTTPException(422, "There are no files to add; choose some first.")
 
         def done(progress: Progress) -> View:
-            found = _add_files(live, staged, names, progress)
+            added = add_files(live, staged, names, progress)
             for name in names:
                 (staged / name).unlink(missing_ok=True)
-            return found
+            return asdict(added)
 
         return work.start("index", done)
 
@@ -370,32 +366,3 @@ def _labelled(
             "row for each question."
         )
     return [*asked], relevant
-
-
-def _add_files(live: LiveIndex, folder: Path, names: Collection[str], progress: Progress) -> View:
-    """Add files to an index as `uec-rag index --update` does; all of them, or nothing is changed.
-
-    What is known of files of these names is replaced.
-    """
-
-    def track(items: Collection[str], what: str) -> Iterable[str]:
-        for done, item in enumerate(items):
-            progress(what, done, len(items))
-            yield item
-
-    read = read_files(folder, track=track, only=names)
-    left_out = {**read.empty, **read.unreadable}
-    if not read.documents:
-        said = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
-        raise ValueError(f"No file holds text to index: {said}. Nothing was changed.")
-    with live.use() as opened:
-        uec = opened.retriever.uec
-    files = EncodedFiles.of(uec, read.documents, partial(progress, "Encoding passages"))
-    progress("Saving", 0, 1)
-
-    def change(retriever: Retriever) -> View:
-        replaced = files.replace_in(retriever)
-        return {"replaced": replaced, "total": len(retriever)}
-
-    counts = {"files": len(files.sources), "passages": len(files), "left_out": left_out}
-    return live.write(change) | counts
