@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
-from itertools import islice
-from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -16,12 +13,11 @@ import numpy as np
 
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability
-from uec_rag.corpora.questions import make_questions
-from uec_rag.encoders.lexical import marked, writings
+from uec_rag.encoders.lexical import marked
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.alternatives import disagreement, fused, members_alone, plain_cosine
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
-from uec_rag.retrieval.judge import foreign_corpus
+from uec_rag.retrieval.inspection import Tried, inspect, neighbours, writing
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
@@ -34,18 +30,10 @@ SHOWN = 2_000
 RISKS = [percent / 100 for percent in range(1, 51)]
 """What the slider can be set to."""
 
-_BATCH, _CHUNK = 32, 256  # queries and passages between two reports of progress
-_DEPTH = 10  # hits of a member that are compared
-_FUSED, _C = (
-    100,
-    60,
-)  # hits of each member that are fused, and the constant of Cormack et al. (2009)
+_FUSED = 100  # hits of each member that are fused
 _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions whose decisions the page lists
-_MOST_PASSAGES = 5_000  # whose variance is looked at
-_PROBES = 150  # questions made from the passages, to see what comes up for everything
 _LISTED = 15
-_LOOKED_AT = 64  # passages that tell in what a corpus is written
 _WORDS = re.compile(r"\w+")
 _PLACES = ("page", "slide", "sheet")
 
@@ -153,50 +141,32 @@ def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress)
 
     `asked`: the session's questions.
     """
-    passages = [*islice(retriever.passages(), _MOST_PASSAGES)]
-    variances: list[float] = []
-    for start in range(0, len(passages), _CHUNK):
-        progress("Reading variances", start, len(passages))
-        ids = [passage.id for passage in passages[start : start + _CHUNK]]
-        variances += retriever.vectors(ids).trace.tolist()
-    widest = sorted(zip(variances, passages, strict=True), key=itemgetter(0), reverse=True)
-    made = make_questions(passages, None, _PROBES)
-    places = dict(zip(made.questions, made.relevant, strict=True))
-    queries = [*dict.fromkeys([*asked, *made.questions])]
-    times: Counter[str] = Counter()
-    seen: list[View] = []
-    for start in range(0, len(queries), _BATCH):
-        progress("Asking questions", start, len(queries))
-        some = queries[start : start + _BATCH]
-        parts = retriever.uec.encode(some, "query")
-        result = retriever.search_encoded(some, parts, _DEPTH)
-        alone = members_alone(retriever, some, parts, _DEPTH)
-        shares = disagreement(alone) if alone else [0.0] * len(some)
-        for row, query in enumerate(some):
-            # What a question was made from is no surprise.
-            expected = {passages[place].id for place in places.get(query, ())}
-            times.update(id_ for id_ in result.ids[row] if id_ not in expected)
-            firsts = {
-                name: passage_view(found[row][0]) for name, found in alone.items() if found[row]
-            }
-            sigma = math.sqrt(result.sigma2[row, 0]) if result.ids[row] else 0.0
-            seen.append(
-                {"question": visible(query), "share": shares[row], "sigma": sigma, "firsts": firsts}
-            )
-    hubs = retriever.get([id_ for id_, _ in times.most_common(_LISTED)])
+    seen = inspect(retriever, asked, listed=_LISTED, progress=progress)
 
-    def highest(key: str) -> list[View]:
-        ordered = sorted(seen, key=itemgetter(key), reverse=True)
-        return [one for one in ordered[:_LISTED] if one[key]]
+    def highest(key: Callable[[Tried], float]) -> list[View]:
+        return [
+            {
+                "question": visible(one.question),
+                "share": one.disagreement,
+                "sigma": one.sigma,
+                "firsts": {name: passage_view(passage) for name, passage in one.firsts.items()},
+            }
+            for one in sorted(seen.tried, key=key, reverse=True)[:_LISTED]
+            if key(one)
+        ]
 
     return {
-        "questions": len(queries),
-        "looked_at": len(passages),
-        "variances": [passage_view(p) | {"variance": v} for v, p in widest[:_LISTED] if v > 0],
-        "uncertain": highest("sigma"),
-        "disagreeing": highest("share"),
-        "fair": _DEPTH * len(queries) / max(len(retriever), 1),
-        "hubs": [passage_view(passage) | {"times": times[passage.id]} for passage in hubs],
+        "questions": len(seen.tried),
+        "looked_at": len(seen.variances),
+        "variances": [
+            passage_view(passage) | {"variance": variance}
+            for passage, variance in seen.variances[:_LISTED]
+            if variance > 0
+        ],
+        "uncertain": highest(lambda one: one.sigma),
+        "disagreeing": highest(lambda one: one.disagreement),
+        "fair": seen.fair,
+        "hubs": [passage_view(passage) | {"times": times} for passage, times in seen.hubs],
     }
 
 
@@ -205,20 +175,13 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
 
     Raises KeyError if it is not there.
     """
-    passage = next(iter(retriever.get([id_])), None)
-    if passage is None:
-        raise KeyError(
-            f"id: {visible(id_)[:100]!r} is not in the index; ids are shown beside hits."
-        )
-    query = [passage.text[:SHOWN]]
-    parts = retriever.uec.encode(query, "query")
-    alone = members_alone(retriever, query, parts, _DEPTH + 1)
-    together = retriever.search_encoded(query, parts, _DEPTH + 1).passages
+    near = neighbours(retriever, id_)
+    [passage] = retriever.get([id_])
     return {
         "passage": passage_view(passage),
         "columns": [
-            {"name": name, "hits": [passage_view(p) for p in found[0] if p.id != id_][:_DEPTH]}
-            for name, found in {"All together": together, **alone}.items()
+            {"name": name or "All together", "hits": [passage_view(one) for one in found]}
+            for name, found in near.items()
         ],
     }
 
@@ -226,12 +189,6 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
 def index_view(retriever: Retriever) -> View:
     """What an index is: size, encoders, what confidence rests on, language and familiarity."""
     uec, store = retriever.uec, retriever.store
-    texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
-    familiar = uec.fitted.familiar
-    strange = None
-    if texts and familiar is not None:
-        means = [part.mean for part in uec.encode([text[:SHOWN] for text in texts], "passage")]
-        strange = foreign_corpus(uec.fitted, texts, means)
     return {
         "passages": len(retriever),
         "store": type(store).__name__,
@@ -241,7 +198,5 @@ def index_view(retriever: Retriever) -> View:
             for name, weight in zip(uec.names, uec.weights, strict=True)
         ],
         "report": visible(retriever.report),
-        "languages": list(writings(texts)),
-        "fitted_on": [] if familiar is None else list(familiar.writings),
-        "strange": strange,
+        **asdict(writing(retriever)),
     }

@@ -1,0 +1,169 @@
+"""A look into an index: what it is uncertain of, where encoders disagree, what always comes up."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from uec_rag.base.checks import visible
+from uec_rag.corpora.questions import make_questions
+from uec_rag.encoders.lexical import writings
+from uec_rag.retrieval.alternatives import disagreement, members_alone
+from uec_rag.retrieval.judge import foreign_corpus
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.stores.base import Passage
+
+_BATCH, _CHUNK = 32, 256  # queries and passages between two reports of progress
+_DEPTH = 10  # hits of a question
+_MOST_PASSAGES = 5_000  # whose variance is looked at
+_PROBES = 150  # questions made from the passages, to see what comes up for everything
+_LOOKED_AT = 64  # passages that tell in what a corpus is written
+_BEGINNING = 2_000  # characters of a passage that are encoded to look at it
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A question, and what a search found for it.
+
+    Attributes
+    ----------
+    question : str
+    sigma : float
+        Standard deviation of the first hit's similarity; 0 without a hit.
+    disagreement : float
+        As `uec_rag.retrieval.alternatives.disagreement` has it; 0 of a single encoder.
+    firsts : dict of str to Passage
+        The first hit of each encoder alone.
+    """
+
+    question: str
+    sigma: float
+    disagreement: float
+    firsts: dict[str, Passage]
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What was seen of an index.
+
+    Attributes
+    ----------
+    variances : list of (Passage, float)
+        Passages and the sum of their variances over dimensions, the highest first.
+    tried : list of Tried
+    hubs : list of (Passage, int)
+        How many of the questions each passage comes up for, beside those made from it; the most
+        first.
+    fair : float
+        For how many a passage would come up were all alike.
+    """
+
+    variances: list[tuple[Passage, float]]
+    tried: list[Tried]
+    hubs: list[tuple[Passage, int]]
+    fair: float
+
+
+def inspect(
+    retriever: Retriever,
+    asked: Sequence[str] = (),
+    *,
+    listed: int = 15,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+) -> Inspection:
+    """Look at an index's passages, and ask it questions that can be made from them.
+
+    Parameters
+    ----------
+    retriever : Retriever
+    asked : sequence of str
+        Questions to try as well.
+    listed : int
+        How many passages come back as `hubs`.
+    progress : callable
+        Is told what is being done, how much of it is done, and how much there is.
+    """
+    passages = [*islice(retriever.passages(), _MOST_PASSAGES)]
+    variances: list[float] = []
+    for start in range(0, len(passages), _CHUNK):
+        progress("Reading variances", start, len(passages))
+        ids = [passage.id for passage in passages[start : start + _CHUNK]]
+        variances += retriever.vectors(ids).trace.tolist()
+    made = make_questions(passages, None, _PROBES)
+    places = dict(zip(made.questions, made.relevant, strict=True))
+    queries = [*dict.fromkeys([*asked, *made.questions])]
+    times: Counter[str] = Counter()
+    tried: list[Tried] = []
+    for start in range(0, len(queries), _BATCH):
+        progress("Asking questions", start, len(queries))
+        some = queries[start : start + _BATCH]
+        parts = retriever.uec.encode(some, "query")
+        result = retriever.search_encoded(some, parts, _DEPTH)
+        alone = members_alone(retriever, some, parts, _DEPTH)
+        shares = disagreement(alone) if alone else [0.0] * len(some)
+        for row, query in enumerate(some):
+            # What a question was made from is no surprise.
+            expected = {passages[place].id for place in places.get(query, ())}
+            times.update(id_ for id_ in result.ids[row] if id_ not in expected)
+            firsts = {name: found[row][0] for name, found in alone.items() if found[row]}
+            sigma = math.sqrt(result.sigma2[row, 0]) if result.ids[row] else 0.0
+            tried.append(Tried(query, sigma, shares[row], firsts))
+    hubs = retriever.get([id_ for id_, _ in times.most_common(listed)])
+    return Inspection(
+        sorted(zip(passages, variances, strict=True), key=lambda one: one[1], reverse=True),
+        tried,
+        [(passage, times[passage.id]) for passage in hubs],
+        _DEPTH * len(queries) / max(len(retriever), 1),
+    )
+
+
+def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Passage]]:
+    """What a passage is near: to the ensemble, as "", and to each encoder alone.
+
+    Raises KeyError if it is not there.
+    """
+    passage = next(iter(retriever.get([id_])), None)
+    if passage is None:
+        raise KeyError(
+            f"id: {visible(id_)[:100]!r} is not in the index; ids are shown beside hits."
+        )
+    query = [passage.text[:_BEGINNING]]
+    parts = retriever.uec.encode(query, "query")
+    together = retriever.search_encoded(query, parts, k + 1).passages
+    alone = members_alone(retriever, query, parts, k + 1)
+    return {
+        name: [near for near in found[0] if near.id != id_][:k]
+        for name, found in {"": together, **alone}.items()
+    }
+
+
+@dataclass(frozen=True)
+class Writing:
+    """In what an index is written.
+
+    Attributes
+    ----------
+    languages : tuple of str
+        Letters or languages, the most frequent first.
+    fitted_on : tuple of str
+        Those of the pairs that its ensemble was fitted on; empty if not known.
+    strange : str or None
+        Which encoders cannot tell the passages apart because of it, if any.
+    """
+
+    languages: tuple[str, ...]
+    fitted_on: tuple[str, ...]
+    strange: str | None
+
+
+def writing(retriever: Retriever) -> Writing:
+    """In what the first passages of an index are written, and whether encoders know that."""
+    uec, familiar, strange = retriever.uec, retriever.uec.fitted.familiar, None
+    texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
+    if texts and familiar is not None:
+        parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
+        strange = foreign_corpus(uec.fitted, texts, [part.mean for part in parts])
+    return Writing(writings(texts), () if familiar is None else familiar.writings, strange)
