@@ -18,6 +18,7 @@ from rich.text import Text
 
 from uec_rag.base.checks import visible
 from uec_rag.cli.console import (
+    Index,
     Json,
     StorePlace,
     Trust,
@@ -130,9 +131,7 @@ _KEPT = 1000  # questions that are remembered
 
 
 def ask(
-    index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
-    ],
+    index: Index,
     question: Annotated[
         str | None,
         typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),

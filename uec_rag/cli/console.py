@@ -138,6 +138,10 @@ def _message(error: Exception) -> str:
     )
 
 
+Index: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
+]
+
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 Models: TypeAlias = Annotated[

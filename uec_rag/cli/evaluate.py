@@ -11,6 +11,7 @@ from rich.table import Table
 
 from uec_rag.base.environment import require
 from uec_rag.cli.console import (
+    Index,
     Json,
     StorePlace,
     Trust,
@@ -33,9 +34,7 @@ _SHOWN = 5  # of the worst questions, on the terminal
 
 
 def evaluate(
-    index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
-    ],
+    index: Index,
     questions: Annotated[
         Path | None,
         typer.Argument(

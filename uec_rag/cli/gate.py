@@ -9,6 +9,7 @@ import typer
 
 from uec_rag.base.checks import check_share
 from uec_rag.cli.console import (
+    Index,
     Json,
     StorePlace,
     Trust,
@@ -29,9 +30,7 @@ _RISK, _CERTAINTY = 0.05, 0.95
 
 
 def gate(
-    index: Annotated[
-        Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
-    ],
+    index: Index,
     questions: Annotated[
         Path,
         typer.Argument(

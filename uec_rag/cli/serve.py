@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.environment import require
-from uec_rag.cli.console import StorePlace, Trust, check_index, note, say
+from uec_rag.cli.console import Index, StorePlace, Trust, check_index, note, say
 
 if TYPE_CHECKING:
+    from uec_rag.retrieval.live import Place
     from uec_rag.server.access import Access
 
-Index = Annotated[Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")]
 GatePath = Annotated[
     Path | None, typer.Option("--gate", metavar="GATE", help="A gate that 'uec-rag gate' made.")
 ]
@@ -39,6 +39,18 @@ def access_of(host: str, token: str | None, names: list[str] | None) -> Access:
     return access
 
 
+def opening(
+    index: Path, store: str | None, trust: bool, gate: Path | None, *packages: str
+) -> Place:
+    """Say what is opened, once all is there that it takes."""
+    check_index(index)
+    require("serve", "fastapi", "prometheus-client", "uvicorn", *packages)
+    say(f"Opening {index.name} ...")
+    from uec_rag.retrieval.live import Place
+
+    return Place(index, store, trust, gate)
+
+
 def serve(
     index: Index,
     host: Host = "127.0.0.1",
@@ -61,14 +73,10 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"query": "Who may park here?"}'
     """
-    check_index(index)
-    require("serve", "fastapi", "uvicorn", "prometheus-client")
-    access = access_of(host, token, allow_host)
-    say(f"Opening {index.name} ...")
-    from uec_rag.retrieval.live import Place
+    place = opening(index, store, trust, gate)
     from uec_rag.server.http import run
 
-    run(Place(index, store, trust, gate), access, port, write=write, workers=workers)
+    run(place, access_of(host, token, allow_host), port, write=write, workers=workers)
 
 
 def explore(
@@ -90,14 +98,10 @@ def explore(
 
     Example: uec-rag explore idx
     """
-    check_index(index)
-    require("serve", "fastapi", "uvicorn")
-    access = access_of(host, token, allow_host)
-    say(f"Opening {index.name} ...")
-    from uec_rag.retrieval.live import Place
+    place = opening(index, store, trust, None)
     from uec_rag.server.explore import run
 
-    run(Place(index, store, trust), access, port, gate)
+    run(place, access_of(host, token, allow_host), port, gate)
 
 
 def mcp(
@@ -117,11 +121,7 @@ def mcp(
 
     Example: uec-rag mcp idx, as the command of a client's configuration.
     """
-    check_index(index)
-    require("serve", "mcp", "uvicorn")
-    access = access_of(host, token, allow_host) if http else None
-    say(f"Opening {index.name} ...")
-    from uec_rag.retrieval.live import Place
+    place = opening(index, store, trust, gate, "mcp")
     from uec_rag.server.mcp import run
 
-    run(Place(index, store, trust, gate), access, port)
+    run(place, access_of(host, token, allow_host) if http else None, port)
