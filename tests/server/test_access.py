@@ -107,6 +107,12 @@ def test_a_foreign_name_that_points_here_is_refused(host, status):
     assert client.get("/page", headers={"Host": host}).status_code == status
 
 
+def test_a_server_knows_the_name_that_it_listens_on_however_it_is_spelt():
+    client = guarded(host="Docs.Example.com", token=TOKEN)
+    found = client.get("/healthz", headers={"Host": "docs.example.com:8000"})
+    assert found.status_code == 200
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

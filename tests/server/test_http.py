@@ -218,6 +218,18 @@ async def test_one_query_that_fails_fails_alone(index, monkeypatch):
     assert isinstance(found[1], RuntimeError)
 
 
+async def test_a_failure_to_count_leaves_no_query_waiting(index, monkeypatch):
+    live, metrics = LiveIndex(Place(index)), http.Metrics()
+    batcher = batching.Batcher(live, metrics, 8, 8)
+    task = asyncio.create_task(batcher.run())
+    with monkeypatch.context() as patched:
+        patched.setattr(metrics.batches, "observe", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(batcher.search("yard", 1, None), 60)
+    assert (await asyncio.wait_for(batcher.search("yard", 1, None), 60)).ids == [["parking"]]
+    task.cancel()
+
+
 def test_a_store_that_is_away_is_asked_once_for_all_and_said_without_its_address(
     client, monkeypatch, caplog
 ):

@@ -32,7 +32,7 @@ log = logging.getLogger("uec_rag.server")
 
 _COOKIE = "uec_rag_token"
 _SHORTEST = 16  # characters of a token
-_OPEN = ("/healthz", "/readyz")  # need no token, and tell nothing
+_OPEN = ("/healthz", "/readyz")  # need no token, and tell nothing of any passage
 _READING = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -157,7 +157,7 @@ class Access:
 
     def _knows(self, name: str) -> bool:
         """Whether this server has a name; nobody can have an address point anywhere else."""
-        return name in ("localhost", self.host, *self.names) or _address(name) is not None
+        return name in ("localhost", self.host.lower(), *self.names) or _address(name) is not None
 
     def _has_token(self, headers: Mapping[str, str]) -> bool:
         kind, _, given = headers.get("authorization", "").partition(" ")

@@ -77,10 +77,10 @@ class Batcher:
     async def _answers(self, batch: Sequence[Query]) -> list[SearchResult | Exception]:
         """Results in the order of the queries; where a batch fails, of each query alone."""
         begun = time.perf_counter()
-        for query in batch:
-            self.metrics.stages.labels("wait").observe(begun - query.came)
-        self.metrics.batches.observe(len(batch))
-        try:
+        try:  # all of it: nobody would answer the queries that come after a failure here
+            for query in batch:
+                self.metrics.stages.labels("wait").observe(begun - query.came)
+            self.metrics.batches.observe(len(batch))
             return [*await asyncio.to_thread(self._search, batch)]
         except Exception as error:
             if len(batch) == 1 or isinstance(error, OSError):  # a store that is away, for all

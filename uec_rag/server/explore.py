@@ -91,6 +91,10 @@ class Work:
         threading.Thread(target=self._run, args=(kind, function), daemon=True).start()
         return self.view()
 
+    def is_running(self, kind: str) -> bool:
+        """Whether work of a kind is going on."""
+        return (self._state["kind"], self._state["state"]) == (kind, "running")
+
     def _run(self, kind: str, function: Callable[[Progress], View]) -> None:
         try:
             self.results[kind] = function(self._progress)
@@ -285,6 +289,8 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
                     if size > LARGEST:
                         raise HTTPException(413, _too_long(own, LARGEST))
                     await asyncio.to_thread(file.write, chunk)
+            if work.is_running("index"):  # at its end it removes the files of these names
+                raise HTTPException(409, f"{own}: files are being added; send it after that.")
             part.rename(staged / own)
         finally:
             part.unlink(missing_ok=True)

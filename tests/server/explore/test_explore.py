@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from threading import Event
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from uec_rag.encoders.lexical import marked
 from uec_rag.retrieval.alternatives import fused, members_alone
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.server import explore
 from uec_rag.server.access import Access
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import SHOWN, passage_view
@@ -239,6 +241,24 @@ def test_while_another_process_saves_nothing_is_changed_and_the_files_stay(clien
     client.post("/api/index")
     assert finished(client)["state"] == "done"
     assert len(Retriever.load(index)) == len(before) + 1
+
+
+def test_a_file_that_comes_while_files_are_added_is_refused_and_not_lost(client, monkeypatch):
+    go_on, add_files = Event(), explore.add_files
+
+    def slowly(*arguments):
+        assert go_on.wait(60)
+        return add_files(*arguments)
+
+    monkeypatch.setattr(explore, "add_files", slowly)
+    client.put("/api/files", params={"name": "news.md"}, content=b"# Zebras\n\nThey graze.")
+    client.post("/api/index")
+    late = client.put("/api/files", params={"name": "news.md"}, content=b"# Okapis\n\nThey hide.")
+    assert (late.status_code, "send it after that" in late.json()["detail"]) == (409, True)
+    go_on.set()
+    assert finished(client)["state"] == "done"
+    late = client.put("/api/files", params={"name": "news.md"}, content=b"# Okapis\n\nThey hide.")
+    assert [file["name"] for file in late.json()] == ["news.md"]
 
 
 def test_what_another_process_saved_is_added_to_and_not_lost(client, index):
