@@ -8,9 +8,10 @@ from typing import Any
 
 from jinja2 import Environment
 
-from uec_rag.retrieval.evaluate import Evaluation, compared, evaluate
-
-__all__ = ["Evaluation", "compared", "evaluate", "report"]
+# By these names, too: they began here.
+from uec_rag.retrieval.evaluate import Evaluation as Evaluation
+from uec_rag.retrieval.evaluate import compared as compared
+from uec_rag.retrieval.evaluate import evaluate as evaluate
 
 
 def report(found: Evaluation, against: Mapping[str, Any] | None = None) -> str:
