@@ -20,6 +20,7 @@ ORDER = [
     ["laplace", "corpora"],
     ["ensemble"],
     ["retrieval"],
+    ["evaluation"],
     ["langchain", "llama_index", "distributed", "server"],
     ["cli"],
 ]

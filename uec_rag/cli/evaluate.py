@@ -27,8 +27,8 @@ from uec_rag.cli.console import (
 )
 
 if TYPE_CHECKING:
+    from uec_rag.evaluation.evaluate import Evaluation
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.evaluate import Evaluation
 
 _SHOWN = 5  # of the worst questions, on the terminal
 
@@ -73,9 +73,9 @@ def evaluate(
     for one in (index, *([against] if against else [])):
         check_index(one)
     require("serve", "ir-measures", "jinja2")
-    from uec_rag.retrieval.evaluate import compared
-    from uec_rag.retrieval.evaluate import evaluate as measured
-    from uec_rag.server.evaluate import report
+    from uec_rag.evaluation.evaluate import compared
+    from uec_rag.evaluation.evaluate import evaluate as measured
+    from uec_rag.server.report import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
         say(f"Opening {place} ...")

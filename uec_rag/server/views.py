@@ -14,10 +14,10 @@ import numpy as np
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability
 from uec_rag.encoders.lexical import marked
+from uec_rag.evaluation.alternatives import disagreement, fused, members_alone, plain_cosine
+from uec_rag.evaluation.inspection import Tried, inspect, neighbours, writing
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.alternatives import disagreement, fused, members_alone, plain_cosine
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
-from uec_rag.retrieval.inspection import Tried, inspect, neighbours, writing
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]

@@ -5,7 +5,7 @@ import pytest
 
 from tests.helpers import labelled
 from uec_rag import Retriever
-from uec_rag.retrieval.evaluate import _coverage, compared, evaluate
+from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The page of an evaluation; how an index is measured is `uec_rag.retrieval.evaluate`."""
+"""The page of an evaluation; how an index is measured is `uec_rag.evaluation.evaluate`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-# By these names, too: they began here.
-from uec_rag.retrieval.evaluate import Evaluation as Evaluation
-from uec_rag.retrieval.evaluate import compared as compared
-from uec_rag.retrieval.evaluate import evaluate as evaluate
+from uec_rag.evaluation.evaluate import Evaluation
 
 
 def report(found: Evaluation, against: Mapping[str, Any] | None = None) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.alternatives import disagreement, members_alone, plain_cosine
+from uec_rag.evaluation.alternatives import disagreement, members_alone, plain_cosine
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from uec_rag import Retriever
-from uec_rag.retrieval.inspection import inspect, neighbours, writing
+from uec_rag.evaluation.inspection import inspect, neighbours, writing
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from itertools import islice
 from uec_rag.base.checks import visible
 from uec_rag.corpora.questions import make_questions
 from uec_rag.encoders.lexical import writings
-from uec_rag.retrieval.alternatives import disagreement, members_alone
+from uec_rag.evaluation.alternatives import disagreement, members_alone
 from uec_rag.retrieval.judge import foreign_corpus
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
@@ -34,7 +34,7 @@ class Tried:
     sigma : float
         Standard deviation of the first hit's similarity; 0 without a hit.
     disagreement : float
-        As `uec_rag.retrieval.alternatives.disagreement` has it; 0 of a single encoder.
+        As `uec_rag.evaluation.alternatives.disagreement` has it; 0 of a single encoder.
     firsts : dict of str to Passage
         The first hit of each encoder alone.
     """

@@ -1,0 +1,1 @@
+"""What an index is worth: measured, beside plainer searches, and looked into."""
