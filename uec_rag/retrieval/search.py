@@ -60,11 +60,6 @@ class Asked:
     similarities: FloatArray
     rest: Rest | None = None
 
-    @property
-    def everywhere(self) -> FloatArray | None:
-        """The similarities, where they are those to the whole corpus."""
-        return self.similarities if self.rest is None else None
-
     def sums(self, slope: float) -> SoftmaxSums:
         """Sums of the softmax of ``slope * mu_s`` over the corpus."""
         if self.rest is None:
@@ -477,7 +472,8 @@ class Reading:
 
 NOBODY = Reading(None, ())
 
-_COPIES = 256  # passages behind the hits that are looked at for copies of them
+_COPIES = 256  # passages behind the hits that are looked at for copies of them, at least
+_MORE = 32  # times as many of them as before: each look is another search, maybe of a server
 _NOTHING = np.float32(80)  # logits below the top at which a passage has no share
 
 
@@ -603,7 +599,7 @@ def search_apart(
         again = _first_of_text(found) < np.arange(count)
         if not _no_worse(found, again, k)[:, -1].any():
             return found
-        count = k + 4 * (count - k)
+        count = k + _MORE * (count - k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -628,7 +624,8 @@ class Hits:
 
 def search(reading: Reading, fitted: Fitted, store: Store, asked: Asked, k: int) -> Hits:
     """Search for k hits and have them read."""
-    wide = search_apart(store, asked.query, reading.fetched(k), fitted.beta, asked.everywhere)
+    everywhere = asked.similarities if asked.rest is None else None
+    wide = search_apart(store, asked.query, reading.fetched(k), fitted.beta, everywhere)
     reread = reading.reread(fitted, wide)
     if reread is None:
         found = first_hits(wide, k)
