@@ -119,6 +119,25 @@ class TestHits:
         index.search(queries, 3)
         assert calls == [(queries, [20] * len(queries))]
 
+    @pytest.mark.parametrize("k", [1, 4, 20])
+    def test_a_text_that_is_stored_often_is_read_once_for_all_and_moves_no_number(
+        self, fit_pairs, texts, queries, k
+    ):
+        uec = UEC([bag_of_words(16, "coarse")], verifier=shared_words, verify_k=6).fit(fit_pairs)
+        distinct = list(dict.fromkeys(texts))
+        index = index_of(uec, distinct)
+        for query in queries[:8]:
+            once = index.search([query], k)
+            index.add([once.passages[0][0].text] * 9, [f"copy{i}" for i in range(9)])
+            many = index.search([query], k)
+            index.delete([f"copy{i}" for i in range(9)])
+            for name in ("scores", "relevance"):
+                first = getattr(many, name)[0, :10]
+                np.testing.assert_allclose(first, getattr(once, name)[0, 0], rtol=0.02)
+            np.testing.assert_allclose(many.in_corpus, once.in_corpus, atol=0.02)
+            np.testing.assert_allclose(many.confidence, once.confidence, atol=0.02)
+            agree(many)
+
     def test_a_corpus_smaller_than_what_it_reads_and_one_of_nothing(self, verified, texts):
         small = index_of(verified.uec, texts[:3])
         result = small.search([texts[1]], 10)

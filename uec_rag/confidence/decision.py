@@ -141,8 +141,7 @@ def _ambiguity(
 ) -> Ambiguity | None:
     if not plausible and not many:
         return None
-    best = members.argmax(axis=1)
-    picks = sorted({int(hit) for hit, own in zip(best, members, strict=True) if own[hit] >= 0.5})
+    picks = np.unique(members.argmax(axis=1)[members.max(axis=1) >= 0.5]).tolist()
     if len(picks) > 1:
         return Ambiguity("encoders are sure of different passages", tuple(hits[p] for p in picks))
     close = np.flatnonzero(posterior >= posterior.max() / 4)

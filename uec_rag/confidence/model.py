@@ -50,7 +50,8 @@ class Calibrator(Record):
 
     def score(self, features: FloatArray) -> FloatArray:
         """Log odds before the line, shape (...), of features (..., F)."""
-        location, spread = (np.asarray(v, np.float32) for v in (self.location, self.spread))
+        location = np.asarray(self.location, np.float32)
+        spread = np.asarray(self.spread, np.float32)
         standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
         score: FloatArray = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
         return score
@@ -566,9 +567,10 @@ class ConfidenceModel(Record):
         added = np.maximum(added, 0)
         alone = np.maximum(self.relevance.predict(relevance), added)
         alone[:, 0] = added[:, 0]
-        shares = np.minimum(np.cumsum(added, axis=1), 1), np.minimum.accumulate(alone, axis=1)
-        by_cutoff, each = ((held[:, None] * share).astype(np.float32) for share in shares)
-        return Certainty(held.astype(np.float32), by_cutoff, each)
+        by_cutoff = held[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
+        each = held[:, None] * np.minimum.accumulate(alone, axis=1)
+        single = np.float32
+        return Certainty(held.astype(single), by_cutoff.astype(single), each.astype(single))
 
     def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
         """P(an answer that the corpus has is among the first hits), shape (n, c).

@@ -138,7 +138,7 @@ class Drift:
 
         for confidence in confidences:
             self._asked.append(round(float(confidence), 4))
-            if len(self._asked) != _FIRST_LOOK << self._looks:
+            if len(self._asked) < _FIRST_LOOK << self._looks:
                 continue
             asked = np.array(self._asked)
             self._looks += 1

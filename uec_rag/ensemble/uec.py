@@ -67,7 +67,7 @@ class UEC:
         passages) -> scores. `fit` learns its weight; before that it is not used. Its weighted logit
         is then added for each query's first hits, which are reranked, and in confidence.
     verify_k : int
-        How many hits the verifier reranks.
+        How many hits the verifier reranks, those of one text counted once.
     **chosen
         Fields of `FitOptions`, in place of those of `options`: ``UEC(encoders, space="shared")``.
 

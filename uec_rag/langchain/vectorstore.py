@@ -831,7 +831,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
-        least = self.search_options(options).get("score_threshold", 0.0)
+        if self.search_type != "similarity_score_threshold":
+            return rows
+        least = self.search_options(options)["score_threshold"]
         return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

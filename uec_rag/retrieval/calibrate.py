@@ -26,6 +26,7 @@ from uec_rag.retrieval.search import (
     Scale,
     ask,
     first_evidence,
+    first_hits,
     ids_of,
     matched,
     own_at,
@@ -260,9 +261,10 @@ def examples_of(
             # A store that scores its candidates anew knows nothing of what was hidden.
             found = replace(found, mu=np.where(right, lowest, found.mu))
         scale, sums = plain, Digest.of(mu).softmax(plain.slope / model.temperature)
-        reread = reading.reread(fitted, found, k, right if gone else None)
+        reread = reading.reread(fitted, found, right if gone else None)
         if reread is not None:
-            found, right = reread.found, _right(reread.found, wanted)
+            found = first_hits(reread.found, k)
+            right = _right(found, wanted)
             scale, sums = reread.scale(plain), reread.sums(sums, plain.slope / model.temperature)
         summary = scale.summary(sums, model.temperature)
         logits = scale.logits(found.mu)

@@ -16,7 +16,7 @@ from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.result import SearchResult, without_findings
 from uec_rag.retrieval.search import Asked, Hits, Scale, first_alike, first_evidence, ids_of
-from uec_rag.stores.base import Filter, Found, Passage, Store
+from uec_rag.stores.base import Filter, Found, Store
 
 _LOOKED_AT = 64  # passages that tell in what a corpus is written
 
@@ -84,22 +84,12 @@ def foreign_questions(
         if writing not in familiar.writings:
             reasons[row] = f"the question is in {writing}, which the ensemble was not fitted on"
             strange[row] = letters not in map(letters_of, familiar.writings)
-        elif _all_in_others(passages[:1], letters):  # so does not rest on how many were asked for
+        # Of one hit, so that it does not rest on k; a table of numbers is in no letters.
+        elif passages and letters_in(passages[0].text) not in (None, letters):
             reasons[row] = f"the question is in {writing}, and its first hit is not"
             strange[row] = True
     vectors = [bool(part.dimension) for part in asked.parts]
     return Foreign(reasons, strange * asked.coefficients[:, vectors].sum(axis=1))
-
-
-def _all_in_others(passages: Sequence[Passage], letters: str | None) -> bool:
-    """Whether passages have letters, and none of them those of a question."""
-    others = False
-    for passage in passages:
-        its = letters_in(passage.text)
-        if its == letters:
-            return False
-        others |= its is not None  # a table of numbers is in no letters
-    return others
 
 
 def judge(

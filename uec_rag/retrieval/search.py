@@ -19,8 +19,8 @@ from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import block_scales, blocks
 from uec_rag.ensemble.evidence import EvidenceWeights, Rest, SimilaritySummary
 from uec_rag.ensemble.fitted import Fitted, without_silent
-from uec_rag.ensemble.verifier import Verification, Verified
-from uec_rag.retrieval.result import Members, taken
+from uec_rag.ensemble.verifier import Verification
+from uec_rag.retrieval.result import Members
 from uec_rag.stores.base import Found, Passage, Store
 
 _id = attrgetter("id")
@@ -59,11 +59,6 @@ class Asked:
     query: Gaussian
     similarities: FloatArray
     rest: Rest | None = None
-
-    @property
-    def everywhere(self) -> FloatArray | None:
-        """The similarities, where they are those to the whole corpus."""
-        return self.similarities if self.rest is None else None
 
     def sums(self, slope: float) -> SoftmaxSums:
         """Sums of the softmax of ``slope * mu_s`` over the corpus."""
@@ -363,54 +358,52 @@ def matched(
 
 @dataclass(frozen=True, eq=False)
 class Reread:
-    """Hits of which a verifier has read the first v.
+    """Hits of which a verifier has read the first v texts, wherever they stand.
 
     Attributes
     ----------
     found : Found
-        The first k hits, those that were read ordered anew, the others after them as they were.
+        All m hits, those that were read ordered anew, the others after them as they were.
+    before : array, shape (n, m)
+        Their similarities without the verifier.
     name : str
         The verifier's.
-    verified : Verified
-        What it says of them, in the order before.
-    before, after : array, shape (n, v)
-        Similarities of those that were read, in the order before.
-    order : int array, shape (n, k)
-        Place before, among the m hits that were searched for, of each.
+    floor : array, shape (n,)
+        Logits that every passage has: what the worst that was read has.
+    scores, ranks : array, shape (n, m)
+        The verifier's own, and places by them; NaN and 0 where it has not read the hit.
     """
 
     found: Found
-    name: str
-    verified: Verified
     before: FloatArray
-    after: FloatArray
-    order: NDArray[np.intp]
+    name: str
+    floor: FloatArray
+    scores: FloatArray
+    ranks: NDArray[np.int64]
 
     def scale(self, scale: Scale) -> Scale:
         """The scale of logits, where every passage has what the worst that was read has."""
-        return replace(scale, offset=scale.offset + self.verified.floor)
+        return replace(scale, offset=scale.offset + self.floor)
 
     def sums(self, sums: SoftmaxSums, slope: float) -> SoftmaxSums:
         """Sums over a corpus, at a slope, with the new similarities of what was read."""
-        return sums.replacing(np.float32(slope) * self.before, np.float32(slope) * self.after)
+        read = slice(0, int(np.isfinite(self.scores).sum(axis=1).max()))
+        old, new = self.before[:, read], self.found.mu[:, read]
+        return sums.replacing(np.float32(slope) * old, np.float32(slope) * new)
 
-    def members(self, members: Members | None, slope: float) -> Members | None:
-        """Who found the hits in their new order, the verifier among them."""
+    def members(self, members: Members | None) -> Members | None:
+        """Who found the first k hits, the verifier among them."""
         if members is None:
             return None
-        shape, read = members.ranks[:, :1].shape, self.verified.scores.shape[1]
-        own = np.full(shape, np.nan, dtype=np.float32)
-        ranks, counted = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.float32)
-        own[:, 0, :read], ranks[:, 0, :read] = self.verified.scores, self.verified.ranks()
-        counted[:, 0, :read] = self.verified.gain / np.float32(slope)
-        joined = Members(
+        hits = slice(0, members.ranks.shape[2])
+        gain = (self.found.mu - self.before)[:, None, hits]
+        return Members(
             (*members.names, self.name),
-            np.concatenate([members.similarities, own], axis=1),
-            np.concatenate([members.ranks, ranks], axis=1),
-            np.concatenate([members.counted, counted], axis=1),
+            np.concatenate([members.similarities, self.scores[:, None, hits]], axis=1),
+            np.concatenate([members.ranks, self.ranks[:, None, hits]], axis=1),
+            np.concatenate([members.counted, gain], axis=1),
             members.words,
         )
-        return taken(joined, self.order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,52 +418,62 @@ class Reading:
         return k if self.verification is None else max(k, self.verification.fitted.k)
 
     def reread(
-        self, fitted: Fitted, found: Found, k: int, hidden: NDArray[np.bool_] | None = None
+        self, fitted: Fitted, found: Found, hidden: NDArray[np.bool_] | None = None
     ) -> Reread | None:
-        """Have the first hits read; None where nobody reads, nothing was found, or it failed.
+        """Have the first texts read; None where nobody reads, nothing was found, or it failed.
 
-        None of those that were read falls behind the others: its score is at least that of the
-        last of them before.
+        What is said of a text holds for every hit that has it. None of those that were read falls
+        behind the others: its score is at least that of the last of them before.
 
-        `found`: m hits. `k`: how many are wanted. `hidden`, array of bool, shape (n, m): hits that
-        count as not read.
+        `found`: m hits. `hidden`, array of bool, shape (n, m): hits that count as not read.
         """
         if self.verification is None or not found.mu.size:
             return None
-        first = slice(0, self.verification.fitted.k)
-        texts = [[passage.text for passage in row[first]] for row in found.passages]
+        of_text = _first_of_text(found)
+        again = of_text < np.arange(of_text.shape[1])
+        first = np.argsort(again, axis=1, kind="stable")[:, : self.verification.fitted.k]
+        texts = [
+            [row[place].text for place in places]
+            for row, places in zip(found.passages, first.tolist(), strict=True)
+        ]
         verified = self.verification.verify(
-            self.queries, texts, None if hidden is None else hidden[:, first]
+            self.queries,
+            texts,
+            None if hidden is None else np.take_along_axis(hidden, first, axis=1),
         )
         if verified is None:
             return None
-        slope = np.float32(fitted.slope)
-        mu, scores = found.mu.copy(), found.scores.copy()
-        mu[:, first] += verified.gain / slope
-        last = scores[:, first].min(axis=1, keepdims=True)
-        scores[:, first] = np.maximum(
-            probit(mu[:, first], found.sigma2[:, first], fitted.beta), last
+        place = np.take_along_axis(np.cumsum(~again, axis=1) - 1, of_text, axis=1)
+        read = place < first.shape[1]
+        place = np.where(read, place, 0)
+        mu = found.mu + np.take_along_axis(verified.gain, place, axis=1) * read / np.float32(
+            fitted.slope
         )
-        order = np.broadcast_to(np.arange(scores.shape[1]), scores.shape).copy()
-        order[:, first] = np.argsort(-scores[:, first], axis=1, kind="stable")
-        order = order[:, :k]
-        moved = Found(
-            [
-                [row[place] for place in places]
-                for row, places in zip(found.passages, order.tolist(), strict=True)
-            ],
-            np.take_along_axis(scores, order, axis=1),
-            np.take_along_axis(mu, order, axis=1),
-            np.take_along_axis(found.sigma2, order, axis=1),
-            found.exact,
+        last = np.take_along_axis(found.scores, first, axis=1).min(axis=1, keepdims=True)
+        scores: FloatArray = np.where(
+            read, np.maximum(probit(mu, found.sigma2, fitted.beta), last), found.scores
         )
-        name = self.verification.fitted.name
-        return Reread(moved, name, verified, found.mu[:, first], mu[:, first], order)
+        own: FloatArray = np.where(
+            read, np.take_along_axis(verified.scores, place, axis=1), np.float32(np.nan)
+        )
+        ranks = np.take_along_axis(verified.ranks(), place, axis=1) * read
+        order = np.argsort(np.where(read, -scores, np.inf), axis=1, kind="stable")
+        scores, mu, sigma2, before, own, ranks = (
+            np.take_along_axis(values, order, axis=1)
+            for values in (scores, mu, found.sigma2, found.mu, own, ranks)
+        )
+        passages = [
+            [row[place] for place in places]
+            for row, places in zip(found.passages, order.tolist(), strict=True)
+        ]
+        moved = Found(passages, scores, mu, sigma2, found.exact)
+        return Reread(moved, before, self.verification.fitted.name, verified.floor, own, ranks)
 
 
 NOBODY = Reading(None, ())
 
-_COPIES = 256  # passages behind the hits that are looked at for copies of them
+_COPIES = 256  # passages behind the hits that are looked at for copies of them, at least
+_MORE = 32  # times as many of them as before: each look is another search, maybe of a server
 _NOTHING = np.float32(80)  # logits below the top at which a passage has no share
 
 
@@ -596,7 +599,7 @@ def search_apart(
         again = _first_of_text(found) < np.arange(count)
         if not _no_worse(found, again, k)[:, -1].any():
             return found
-        count = k + 4 * (count - k)
+        count = k + _MORE * (count - k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -621,16 +624,15 @@ class Hits:
 
 def search(reading: Reading, fitted: Fitted, store: Store, asked: Asked, k: int) -> Hits:
     """Search for k hits and have them read."""
-    fetched = reading.fetched(k)
-    wide = search_apart(store, asked.query, fetched, fitted.beta, asked.everywhere)
-    found = first_hits(wide, fetched)
-    reread = reading.reread(fitted, found, k)
+    everywhere = asked.similarities if asked.rest is None else None
+    wide = search_apart(store, asked.query, reading.fetched(k), fitted.beta, everywhere)
+    reread = reading.reread(fitted, wide)
     if reread is None:
-        found = first_hits(found, k)
-        members = members_at(fitted, store, asked, found)
-        return Hits(found, members, None, Copies.among(wide, k))
-    members = reread.members(members_at(fitted, store, asked, found), fitted.slope)
-    return Hits(reread.found, members, reread, Copies.among(reread.found, k))
+        found = first_hits(wide, k)
+        return Hits(found, members_at(fitted, store, asked, found), None, Copies.among(wide, k))
+    found = first_hits(reread.found, k)
+    members = members_at(fitted, store, asked, replace(found, mu=reread.before[:, :k]))
+    return Hits(found, reread.members(members), reread, Copies.among(reread.found, k))
 
 
 def first_hits(found: Found, k: int) -> Found:
