@@ -8,7 +8,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import summarise
 from uec_rag.retrieval.judge import judge
 from uec_rag.retrieval.preferences import Boost, Preferences
-from uec_rag.retrieval.search import Hits, ask
+from uec_rag.retrieval.search import Hits, ask, first_alike
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -210,3 +210,8 @@ class TestEqualPassages:
             moved.append(index.search([query], 4).confidence[0] - once.confidence[0])
             index.delete(["copy1", "copy2"])
         assert np.abs(moved).mean() < 0.02
+
+
+def test_hits_are_as_similar_as_the_first_of_their_group_not_as_the_one_before():
+    mu = np.float32([[0.5, 0.5, 0.5 - 8e-6, 0.5 - 16e-6, 0.3], [0.5, 0.4, 0.3, 0.2, 0.2]])
+    np.testing.assert_array_equal(first_alike(mu), [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])

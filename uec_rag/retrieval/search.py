@@ -577,9 +577,13 @@ def first_alike(mu: FloatArray) -> NDArray[np.intp]:
 
     `mu`, array, shape (n, k): of hits, best first.
     """
-    place = np.broadcast_to(np.arange(mu.shape[1]), mu.shape).copy()
-    place[:, 1:][np.abs(np.diff(mu, axis=1)) <= _ALIKE] = 0
-    first: NDArray[np.intp] = np.maximum.accumulate(place, axis=1)
+    first = np.broadcast_to(np.arange(mu.shape[1]), mu.shape).copy()
+    close = np.abs(np.diff(mu, axis=1)) <= _ALIKE
+    # Not of the one before alone: of many hits each may be close to the next.
+    for row, place in np.argwhere(close).tolist():
+        before = first[row, place]
+        if abs(mu[row, place + 1] - mu[row, before]) <= _ALIKE:
+            first[row, place + 1] = before
     return first
 
 
