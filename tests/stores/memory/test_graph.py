@@ -302,6 +302,17 @@ def test_a_graph_that_leads_out_of_itself_is_refused_whatever_its_hash(tmp_path,
         MemoryStore.load(tmp_path)
 
 
+def test_a_graph_of_another_version_of_usearch_is_refused(tmp_path):
+    store = MemoryStore(index="hnsw")
+    store.add(numbered(range(40)), clustered(0, 40))
+    store.save(tmp_path)
+    content = bytearray((tmp_path / "graph.usearch").read_bytes())
+    struct.pack_into("<H", content, 1295, 99)
+    _sealed_again(tmp_path, content)
+    with pytest.raises(IndexCorrupted, match=r"graph\.usearch' cannot be opened"):
+        MemoryStore.load(tmp_path)
+
+
 def test_a_link_to_a_node_that_does_not_reach_its_level_is_refused(tmp_path):
     store = MemoryStore(index="hnsw")
     store.add(numbered(range(COUNT)), clustered(0, COUNT))

@@ -301,7 +301,12 @@ class Graph:
                 "Save the index again."
             )
         check_graph_file(file, dimension)
-        graph._index = _usearch().Index.restore(str(file), view=True)
+        try:
+            graph._index = _usearch().Index.restore(str(file), view=True)
+        except RuntimeError as error:  # of another version
+            raise IndexCorrupted(
+                f"path: {str(file)!r} cannot be opened ({error}); save the index again."
+            ) from error
         if graph._index is None:
             raise lacking
         graph._is_view = True
