@@ -43,6 +43,12 @@ def test_without_a_heading_the_title_is_the_page_or_the_source(section, title):
     assert passage.text == "Text."
 
 
+def test_a_passage_knows_its_page_where_there_are_pages():
+    first, second = passages_of([document(("Locks", "Text.", 3), ("Keys", "More."))])
+    assert (first.metadata["title"], first.metadata["page"]) == ("Locks", 3)
+    assert "page" not in second.metadata
+
+
 @given(text=st.text(max_size=2000), size=st.integers(100, 400))
 def test_chunks_keep_within_the_size_and_lose_no_word(text, size):
     passages = passages_of([document(("", text))], size=size)

@@ -3,12 +3,15 @@
 import asyncio
 import re
 import warnings
+from functools import partial
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
+from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import bag_of_words, labelled, pairs, passages
 from uec_rag import UEC
@@ -293,6 +296,16 @@ async def test_what_is_no_question_is_refused(gate, given, error, message):
         gate.invoke(given)
     with pytest.raises(error, match=re.escape(message)):
         await gate.ainvoke(given)
+
+
+def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
+    theirs = InMemoryVectorStore(DeterministicFakeEmbedding(size=8)).as_retriever()
+    for given in (theirs, retriever.vectorstore, retriever.index):
+        for make in (UECGate, partial(UECGate.budget, queries=QUESTIONS)):
+            with pytest.raises(
+                TypeError, match=f"expected a UECRetriever, got {type(given).__name__};"
+            ):
+                make(retriever=given)
 
 
 def test_what_it_does_not_know_is_refused(retriever):

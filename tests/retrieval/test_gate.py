@@ -29,6 +29,15 @@ def gate(full, texts):
     return Gate.calibrate(full, *labelled(texts, 800, unanswerable=0.2), risk=RISK)
 
 
+@pytest.mark.parametrize("make", [Gate.calibrate, LabelledSearch.of, Gate.budget])
+def test_what_does_not_search_is_refused(full, make):
+    labels = [] if make == Gate.budget else [[["p0"]]]
+    with pytest.raises(
+        TypeError, match=r"retriever: expected a uec_rag\.Retriever, got MemoryStore;"
+    ):
+        make(full.store, ["badero"], *labels)
+
+
 def test_it_answers_only_above_its_threshold(gate, full, texts):
     result = full.search(labelled(texts, 300, seed=1)[0], gate.k)
     above = result.confidence > gate.threshold.threshold

@@ -1,5 +1,6 @@
 """Saving and loading an index."""
 
+import json
 import pickle
 import shutil
 import threading
@@ -234,6 +235,32 @@ def test_a_line_that_is_no_passage_is_said_to_be_corrupted(small, tmp_path):
     loaded = load(tmp_path / "made up", small.uec)
     with pytest.raises(IndexCorrupted, match=r"passages\.jsonl .* line 1 "):
         loaded.get(["p0"])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("NaN", "a finite number"),
+        ("-1e999", "a finite number"),
+        ("9007199254740993", "whole numbers from"),
+        ('"\\u0000"', "a NUL character"),
+        ('"\\ud800"', "not valid Unicode"),
+        ("[" * 70 + "]" * 70, "at most 64 levels"),
+    ],
+)
+def test_metadata_that_no_addition_takes_is_said_to_be_corrupted(small, tmp_path, value, said):
+    small.save(tmp_path / "index")
+    lines = files_of(tmp_path / "index") / "store" / "passages.jsonl"
+    first = json.loads(lines.read_bytes().splitlines()[0])
+    passage = json.dumps(first | {"metadata": {"key": "VALUE"}}).replace('"VALUE"', value)
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        _, *rest = lines.read_bytes().splitlines(keepends=True)
+        content = [passage.encode() + b"\n", *rest]
+        (folder / "store" / "passages.jsonl").write_bytes(b"".join(content))
+        np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
+    with pytest.raises(IndexCorrupted, match=rf"line 1 .*{said}"):
+        load(tmp_path / "made up", small.uec).get(["p0"])
 
 
 def test_nothing_is_pickled(full, tmp_path):

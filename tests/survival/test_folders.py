@@ -1,6 +1,7 @@
 """Damaged, mixed and made-up folders: never a silent difference, a crash or a hang."""
 
 import copy
+import hashlib
 import json
 import os
 import random
@@ -161,13 +162,24 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
                 b'{"id": 3, "text": [], "x": 1}',
             ]
             items += [(name, None, line) for line in lines]
+        if name.endswith(".usearch"):
+            size = file.stat().st_size
+            items += [(name, rng.randrange(size), rng.randrange(256)) for _ in range(300)]
 
     def experiment(item):
         name, place, change = item
         made_up = tmp_path / "made up"
         with writing(made_up, KIND) as folder:
             shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
-            if place is not None:
+            if name.endswith(".usearch"):
+                content = bytearray((folder / name).read_bytes())
+                content[place] = change
+                (folder / name).write_bytes(content)
+                store = (folder / name).with_name("store.json")
+                settings = json.loads(store.read_text())
+                settings["graph"]["sha256"] = hashlib.sha256(content).hexdigest()
+                store.write_text(json.dumps(settings))
+            elif place is not None:
                 value = json.loads((folder / name).read_text())
                 text = json.dumps(_with(value, place, change))
                 (folder / name).write_text(text)

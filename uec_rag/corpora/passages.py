@@ -37,7 +37,8 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
     list of Passage
         The text of each begins with its heading. The id, "source#position", stays the same when
         the text changes, so that adding it anew replaces it. Metadata: "source", "title" (the
-        heading, else the page, else the source) and "position" (0, 1, ... in the document).
+        heading, else the page, else the source), "position" (0, 1, ... in the document) and, in a
+        document that has pages, "page" (or slide).
 
     Raises
     ------
@@ -58,12 +59,13 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         for position, (section, chunk) in enumerate(chunks):
             page = f"page {section.page}" if section.page else ""
             title = section.heading or page or document.source
+            metadata = {"source": document.source, "title": title, "position": position}
             passages.append(
                 Passage(
                     id=f"{document.source}#{position}",
                     # Some readers give NUL characters, which no store keeps.
                     text=f"{section.heading}\n\n{chunk}".replace("\0", " ").strip(),
-                    metadata={"source": document.source, "title": title, "position": position},
+                    metadata=metadata | ({"page": section.page} if section.page else {}),
                 )
             )
     return passages

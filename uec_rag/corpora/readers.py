@@ -109,15 +109,20 @@ def read_docx(path: Path) -> list[Section]:
 def read_pptx(path: Path) -> list[Section]:
     """A section per slide, under its title: texts, tables, and what the speaker notes."""
     from pptx import Presentation
+    from pptx.shapes.group import GroupShape
 
     sections = []
     for number, slide in enumerate(Presentation(str(path)).slides, start=1):
         title = slide.shapes.title
         parts = []
-        for shape in slide.shapes:
+        left = [*slide.shapes]
+        while left:
+            shape = left.pop(0)
             if title is not None and shape.shape_id == title.shape_id:
                 continue
-            if shape.has_text_frame:
+            if isinstance(shape, GroupShape):
+                left = [*shape.shapes, *left]
+            elif shape.has_text_frame:
                 parts.append(shape.text_frame.text)
             elif shape.has_table:
                 rows = [[cell.text for cell in row.cells] for row in shape.table.rows]

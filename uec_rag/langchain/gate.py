@@ -20,7 +20,7 @@ from langchain_core.runnables import (
     RunnableSerializable,
 )
 from langchain_core.runnables.config import get_config_list, merge_configs
-from pydantic import ConfigDict, PrivateAttr
+from pydantic import ConfigDict, PrivateAttr, field_validator
 
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import Decision
@@ -73,6 +73,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
+    @field_validator("retriever", mode="before")
+    @classmethod
+    def _check_retriever(cls, retriever: object) -> object:
+        if not isinstance(retriever, UECRetriever):
+            raise TypeError(
+                f"retriever: expected a UECRetriever, got {type(retriever).__name__}; as_retriever "
+                "of a UECVectorStore makes one, and UECRetriever.over(store, UEC()) one over "
+                "another vector store."
+            )
+        return retriever
+
     @classmethod
     def calibrate(
         cls,
@@ -111,6 +122,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _made(
         cls, retriever: UECRetriever, make: Callable[..., Gate], *given: Any, **options: Any
     ) -> Self:
+        cls._check_retriever(retriever)
         where = passage_filter(retriever.filter)
         gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
         made = cls(retriever=retriever, gate=gate)

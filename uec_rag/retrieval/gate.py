@@ -189,7 +189,7 @@ class Gate(Record):
         check_share(abstain, "abstain", "a share in [0, 1)")
         if not len(queries):
             raise ValueError("queries: expected at least one, got none.")
-        retriever.check_filter(filter)
+        _check_searched(retriever, filter)
         corpus = corpus_fingerprint(retriever.store)
         result = _search(retriever, queries, k, filter, progress)
         sure = np.sort(result.confidence.astype(np.float64))
@@ -343,6 +343,15 @@ class Gate(Record):
         )
 
 
+def _check_searched(retriever: Retriever, filter: Filter | None) -> None:
+    if not callable(getattr(retriever, "check_filter", None)):
+        raise TypeError(
+            f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
+            "UECRetriever of LangChain has its own as .index, that of LlamaIndex as .retriever."
+        )
+    retriever.check_filter(filter)
+
+
 def _search(
     retriever: Retriever,
     queries: Sequence[str],
@@ -407,7 +416,7 @@ class LabelledSearch:
             Receives, now and then, how many more queries are searched.
         """
         check_k(k)
-        retriever.check_filter(filter)
+        _check_searched(retriever, filter)
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         rows = one_of_each(wanted, groups)
         corpus = corpus_fingerprint(retriever.store)

@@ -2,9 +2,12 @@
 
 import contextlib
 import copy
+import hashlib
+import json
 import os
 import pickle
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,7 @@ from hypothesis import strategies as st
 from usearch.index import Index
 
 from tests.helpers import bag_of_words, pairs, passages, random_gaussian
-from uec_rag import UEC, Gaussian
+from uec_rag import UEC, Gaussian, IndexCorrupted
 from uec_rag.retrieval import Retriever
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.memory.graph import Graph
@@ -260,6 +263,70 @@ def test_a_graph_file_that_was_changed_is_refused(stores, tmp_path, place):
     content[place] ^= 1
     (tmp_path / "graph.usearch").write_bytes(content)
     with pytest.raises(ValueError, match=r"graph.usearch' is not the file that was saved"):
+        MemoryStore.load(tmp_path)
+
+
+def _sealed_again(folder, content):
+    """Write a graph's file, with its right hash beside it."""
+    (folder / "graph.usearch").write_bytes(content)
+    settings = json.loads((folder / "store.json").read_text())
+    settings["graph"]["sha256"] = hashlib.sha256(content).hexdigest()
+    (folder / "store.json").write_text(json.dumps(settings))
+
+
+# Of 40 nodes behind 8 bytes and 40 vectors of 16 numbers: what is wrong, where, and in what form.
+WRONG = {
+    "more nodes than vectors": (1352, "<Q", 41),
+    "more links than there is room for": (1360, "<Q", 17),
+    "an entry that is no node": (1384, "<Q", 40),
+    "a highest level that the entry does not reach": (1376, "<Q", 9),
+    "a node of another level than is listed": (1392, "<h", 1),
+    "a level below the lowest": (1392, "<h", -1),
+    "more links of a node than fit": (1482, "<I", 33),
+    "a link out of the graph": (1486, "<I", 40),
+    "numbers of another type": (1302, "<B", 11),
+    "another width": (1321, "<Q", 8),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_graph_that_leads_out_of_itself_is_refused_whatever_its_hash(tmp_path, wrong):
+    store = MemoryStore(index="hnsw")
+    store.add(numbered(range(40)), clustered(0, 40))
+    store.save(tmp_path)
+    content = bytearray((tmp_path / "graph.usearch").read_bytes())
+    place, form, value = WRONG[wrong]
+    struct.pack_into(form, content, place, value)
+    _sealed_again(tmp_path, content)
+    with pytest.raises(IndexCorrupted, match="is no graph over means of dimension 16"):
+        MemoryStore.load(tmp_path)
+
+
+def test_a_graph_of_another_version_of_usearch_is_refused(tmp_path):
+    store = MemoryStore(index="hnsw")
+    store.add(numbered(range(40)), clustered(0, 40))
+    store.save(tmp_path)
+    content = bytearray((tmp_path / "graph.usearch").read_bytes())
+    struct.pack_into("<H", content, 1295, 99)
+    _sealed_again(tmp_path, content)
+    with pytest.raises(IndexCorrupted, match=r"graph\.usearch' cannot be opened"):
+        MemoryStore.load(tmp_path)
+
+
+def test_a_link_to_a_node_that_does_not_reach_its_level_is_refused(tmp_path):
+    store = MemoryStore(index="hnsw")
+    store.add(numbered(range(COUNT)), clustered(0, COUNT))
+    store.save(tmp_path)
+    content = bytearray((tmp_path / "graph.usearch").read_bytes())
+    start = 8 + COUNT * 2 * DIMENSION + 104
+    levels = np.frombuffer(content, "<i2", COUNT, start)
+    high, low = int(np.flatnonzero(levels > 0)[0]), int(np.flatnonzero(levels == 0)[0])
+    at_level_one = start + 2 * COUNT + 142 * (high + 1) + 68 * int(levels[:high].sum())
+    del levels
+    assert struct.unpack_from("<I", content, at_level_one)[0] > 0
+    struct.pack_into("<I", content, at_level_one + 4, low)
+    _sealed_again(tmp_path, content)
+    with pytest.raises(IndexCorrupted, match="whose links lead to its nodes"):
         MemoryStore.load(tmp_path)
 
 

@@ -20,6 +20,7 @@ from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.saved.files import read_array
+from uec_rag.stores.memory.graph_file import LINKS, check_graph_file
 from uec_rag.stores.memory.means import with_room
 
 if TYPE_CHECKING:
@@ -188,7 +189,6 @@ def contents_of(mean: FloatArray) -> NDArray[np.uint64]:
 CANDIDATES = 256
 """Of an approximate search, where nothing else is asked for."""
 
-_LINKS = 16  # neighbours of a node; usearch's default
 _LOOK_ADDING = 128  # candidates while adding: usearch's default
 # Threads while adding. Several link a graph in another order every time, and nodes that are added
 # at the same moment may miss each other: with 16 of them up to a tenth of the neighbours was not
@@ -225,7 +225,7 @@ class Graph:
                     ndim=mean.shape[1],
                     metric="ip",
                     dtype="bf16",
-                    connectivity=_LINKS,
+                    connectivity=LINKS,
                     expansion_add=_LOOK_ADDING,
                 )
             elif self._is_view:
@@ -283,9 +283,7 @@ class Graph:
         rows: int,
         candidates: int = CANDIDATES,
     ) -> Graph:
-        """Open a graph that `save` wrote; its file is hashed, then mapped, not read.
-
-        usearch trusts what a file says: links out of the graph would end the process.
+        """Open a graph that `save` wrote; its file is hashed and checked, then mapped.
 
         IndexCorrupted, ValueError if the file is not what was saved, or a row has no node in it.
         """
@@ -302,12 +300,15 @@ class Graph:
                 f"path: {str(file)!r} is not the file that was saved; its SHA-256 is another. "
                 "Save the index again."
             )
-        graph._index = _usearch().Index.restore(str(file), view=True)
-        if graph._index is None or graph._index.ndim != dimension:
-            raise ValueError(
-                f"path: {str(file)!r} is no graph over means of dimension {dimension}. "
-                "Save the index again."
-            )
+        check_graph_file(file, dimension)
+        try:
+            graph._index = _usearch().Index.restore(str(file), view=True)
+        except RuntimeError as error:  # of another version
+            raise IndexCorrupted(
+                f"path: {str(file)!r} cannot be opened ({error}); save the index again."
+            ) from error
+        if graph._index is None:
+            raise lacking
         graph._is_view = True
         nodes = read_array(folder / _NODES, np.int64, 1)
         held = read_array(folder / _HELD, np.uint64, 2)
