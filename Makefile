@@ -24,7 +24,7 @@ demo: $(DEMO)
 
 # What a change is tried with: some minutes on two cores.
 test: $(READY)
-	$(BIN)/python -m pytest -q -m "not slow and not ui" -n auto --dist loadfile
+	$(BIN)/python -m pytest -q -m "not slow and not ui" -n logical --maxprocesses 8 --dist loadfile
 
 # Everything: after these the slow ones, one after the other, since they take the whole machine.
 test-all: test test-ui

@@ -1,5 +1,6 @@
 """Set before any test imports a model library: no network, no crowd of threads."""
 
+import gc
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -23,6 +24,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("steady")
+
+
+def pytest_collection_finish():
+    """Have the garbage collector leave out the million objects that imports have made."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

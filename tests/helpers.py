@@ -174,12 +174,14 @@ class Counting(LinearHead):
 def beside(*bodies: Callable[[], object]) -> Iterator[threading.Event]:
     """Run each body over and over in a thread of its own while a block lasts, taking turns often.
 
-    The event is set as soon as one of them fails; its failure is the block's.
+    Each runs at least once, however soon the block ends. The event is set as soon as one of them
+    fails; its failure is the block's.
     """
     stop, failures = threading.Event(), []
 
     def over_and_over(body):
         try:
+            body()
             while not stop.is_set():
                 body()
         except BaseException as error:

@@ -1,6 +1,7 @@
 """The real command line on a tiny model: bags of words, projected at random."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -22,15 +23,15 @@ def own_cache(tmp_path_factory, monkeypatch):
     return folder
 
 
+def call(*arguments, code=0, json_output=False):
+    """Call the command line as a user does; with `json_output`, return what stdout holds."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout) if json_output else result
+
+
 @pytest.fixture
 def run():
-    """Call the command line as a user does; with `json=True`, return what stdout holds."""
-
-    def call(*arguments, code=0, json_output=False):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        assert result.exit_code == code, result.output
-        return json.loads(result.stdout) if json_output else result
-
     return call
 
 
@@ -84,6 +85,22 @@ def documents(tmp_path_factory):
             )
         (folder / f"{topic}.md").write_text("\n".join(sections))
     return folder
+
+
+@pytest.fixture(scope="session")
+def made(documents, words, other_words, tmp_path_factory):
+    """An index of the documents; not to be written to."""
+    path = tmp_path_factory.mktemp("made") / "idx"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UEC_CACHE", str(tmp_path_factory.mktemp("cache")))
+        call("index", documents, "--out", path, "--model", words, "--model", other_words)
+    return path
+
+
+@pytest.fixture
+def index(made, tmp_path):
+    """An index of the documents, to be written to."""
+    return shutil.copytree(made, tmp_path / "idx")
 
 
 @pytest.fixture(scope="session")

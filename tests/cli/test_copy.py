@@ -7,12 +7,6 @@ from uec_rag import Retriever
 from uec_rag.stores.pgvector import PgVectorStore
 
 
-@pytest.fixture
-def index(run, documents, words, tmp_path):
-    run("index", documents, "--out", tmp_path / "idx", "--model", words)
-    return tmp_path / "idx"
-
-
 def hits(run, index, *opening):
     asked = ("ask", index, "honey in the hive", "-k", "3", "--json", *opening)
     found = run(*asked, json_output=True)

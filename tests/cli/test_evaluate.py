@@ -3,9 +3,8 @@
 import json
 
 
-def test_the_command_prints_writes_and_refuses(run, documents, words, other_words, tmp_path):
-    index, table, page = tmp_path / "idx", tmp_path / "questions.csv", tmp_path / "report.html"
-    run("index", documents, "--out", index, "--model", words, "--model", other_words)
+def test_the_command_prints_writes_and_refuses(run, index, documents, words, tmp_path):
+    table, page = tmp_path / "questions.csv", tmp_path / "report.html"
     table.write_text("query,relevant_ids\nyeast and flour,bread.md\nthe anchor,boats.md\nwho?,\n")
     shown = run("evaluate", index, table, "--html", page, "-k", "3")
     assert "3 questions, 2 with an answer" in shown.stdout

@@ -14,13 +14,6 @@ from uec_rag.retrieval.gate import Gate
 
 
 @pytest.fixture
-def index(run, documents, words, tmp_path):
-    path = tmp_path / "idx"
-    run("index", documents, "--out", path, "--model", words)
-    return path
-
-
-@pytest.fixture
 def questions(tmp_path):
     """Questions on every two words, answered by the file of their topic, and two unanswered."""
     path = tmp_path / "questions.csv"

@@ -20,13 +20,6 @@ from uec_rag.corpora.reading_process import ReadingProcess
 from uec_rag.stores.base import Passage
 
 
-@pytest.fixture
-def index(run, documents, words, other_words, tmp_path):
-    path = tmp_path / "idx"
-    run("index", documents, "--out", path, "--model", words, "--model", other_words)
-    return path
-
-
 def test_a_folder_is_indexed_and_asked(run, index):
     answer = run("ask", index, "honey in the hive", "-k", "3", "--json", json_output=True)
     assert [passage["metadata"]["source"] for passage in answer["passages"]] == ["bees.md"] * 3
@@ -226,11 +219,6 @@ class TestUpdating:
     @pytest.fixture
     def folder(self, tmp_path, documents):
         return shutil.copytree(documents, tmp_path / "folder")
-
-    @pytest.fixture
-    def index(self, run, folder, words, tmp_path):
-        run("index", folder, "--out", tmp_path / "idx", "--model", words)
-        return tmp_path / "idx"
 
     def test_only_what_has_changed_is_read_and_what_is_gone_goes(self, run, folder, index):
         before = run("ask", index, "sand in the furnace", "--json", json_output=True)

@@ -1,11 +1,10 @@
 """The promise of `Encoded.features`, d embedding = gain * (dW @ features), on real networks."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
 
+from tests.helpers import beside
 from uec_rag.encoders import SentenceTransformerEncoder
 
 
@@ -145,21 +144,14 @@ def test_the_users_own_calls_of_a_shared_model_are_left_alone(tiny, texts):
     model = tiny(dense={"out_features": 6})
     encoder = SentenceTransformerEncoder(model, batch_size=1)
     widths = set()
-    stop = threading.Event()
 
-    def own_calls():
-        while not stop.is_set():
-            features = model.preprocess(texts)
-            with torch.no_grad():
-                widths.add(model(features)["sentence_embedding"].shape[1])
+    def own_call():
+        features = model.preprocess(texts)
+        with torch.no_grad():
+            widths.add(model(features)["sentence_embedding"].shape[1])
 
-    thread = threading.Thread(target=own_calls)
-    thread.start()
-    try:
+    with beside(own_call):
         for _ in range(10):
             assert encoder.encode(texts, "passage").features.shape == (len(texts), 16)
-    finally:
-        stop.set()
-        thread.join()
     assert widths == {6}
     assert not model._forward_hooks

@@ -132,25 +132,18 @@ def test_a_graph_that_was_changed_is_not_loaded_but_made_anew(saved, caplog):
     assert f"{weights} is damaged or was changed" in caplog.text
 
 
-def test_a_graph_of_another_model_is_refused_whatever_its_hashes_say(saved, tiny, tmp_path):
+def test_a_graph_of_another_model_is_refused_whatever_its_hashes_say(graph, tiny, tmp_path):
     import torch
 
-    folder = saved("victim")
-    other = tiny()
+    model = tiny(dense={"out_features": 6})
     with torch.no_grad():
-        for weight in other.parameters():
+        for weight in model.parameters():
             weight.add_(torch.randn_like(weight))
-    other.save(str(tmp_path / "other"))
-    revision = load_encoder(tmp_path / "other", backend="onnx").revision
-    foreign = cache_folder() / "graphs" / revision[:32]
-
-    def swap(graph):
-        shutil.rmtree(graph)
-        shutil.copytree(foreign, graph)
-
-    damaged(folder, swap)
+    model.save(str(tmp_path / "model"))
+    revision, graphs = load_encoder(tmp_path / "model").revision, cache_folder() / "graphs"
+    shutil.copytree(graphs / graph.revision[:32], graphs / revision[:32])
     with pytest.raises(ValueError, match=r"gives other vectors than the model .* made anew"):
-        load_encoder(folder, backend="onnx")
+        load_encoder(tmp_path / "model", backend="onnx")
 
 
 def test_without_an_exporter_the_error_says_what_to_install(saved, monkeypatch):

@@ -16,10 +16,14 @@ from uec_rag.encoders import (
 from uec_rag.encoders.parallel import ParallelEncoder
 
 
-@pytest.fixture(params=["torch", "onnx"])
-def encoder(request, saved, tmp_path, monkeypatch):
-    monkeypatch.setenv("UEC_CACHE", str(tmp_path / "cache"))
-    return load_encoder(saved("model"), backend=request.param, last_layer="ffn", batch_size=2)
+@pytest.fixture(scope="module", params=["torch", "onnx"])
+def encoder(request, tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    tiny().save(str(folder / "model"))
+    options = {"backend": request.param, "last_layer": "ffn", "batch_size": 2}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UEC_CACHE", str(folder / "cache"))
+        yield load_encoder(folder / "model", **options)
 
 
 def test_in_another_process_an_encoder_is_loaded_by_its_name(encoder, texts):

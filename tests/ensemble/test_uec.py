@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from tests.helpers import LinearHead, bag_of_words, noise, pairs
 from uec_rag import UEC, Retriever
+from uec_rag.base import retries
 from uec_rag.encoders import BlackBoxEncoder
 from uec_rag.ensemble.coefficients import Fixed, Uniform
 from uec_rag.ensemble.fitted import PAPER, FitOptions
@@ -319,7 +320,8 @@ def test_a_space_that_cannot_be_shared_is_said_before_pairs_are_encoded(recordin
     assert len(recording.texts) <= 1  # to learn its width
 
 
-def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs):
+def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs, monkeypatch):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
     failing = False
 
     def moody(texts):

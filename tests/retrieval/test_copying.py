@@ -85,7 +85,7 @@ def test_an_ensemble_fitted_after_indexing_unfitted_takes_over_too():
         index = filled(UEC(encoders))
     anew = UEC(encoders).fit(pairs(100))
     copy, _ = copy_index(index, QdrantStore(location=":memory:"), refitted=anew)
-    same(copy, copy_index(filled(anew), QdrantStore(location=":memory:"))[0])
+    same(copy, copy_index(filled(anew), QdrantStore(location=":memory:"))[0], QUERIES[:10])
 
 
 def test_what_does_not_survive_a_fit_is_said():
@@ -135,7 +135,7 @@ def test_a_copy_with_words_can_be_added_to(pairs_of_fit, engine):
     copy, _ = copy_index(index, store)
     for each in (index, copy):
         each.add(["something new"], ["new"])
-    same(index, copy)
+    same(index, copy, QUERIES[:10])
 
 
 @pytest.mark.parametrize("engine", [False, True])

@@ -19,9 +19,8 @@ from uec_rag.retrieval.result import surest_decision
 RISK = 0.25
 
 
-def is_right(retriever, queries, relevant, k):
-    found = retriever.search(queries, k).ids
-    return np.array([bool(set(f) & set(r)) for f, r in zip(found, relevant, strict=True)])
+def is_right(result, relevant):
+    return np.array([bool(set(f) & set(r)) for f, r in zip(result.ids, relevant, strict=True)])
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +47,8 @@ def test_it_answers_only_above_its_threshold(gate, full, texts):
 
 def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate, full, texts):
     queries, relevant = labelled(texts, 8000, seed=2, unanswerable=0.2)
-    right = is_right(full, queries, relevant, gate.k)
     result = full.search(queries, gate.k)
+    right = is_right(result, relevant)
     answered = np.array([d.action == "answer" for d in gate.decide(result)])
     assert (~right).mean() > RISK + 0.1
     assert answered.mean() > 0.1
@@ -59,8 +58,8 @@ def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate,
 @pytest.mark.slow
 def test_the_risk_is_kept_in_19_of_20_draws_of_the_calibration_queries(full, texts):
     queries, relevant = labelled(texts, 3000, seed=3, unanswerable=0.2)
-    right = is_right(full, queries, relevant, 4)
-    confidence = full.search(queries, 4).confidence
+    result = full.search(queries, 4)
+    right, confidence = is_right(result, relevant), result.confidence
     rng, failures, answering = np.random.default_rng(0), 0, 0
     for _ in range(60):
         rows = rng.permutation(len(queries))[:400]

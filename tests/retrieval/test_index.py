@@ -7,6 +7,7 @@ import pytest
 
 from tests.helpers import FORGED, assert_same_result, beside, noise
 from uec_rag import UEC, Gaussian, Retriever
+from uec_rag.base import retries
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import BlackBoxEncoder, Encoded
 from uec_rag.retrieval.preferences import Boost, Preferences
@@ -142,7 +143,9 @@ def test_one_string_is_no_list_of_ids(small):
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
-def test_an_encoder_that_fails_leaves_the_index_as_it_was():
+def test_an_encoder_that_fails_leaves_the_index_as_it_was(monkeypatch):
+    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+
     def moody(texts):
         if any("fail" in text for text in texts):
             raise ConnectionError("the service is down")

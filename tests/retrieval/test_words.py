@@ -331,7 +331,8 @@ def test_a_passage_of_small_words_is_found_by_them(uec):
 
 def test_a_passage_of_ten_megabytes_is_read_to_its_end(uec):
     retriever = indexed(uec)
-    retriever.add(["filler " * 1_500_000 + "needle"], ids=["long"], metadatas=[{"even": True}])
+    filler = "filler" * 20 + " "
+    retriever.add([filler * 90_000 + "needle"], ids=["long"], metadatas=[{"even": True}])
     found = retriever.search(["needle"], k=1)
     assert found.ids == [["long"]]
     assert found.metadata(0, 0, details=True)["uec_matched_terms"] == ["needle"]

@@ -1,6 +1,7 @@
 """A small saved index of words, with passages that a server must not be harmed by."""
 
 import logging
+import shutil
 import time
 import warnings
 from contextlib import contextmanager
@@ -58,11 +59,18 @@ def logging_stays():
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """The folder of a saved index; not to be written to."""
+    folder = tmp_path_factory.mktemp("saved") / "idx"
+    make().save(folder)
+    return folder
+
+
 @pytest.fixture
-def index(tmp_path):
-    """The folder of a saved index."""
-    make().save(tmp_path / "idx")
-    return tmp_path / "idx"
+def index(saved, tmp_path):
+    """The folder of a saved index, to be written to."""
+    return shutil.copytree(saved, tmp_path / "idx")
 
 
 @contextmanager

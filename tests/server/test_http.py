@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -230,14 +231,27 @@ async def test_a_failure_to_count_leaves_no_query_waiting(index, monkeypatch):
     task.cancel()
 
 
+def all_there(monkeypatch, count):
+    """What is set as soon as so many queries have come."""
+    search, came, there = batching.Batcher.search, itertools.count(1), Event()
+
+    def counted(self, *query, **options):
+        if next(came) == count:
+            there.set()
+        return search(self, *query, **options)
+
+    monkeypatch.setattr(batching.Batcher, "search", counted)
+    return there
+
+
 def test_a_store_that_is_away_is_asked_once_for_all_and_said_without_its_address(
     client, monkeypatch, caplog
 ):
-    tried = []
+    tried, there = [], all_there(monkeypatch, 20)
 
     def away(*_, **__):
         tried.append(True)
-        time.sleep(0.1)
+        assert there.wait(60)
         raise ConnectionError("postgresql://me:hunter2@db/x does not answer")
 
     monkeypatch.setattr(Retriever, "search_encoded", away)
@@ -251,10 +265,10 @@ def test_a_store_that_is_away_is_asked_once_for_all_and_said_without_its_address
 
 
 async def test_more_queries_than_can_wait_are_told_to_come_again(index, monkeypatch):
-    live, encode = LiveIndex(Place(index)), UEC.encode
+    live, encode, there = LiveIndex(Place(index)), UEC.encode, all_there(monkeypatch, 12)
 
     def slowly(self, *arguments, **options):
-        time.sleep(0.2)
+        assert there.wait(60)
         return encode(self, *arguments, **options)
 
     monkeypatch.setattr(http, "_QUEUE", 3)

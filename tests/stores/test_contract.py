@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import bag_of_words, pairs, passages
-from tests.stores.kinds import KINDS, SAVED, opened_again
+from tests.stores.kinds import DISTINCT, KINDS, SAVED, opened_again
 from tests.stores.test_filters import COMPARISONS, METADATA, holds
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
@@ -21,6 +21,7 @@ WIDTHS = (6, 2)
 PROFILE = np.float32(np.random.default_rng(5).gamma(1.0, 0.1, (2, 8)))
 
 every_store = pytest.mark.parametrize("kind", KINDS)
+every_search = pytest.mark.parametrize("kind", DISTINCT)
 
 
 def gaussians(seed, count, factored=True):
@@ -62,7 +63,7 @@ def assert_finds(store, expected, query=QUERY, k=5, beta=1.0, **options):
     return found
 
 
-@every_store
+@every_search
 @pytest.mark.parametrize("factored", [True, False])
 @pytest.mark.parametrize("beta", [0.0, 1.0, 30.0])
 def test_hits_and_numbers_are_those_of_scoring_everything(store, factored, beta):
@@ -106,7 +107,7 @@ def test_an_empty_store_finds_nothing_and_takes_any_dimension_after(store):
     assert_finds(store, {f"p{i}": other[[i]] for i in range(3)}, other[[1]], 1)
 
 
-@every_store
+@every_search
 def test_filters_mean_the_same_in_every_store(store):
     stored = gaussians(0, len(METADATA))
     given = [Passage(f"p{i}", f"text {i}", m) for i, m in enumerate(METADATA)]
@@ -301,7 +302,7 @@ async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monk
     assert len((await searching).ids[0]) == 3
 
 
-@every_store
+@every_search
 def test_a_retriever_answers_over_it_as_over_the_default(store):
     uec = UEC([bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]).fit(pairs(150))
     texts, questions = passages(300, seed=1), [query for query, _ in pairs(20, seed=1)]

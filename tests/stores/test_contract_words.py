@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
-from tests.stores.kinds import ENGINES, KINDS, QUICK, SAVED, opened_again
+from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, opened_again
 from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Saturation, Terms
@@ -19,6 +19,7 @@ EXACT = [kind for kind in KINDS if kind != "memory int8"]
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 
 every_store = pytest.mark.parametrize("kind", EXACT)
+every_search = pytest.mark.parametrize("kind", [kind for kind in EXACT if kind in DISTINCT])
 
 
 def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
@@ -63,7 +64,7 @@ def alike(store, reference, query=QUERY, k=7, **options):
     return found
 
 
-@every_store
+@every_search
 def test_words_count_as_in_memory_after_additions_replacements_and_deletions(store):
     reference = MemoryStore()
     for step in (
@@ -112,7 +113,7 @@ def test_frequencies_are_exact_whatever_happened_before(kind, steps, tmp_path_fa
     store.close()
 
 
-@every_store
+@every_search
 def test_a_filter_leaves_rarity_as_it_is(store):
     reference = MemoryStore()
     for one in (store, reference):

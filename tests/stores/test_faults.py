@@ -74,7 +74,8 @@ class Line:
         if self.kind == "qdrant":
             self._stores.append(QdrantStore(url=place, collection=self._name))
         else:
-            self._stores.append(PgVectorStore(place, collection=self._name, timeout=0.3))
+            soon = {} if past else {"timeout": 0.3}  # what goes past the line always answers
+            self._stores.append(PgVectorStore(place, collection=self._name, **soon))
         return self._stores[-1]
 
     def close(self):

@@ -303,6 +303,7 @@ def known_by_name(timeout):
     return store, name
 
 
+@pytest.mark.slow
 def test_a_search_whose_connections_are_killed_all_the_time_ends_soon():
     store, name = known_by_name(timeout=3)
     with killing(name, every=0.0):
@@ -314,6 +315,7 @@ def test_a_search_whose_connections_are_killed_all_the_time_ends_soon():
     store.close()
 
 
+@pytest.mark.slow
 def test_connections_that_are_killed_now_and_then_are_made_anew_at_once():
     store, name = known_by_name(timeout=10)
     with killing(name, every=0.5):
