@@ -195,11 +195,15 @@ def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
 
 
 def start_again(server):
-    """Start a server that was killed, once its last processes have gone."""
-    for _ in range(20):
+    """Start a server that was killed, once its last processes have gone, and see it answer.
+
+    Until they have, it may be taken for running.
+    """
+    for _ in range(40):
         time.sleep(0.5)
-        with contextlib.suppress(subprocess.SubprocessError):  # they have not, or it takes long
-            return server.ensure_postgres_running()
+        with contextlib.suppress(subprocess.SubprocessError, AssertionError, psycopg.Error):
+            server.ensure_postgres_running()
+            return psycopg.connect(server.get_uri(), connect_timeout=5).close()
     raise TimeoutError("the server does not start again")
 
 
