@@ -71,6 +71,13 @@ def evaluate(task: Task, built: System | Sequence[System]) -> tuple[dict[str, fl
 _DEPTH = 100
 
 
+def _texts_of(collection: Collection) -> list[tuple[Role, list[str]]]:
+    return [
+        ("query", list(collection.queries.values())),
+        ("passage", list(collection.passages.values())),
+    ]
+
+
 @dataclass(frozen=True)
 class Retrieval:
     """nDCG@10, Recall@10, Recall@100 and AUC@10 on a collection.
@@ -93,10 +100,7 @@ class Retrieval:
 
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Queries and passages."""
-        return [
-            ("query", list(self.collection.queries.values())),
-            ("passage", list(self.collection.passages.values())),
-        ]
+        return _texts_of(self.collection)
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Search all queries and score the best hits."""
@@ -137,10 +141,7 @@ class Reranking:
 
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Queries and passages."""
-        return [
-            ("query", list(self.collection.queries.values())),
-            ("passage", list(self.collection.passages.values())),
-        ]
+        return _texts_of(self.collection)
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Order the candidates."""
