@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.helpers import labelled
-from uec_rag import Retriever
+from tests.helpers import bag_of_words, labelled
+from uec_rag import UEC, Retriever
 from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
 
 
@@ -117,3 +117,18 @@ def test_two_indexes_are_compared_on_the_same_questions(found, full, labels, tex
 def test_without_an_answer_nothing_is_measured(full, labels):
     with pytest.raises(ValueError, match="questions: expected some with an answer"):
         evaluate(full, labels)
+
+
+def test_each_question_is_encoded_once(fit_pairs, texts, labels):
+    encode, seen = bag_of_words(64, "fine"), []
+
+    def noted(batch):
+        seen.extend(batch)
+        return encode(batch)
+
+    index = Retriever(UEC([noted]).fit(fit_pairs))
+    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    seen.clear()
+    found = evaluate(index, labels, k=4)
+    assert "calibrated" in found.confidence
+    assert seen == [*labels]

@@ -236,6 +236,7 @@ def _cross_validated(
             view.evidence_weights,
             view.store,
             [queries[row] for row in mine],
+            [part[mine] for part in parts],
             [frozenset(relevant[row]) for row in mine],
             unanswerable=0.0 if all(relevant) else 0.1,
             k=k,

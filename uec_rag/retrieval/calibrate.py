@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record
 from uec_rag.base.sums import Digest
 from uec_rag.confidence.fit import joined_examples
@@ -161,6 +162,7 @@ def calibrate_with_labels(
     weights: EvidenceWeights | None,
     store: Store,
     queries: Sequence[str],
+    parts: Sequence[Gaussian],
     wanted: Sequence[frozenset[str]],
     *,
     unanswerable: float,
@@ -178,6 +180,9 @@ def calibrate_with_labels(
     ----------
     uec, weights, store
         What is searched, and how.
+    queries : sequence of str
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the queries, as `UEC.encode` returns them.
     wanted : sequence of frozenset of str
         As `check_labels` returns them.
     unanswerable : float
@@ -188,7 +193,6 @@ def calibrate_with_labels(
     fingerprint : str
         Of the corpus.
     """
-    parts = uec.encode(queries, "query")
     hide = unanswerable > 0 and all(wanted)
     known = uec.confidence_model
     model = shipped_model("unfitted") if known is None else known

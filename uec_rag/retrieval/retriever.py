@@ -499,6 +499,7 @@ class Retriever(Index):
             self.evidence_weights,
             store,
             queries,
+            self.uec.encode(queries, "query"),
             wanted,
             unanswerable=unanswerable,
             k=k,
