@@ -381,6 +381,33 @@ class Bin:
     high: float
 
 
+def risk_over_coverage(
+    score: ArrayLike, right: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What answering the questions of the highest scores alone would mean.
+
+    Parameters
+    ----------
+    score : array_like, shape (n,)
+    right : array_like of bool, shape (n,)
+
+    Returns
+    -------
+    coverage, risk : array, shape (n,)
+        Of the first 1, 2, ... questions: their share of all, and the share of them that is wrong.
+
+    Examples
+    --------
+    >>> coverage, risk = risk_over_coverage([0.9, 0.2], [True, False])
+    >>> coverage.tolist(), risk.tolist()
+    ([0.5, 1.0], [0.0, 0.5])
+    """
+    order = np.argsort(-np.asarray(score), kind="stable")
+    wrong = np.cumsum(~np.asarray(right, dtype=bool)[order])
+    count = np.arange(1, len(wrong) + 1)
+    return count / len(wrong), wrong / count
+
+
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
     """Confidence against what came true, in up to ten bins of as many questions each.
 

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
-from uec_rag.confidence.risk import reliability, risk_threshold
+from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.evaluation.alternatives import Ranking, alone, fused, members_alone
 from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
-from uec_rag.retrieval.gate import shared_answers
+from uec_rag.retrieval.gate import made_up, shared_answers
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.self_calibrate import trial
 
 Floats: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -101,11 +100,9 @@ def evaluate(
         If ir-measures is not installed.
     """
     require("serve", "ir-measures")
-    view, made_up = retriever.snapshot(), labels is None
+    view = retriever.snapshot()
     if labels is None:
-        queries, relevant, store = trial(retriever.uec, view.store)
-        view = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
-        view.set_calibration(retriever.calibration, current=True)
+        queries, relevant, view = made_up(view)
     else:
         queries, relevant = list(labels), [set(ids) for ids in labels.values()]
     if not queries or not any(relevant):
@@ -132,7 +129,7 @@ def evaluate(
         facts={
             "questions": len(queries),
             "answerable": sum(map(bool, relevant)),
-            "made_up": made_up,
+            "made_up": labels is None,
             "passages": len(view.store),
             "members": list(view.uec.names),
             "compared": best,
@@ -295,11 +292,10 @@ def _by_risk(
 
 def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
     """The largest share that a threshold answers with no more than the risk, on these questions."""
-    order = np.argsort(-score, kind="stable")
-    wrong = np.cumsum(~right[order]) / np.arange(1, len(score) + 1)
-    last = np.append(np.diff(score[order]) < 0, True)  # of those with one score
+    coverage, wrong = risk_over_coverage(score, right)
+    last = np.append(np.diff(-np.sort(-score)) < 0, True)  # of those with one score
     within = np.flatnonzero((wrong <= risk) & last)
-    return (int(within[-1]) + 1) / len(score) if len(within) else 0.0
+    return float(coverage[within[-1]]) if len(within) else 0.0
 
 
 def _worst(

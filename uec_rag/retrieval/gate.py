@@ -22,7 +22,13 @@ from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one, outcome
-from uec_rag.confidence.risk import Drift, RiskThreshold, reliability, risk_threshold
+from uec_rag.confidence.risk import (
+    Drift,
+    RiskThreshold,
+    reliability,
+    risk_over_coverage,
+    risk_threshold,
+)
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import SearchResult, joined
 from uec_rag.retrieval.retriever import Retriever
@@ -432,13 +438,11 @@ class LabelledSearch:
         """Search questions made from the passages, where there are no labels.
 
         They are harder to answer than users' are, and every fifth has no answer: see
-        `uec_rag.retrieval.self_calibrate.trial`. A threshold is chosen on one of each answer.
+        `made_up`. A threshold is chosen on one of each answer.
 
         Raises ValueError if too few can be made.
         """
-        queries, relevant, store = trial(retriever.uec, retriever.store)
-        tried = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
-        tried.set_calibration(retriever.calibration, current=True)
+        queries, relevant, tried = made_up(retriever)
         groups = shared_answers(relevant)
         found = cls.of(tried, queries, relevant, k=k, groups=groups, progress=progress)
         corpus = corpus_fingerprint(retriever.store)
@@ -468,11 +472,22 @@ class LabelledSearch:
         left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
         left.errorbar(told, true, reach, fmt="o", capsize=3)
         left.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-        wrong = np.cumsum(~self.right[np.argsort(-self.result.confidence, kind="stable")])
-        count = np.arange(1, len(wrong) + 1)
-        right.plot(count / len(wrong), wrong / count)
+        right.plot(*risk_over_coverage(self.result.confidence, self.right))
         right.set(xlabel="share answered", ylabel="wrong answers, of those given", xlim=(0, 1))
         return figure
+
+
+def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
+    """Questions made from the passages, the ids that answer each, and an index to ask them of.
+
+    As `uec_rag.retrieval.self_calibrate.trial` makes them, with the retriever's own calibration.
+
+    Raises ValueError if too few can be made.
+    """
+    queries, relevant, store = trial(retriever.uec, retriever.store)
+    tried = Retriever(retriever.uec, store, unanswerable=retriever.unanswerable)
+    tried.set_calibration(retriever.calibration, current=True)
+    return queries, relevant, tried
 
 
 def shared_answers(relevant_ids: Sequence[Collection[str]]) -> list[int]:

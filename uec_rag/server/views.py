@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from uec_rag.base.checks import one_line, visible
-from uec_rag.confidence.risk import reliability
+from uec_rag.confidence.risk import reliability, risk_over_coverage
 from uec_rag.encoders.lexical import marked
 from uec_rag.evaluation.alternatives import disagreement, fused, members_alone, plain_cosine
 from uec_rag.evaluation.inspection import Tried, inspect, neighbours, writing
@@ -110,7 +110,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
     """Curve, reliability, what each risk allows, and what became of each question."""
     sure, right = searched.result.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
-    wrong = np.cumsum(~right[order]).tolist()
+    coverage, risk = (values.tolist() for values in risk_over_coverage(sure, right))
     places = np.unique(np.linspace(0, len(sure) - 1, _POINTS).round().astype(int)).tolist()
     thresholds = [searched.threshold(risk) for risk in RISKS]
     return {
@@ -119,7 +119,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "k": searched.k,
         "alike": len(sure) - len(set(shared_answers(searched.relevant))),
         "chosen_on": len(searched.rows),
-        "curve": [[(p + 1) / len(sure), wrong[p] / (p + 1)] for p in places],
+        "curve": [[coverage[place], risk[place]] for place in places],
         "reliability": [asdict(one) for one in reliability(sure, right)],
         "risks": [found.metadata() | {"report": found.report} for found in thresholds],
         "rows": [
