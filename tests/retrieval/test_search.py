@@ -117,13 +117,14 @@ def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
             assert decision.candidates == (() if reading is None else reading.candidates)
 
 
+@pytest.fixture(scope="module")
+def alone(fit_pairs):
+    """One encoder, whose coefficient no copy can move."""
+    return UEC([bag_of_words(64, "fine")]).fit(fit_pairs)
+
+
 class TestEqualPassages:
     """A text that is stored several times does not make a question less sure of its answer."""
-
-    @pytest.fixture(scope="class")
-    def alone(self, fit_pairs):
-        """One encoder, whose coefficient no copy can move."""
-        return UEC([bag_of_words(64, "fine")]).fit(fit_pairs)
 
     @pytest.mark.parametrize("k", [1, 4, 10])
     @pytest.mark.parametrize("copies", [3, 10])
