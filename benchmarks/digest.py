@@ -1,7 +1,7 @@
 """How far sums from a digest are from those over every passage, and what that does to a search.
 
 Over a large corpus the sums behind coefficients, relevance and confidence are taken from the
-largest similarities and a sample of the rest (`uec_rag.base.sums`). Here the same searches
+largest similarities and a sample of the rest (`uec_rag.base.columns`). Here the same searches
 are made with both, for queries that are hard enough for the rest to matter.
 
     python -m benchmarks.digest                       # 50,000 and 200,000 passages, a minute
@@ -21,7 +21,7 @@ from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag import Retriever, SearchResult
 from uec_rag.base import sums
-from uec_rag.base.sums import Digest
+from uec_rag.base.columns import Digest
 from uec_rag.retrieval.search import own_similarities
 from uec_rag.stores import MemoryStore
 

@@ -7,7 +7,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -72,7 +71,7 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
 
 def _findings(result: SearchResult, row: int, rank: int) -> dict[str, object]:
     """What a search knows of one hit, by its plain names."""
-    known = result.metadata(row, rank, details=True)
+    known = result[row].metadata(rank, details=True)
     names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
     return {name: known[f"uec_{name}"] for name in names if f"uec_{name}" in known}
 
@@ -184,7 +183,7 @@ def ask(
 def _answer(retriever: Retriever, question: str, k: int, gate: Gate | None, json: bool) -> None:
     result = retriever.search([question], k=k)
     if gate is not None:
-        result = replace(result, decisions=gate.decide(result))
+        result = result.deciding(gate.decide(result))
     if json:
         print_json(answer_record(result, 0))
     else:

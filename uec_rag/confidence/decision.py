@@ -17,8 +17,6 @@ Action = Literal["answer", "clarify", "abstain"]
 PLAUSIBLE = 0.3
 """P(the corpus answers the query) below which no passage is plausible, however many compete."""
 
-_MANY = 100
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -99,87 +97,29 @@ class Ambiguity:
 
 
 def ambiguities(
-    posterior: FloatArray,
-    member_posterior: FloatArray,
-    ids: Sequence[Sequence[str]],
-    in_corpus: FloatArray | None = None,
-    size: int = 0,
+    posterior: FloatArray, ids: Sequence[Sequence[str]], in_corpus: FloatArray
 ) -> list[Ambiguity | None]:
-    """Whether each query could mean one of several hits; None where it could not.
+    """Whether each question could mean one of several hits; None if it could not.
 
-    It could where two encoders are each sure of another passage, or where a few passages, none far
-    behind the best, share most of the posterior.
-
-    Where the corpus hardly holds an answer at all, passages that compete are none of them
-    plausible, and to ask back would be to ask about nothing. In a corpus of many passages encoders
-    are sure of one only where it stands out, and count all the same.
+    It could if a few passages, none far behind the best, share most of the posterior. If the corpus
+    hardly holds an answer at all, none of those that compete is plausible.
 
     Parameters
     ----------
     posterior : array, shape (n, k)
-        Softmax of the fused logits over the whole corpus, at the hits.
-    member_posterior : array, shape (n, K, k)
-        Each encoder's own softmax over the corpus, at the hits.
-    ids : sequence of sequence of str
+        Softmax of the fused logits, at the hits.
+    ids : sequence of n sequences of k str
         Ids of the hits.
-    in_corpus : array, shape (n,), optional
-        P(the corpus answers the query), where it is known.
-    size : int
-        How many passages the corpus has.
+    in_corpus : array, shape (n,)
+        P(the corpus answers the question).
     """
-    there = [True] * len(ids) if in_corpus is None else (in_corpus >= PLAUSIBLE).tolist()
-    return [
-        _ambiguity(hits, shares, members, plausible, size >= _MANY)
-        for hits, shares, members, plausible in zip(
-            ids, posterior, member_posterior, there, strict=True
-        )
-    ]
-
-
-def _ambiguity(
-    hits: Sequence[str], posterior: FloatArray, members: FloatArray, plausible: bool, many: bool
-) -> Ambiguity | None:
-    if not plausible and not many:
-        return None
-    picks = np.unique(members.argmax(axis=1)[members.max(axis=1) >= 0.5]).tolist()
-    if len(picks) > 1:
-        return Ambiguity("encoders are sure of different passages", tuple(hits[p] for p in picks))
-    close = np.flatnonzero(posterior >= posterior.max() / 4)
-    if plausible and len(close) > 1 and posterior[close].sum() >= 0.5:
-        return Ambiguity(
-            f"{len(close)} passages compete", tuple(hits[row] for row in close.tolist())
-        )
-    return None
-
-
-def decide(
-    confidence: FloatArray,
-    ambiguous: Sequence[Ambiguity | None],
-    threshold: float = 0.5,
-    in_corpus: FloatArray | None = None,
-    unfamiliar: Sequence[str] = (),
-) -> list[Decision]:
-    """`decide_one` of each query.
-
-    Parameters
-    ----------
-    confidence : array, shape (n,)
-    ambiguous : sequence of Ambiguity or None
-        As `ambiguities` gives them.
-    threshold : float
-        For instance a `uec_rag.confidence.risk.RiskThreshold`'s.
-    in_corpus : array, shape (n,), optional
-        P(the corpus answers the query), where it is known.
-    unfamiliar : sequence of str, optional
-        What makes each query unlike those that confidence was learned from; "" where nothing does.
-    """
-    there = np.ones(len(ambiguous)) if in_corpus is None else in_corpus
-    return [
-        decide_one(float(sure), ambiguity, threshold, float(held), strange)
-        for sure, ambiguity, held, strange in zip(
-            confidence, ambiguous, there, unfamiliar or [""] * len(ambiguous), strict=True
-        )
-    ]
+    found: list[Ambiguity | None] = []
+    for hits, shares, held in zip(ids, posterior, in_corpus, strict=True):
+        close = np.flatnonzero(shares >= shares.max() / 4).tolist()
+        competes = held >= PLAUSIBLE and len(close) > 1 and shares[close].sum() >= 0.5
+        reason = f"{len(close)} passages compete"
+        found.append(Ambiguity(reason, tuple(hits[row] for row in close)) if competes else None)
+    return found
 
 
 def decide_one(

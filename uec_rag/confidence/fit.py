@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.model import (
-    ConfidenceModel,
-    HitExamples,
-    relevance_features,
-    shipped_model,
-    summarise,
-)
+from uec_rag.confidence.features import NEAREST, features
+from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 
 _CLEARLY = 0.05  # nats per query
 # A fit asks each of its questions of several corpora, and all are of one domain. Counted in full
@@ -74,7 +68,7 @@ def fit_confidence(
     words = all(view.best is not None for view in views)
     shipped = shipped_model("unfitted" if standardised else "words" if words else "fitted")
     known = replace(shipped, temperature=fit_temperature(views))
-    examples = joined_examples([view_examples(view, known, k) for view in views])
+    examples = Examples.joined([view_examples(view, known, k) for view in views])
     moved, own = known.moved(examples), known.relearned(examples)
     if moved.surprise(examples) - own.surprise(examples) > _CLEARLY:
         return own
@@ -83,48 +77,23 @@ def fit_confidence(
     return known.moved(replace(examples, weight=_WEIGHT * examples.weight))
 
 
-def view_examples(view: FitView, model: ConfidenceModel, k: int) -> HitExamples:
-    """The k best hits of a view's queries, as a model learns from them."""
-    summary = summarise(view.logits, model.temperature)
-    k = min(k, view.logits.shape[1])
-    best = np.argpartition(-view.logits, k - 1, axis=1)[:, :k]
+def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:
+    """The features of a view's queries and their k best hits, as a model learns from them."""
+    size = view.logits.shape[1]
+    near = min(max(k, NEAREST), size)
+    best = np.argpartition(-view.logits, near - 1, axis=1)[:, :near]
     order = np.argsort(-np.take_along_axis(view.logits, best, axis=1), axis=1, kind="stable")
     hits = np.take_along_axis(best, order, axis=1)
     logits = np.take_along_axis(view.logits, hits, axis=1)
-    thought = None if view.best is None else view.best[np.arange(len(hits)), hits[:, 0]]
-    return HitExamples(
-        relevance=relevance_features(
-            logits,
-            np.take_along_axis(view.variance, hits, axis=1),
-            summary.log_normaliser,
-            model.temperature,
-        ),
-        query=model.query_features(summary, thought),
-        found=model.found_features(summary, logits),
-        relevant=np.take_along_axis(view.relevant, hits, axis=1),
+    variance = np.take_along_axis(view.variance, hits, axis=1)
+    first = logits[:, 0]
+    if view.best is not None:
+        first = view.best[np.arange(len(hits)), hits[:, 0]]
+    return Examples(
+        features(logits, variance, first, model.temperature).first(k),
+        relevant=np.take_along_axis(view.relevant, hits[:, :k], axis=1),
         answerable=np.asarray(view.relevant.any(axis=1)),
         weight=np.ones(len(logits), dtype=np.float32),
-    )
-
-
-def joined_examples(parts: Sequence[HitExamples]) -> HitExamples:
-    """Examples of several corpora as one; where a corpus has fewer hits, the last one is repeated.
-
-    A repeated hit is not relevant once more, and its features are those of all the hits.
-    """
-    most = max(part.relevant.shape[1] for part in parts)
-
-    def padded(values: NDArray[Any]) -> NDArray[Any]:
-        missing = most - values.shape[1]
-        return np.concatenate([values, np.repeat(values[:, -1:], missing, axis=1)], axis=1)
-
-    return HitExamples(
-        relevance=np.concatenate([padded(part.relevance) for part in parts]),
-        query=np.concatenate([part.query for part in parts]),
-        found=np.concatenate([padded(part.found) for part in parts]),
-        relevant=np.concatenate([padded(part.relevant) for part in parts]),
-        answerable=np.concatenate([part.answerable for part in parts]),
-        weight=np.concatenate([part.weight for part in parts]),
     )
 
 

@@ -1,24 +1,23 @@
 """How likely a hit is relevant, the corpus holds an answer, and the hits do.
 
-All of it is logistic in a few numbers of the fused posterior over the corpus,
-``softmax_c(l_c / T)`` with the ensemble's logits l.
+All of it is logistic in a few features of the best hits, see `uec_rag.confidence.features`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.gaussian import FloatArray, probit
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
-from uec_rag.base.sums import Digest, SoftmaxSums
+from uec_rag.confidence.features import Features
 
 _RANGE = 6.0
 
@@ -186,160 +185,31 @@ def _logistic(
     return found[:-1], float(found[-1])
 
 
-_LEAST_SHARE = np.float32(1e-4)
-
-
-@dataclass(frozen=True, eq=False)
-class CorpusSummary:
-    """What the fused logits l of n queries say over the whole corpus, at temperature T.
-
-    Attributes
-    ----------
-    top : array, shape (n,)
-        Highest l / T.
-    log_normaliser : array, shape (n,)
-        log sum_c exp(l_c / T).
-    soft_normaliser : array, shape (n,)
-        log sum_c exp(l_c / 2T).
-    near_normaliser : array, shape (n,)
-        The same of the `NEAREST` best passages alone.
-    entropy : array, shape (n,)
-        Of the softmax at T, in nats.
-    """
-
-    top: FloatArray
-    log_normaliser: FloatArray
-    soft_normaliser: FloatArray
-    near_normaliser: FloatArray
-    entropy: FloatArray
-
-    @classmethod
-    def of(cls, sums: SoftmaxSums) -> Self:
-        """The summary that a softmax's sums make."""
-        return cls(
-            top=sums.top,
-            log_normaliser=sums.log_normaliser,
-            soft_normaliser=sums.soft_normaliser,
-            near_normaliser=sums.near_normaliser,
-            entropy=sums.log_normaliser - sums.mean_logit,
-        )
-
-    def shifted(self, offset: FloatArray) -> CorpusSummary:
-        """The summary where every l / T of a query is higher by its offset, shape (n,)."""
-        return CorpusSummary(
-            top=self.top + offset,
-            log_normaliser=self.log_normaliser + offset,
-            soft_normaliser=self.soft_normaliser + offset / np.float32(2),
-            near_normaliser=self.near_normaliser + offset / np.float32(2),
-            entropy=self.entropy,
-        )
-
-    def features(self, best: FloatArray | None = None) -> FloatArray:
-        """What tells whether the corpus answers at all, shape (n, 3).
-
-        Minus the entropy and the log of the top's share at twice the temperature say whether one
-        passage stands out; the top itself, whether it is near enough to be the answer, or instead
-        what the member that thinks most of it says: words think little of any answer to a long
-        question. Tried beside them on eleven collections, each by what ten others taught: the
-        corpus's size, the words that query and hit share, the agreement of the members, the
-        likeness of the hits, the top's distance from the mean. None bettered the level without
-        answering more off-topic questions.
-
-        `best`, array, shape (n,): the highest of the members' l / T of the first hit.
-        """
-        near = self.top if best is None else best
-        return np.stack([-self.entropy, self.top / 2 - self.soft_normaliser, near], axis=1)
-
-    def found_features(
-        self, logits: FloatArray, *, counted: bool = False, nearest: bool = False
-    ) -> FloatArray:
-        """What tells whether the answer, where the corpus has it, is among the first hits.
-
-        Parameters
-        ----------
-        logits : array, shape (n, k)
-            l / T of the hits, best first.
-        counted : bool
-            Whether the number of hits says something of its own.
-        nearest : bool
-            Whether the share is of the nearest passages alone: a crowd of far ones, each with next
-            to nothing, says little of whether the answer is among the first hits.
-
-        Returns
-        -------
-        array, shape (n, k, 2) or (n, k, 3)
-            For the first 1, 2, ... k hits: the top, and the log odds of their share of the
-            softmax at twice the temperature, which rises with every hit; then, if counted, the log
-            of their number: where many passages are relevant each one's share is low.
-        """
-        normaliser = self.near_normaliser if nearest else self.soft_normaliser
-        soft = np.exp(logits / np.float32(2) - normaliser[:, None])
-        share = np.clip(np.cumsum(soft, axis=1), _LEAST_SHARE, 1 - _LEAST_SHARE)
-        top = np.broadcast_to(self.top[:, None], share.shape)
-        features = [top, np.log(share) - np.log1p(-share)]
-        if counted:
-            features.append(np.broadcast_to(np.log1p(np.arange(share.shape[1])), share.shape))
-        return np.stack(features, axis=-1).astype(np.float32)
-
-
-def summarise(logits: FloatArray, temperature: float = 1.0) -> CorpusSummary:
-    """Sum up logits over a corpus.
-
-    `logits`, array, shape (n, N): N at least 1.
-
-    Examples
-    --------
-    >>> summary = summarise(np.zeros((1, 8), "f4"))
-    >>> bool(np.isclose(summary.entropy[0], np.log(8)))
-    True
-    """
-    if logits.ndim != 2 or not logits.shape[1]:
-        raise ValueError(f"logits: expected shape (n, N) with N >= 1, got {logits.shape}.")
-    return CorpusSummary.of(Digest.of(logits).softmax(1 / temperature))
-
-
-def relevance_features(
-    logits: FloatArray,
-    variance: FloatArray,
-    log_normaliser: FloatArray,
-    temperature: float = 1.0,
-) -> FloatArray:
-    """What relevance rests on, shape (n, k, 2): the probit logit and the log posterior of each hit.
-
-    Parameters
-    ----------
-    logits, variance : array, shape (n, k)
-        Mean and variance of each hit's logit, ``slope * mu_s + intercept`` and
-        ``slope^2 sigma_s^2``.
-    log_normaliser : array, shape (n,)
-        Of the `CorpusSummary`.
-    """
-    share = logits / np.float32(temperature) - log_normaliser[:, None]
-    return np.stack([probit(logits, variance), share], axis=-1)
-
-
 CUTOFFS = (1, 4, 10)
 """Numbers of hits that being found is learned for; others lie between or go on from there."""
 
+JUDGED = 4
+"""Hits that a decision is about, however many are handed on."""
+
 _SHARE_RANGE = (1e-3, 1 - 1e-3)
 _SMALLEST = np.float32(1e-7)
-_DOUBT = np.float32(2.0)  # log-odds, where nothing knows the language
+_DOUBT = np.float32(2.0)  # log-odds, if no encoder knows the letters
 
 
 @dataclass(frozen=True, eq=False)
-class Certainty:
-    """What is known of n queries.
+class Probabilities:
+    """How sure to be of n questions and their first k different texts.
 
     Attributes
     ----------
     in_corpus : array, shape (n,)
-        P(the corpus answers the query).
+        P(the corpus answers the question).
     by_cutoff : array, shape (n, k)
-        P(one of the first 1, 2, ... k hits answers it): `in_corpus`, times that it is found where
-        it is there. Rises with every hit.
+        P(one of the first 1, 2, ... k texts answers it): `in_corpus`, times that it is found if it
+        is there. Rises with every text.
     relevance : array, shape (n, k)
-        P(this hit is relevant): never more than that of the hit before it, of the first hit
-        `by_cutoff`, and of the first 1, 2, ... k hits together at least that.
+        P(this text is relevant): never more than that of the text before it, of the first one
+        `by_cutoff`, and of the first 1, 2, ... k texts together at least that.
     """
 
     in_corpus: FloatArray
@@ -348,35 +218,53 @@ class Certainty:
 
     @property
     def confidence(self) -> FloatArray:
-        """P(one of the hits answers the query), shape (n,)."""
-        return self.by_cutoff[:, -1]
+        """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
+        return self.by_cutoff[:, min(JUDGED, self.by_cutoff.shape[1]) - 1]
 
 
 @dataclass(frozen=True, eq=False)
-class HitExamples:
-    """The hits of n queries, and which are relevant: what a model is learned from.
+class Examples:
+    """The features of n questions, and which of their first k texts are relevant.
 
     Attributes
     ----------
-    relevance : array, shape (n, k, 2)
-        `relevance_features`.
-    query : array, shape (n, 3)
-        `ConfidenceModel.query_features`.
-    found : array, shape (n, k, F)
-        `ConfidenceModel.found_features`.
+    features : Features
+        Of k texts.
     relevant : array of bool, shape (n, k)
     answerable : array of bool, shape (n,)
-        Whether the corpus answers the query, found or not.
+        Whether the corpus answers the question, found or not.
     weight : array, shape (n,)
-        How much each query counts.
+        How much each question counts.
     """
 
-    relevance: FloatArray
-    query: FloatArray
-    found: FloatArray
+    features: Features
     relevant: NDArray[np.bool_]
     answerable: NDArray[np.bool_]
     weight: FloatArray
+
+    @classmethod
+    def joined(cls, parts: Sequence[Examples]) -> Examples:
+        """Examples of several corpora as one; if a corpus has fewer texts, the last is repeated.
+
+        A repeated text is not relevant once more, and its features are those of all the texts.
+        """
+        most = max(part.relevant.shape[1] for part in parts)
+
+        def padded(values: NDArray[Any]) -> NDArray[Any]:
+            missing = most - values.shape[1]
+            return np.concatenate([values, np.repeat(values[:, -1:], missing, axis=1)], axis=1)
+
+        own = [part.features for part in parts]
+        return cls(
+            Features(
+                in_corpus=np.concatenate([one.in_corpus for one in own]),
+                found=np.concatenate([padded(one.found) for one in own]),
+                relevance=np.concatenate([padded(one.relevance) for one in own]),
+            ),
+            relevant=np.concatenate([padded(part.relevant) for part in parts]),
+            answerable=np.concatenate([part.answerable for part in parts]),
+            weight=np.concatenate([part.weight for part in parts]),
+        )
 
     @property
     def unanswerable(self) -> float:
@@ -386,7 +274,7 @@ class HitExamples:
     @property
     def counts(self) -> list[int]:
         """The numbers of hits that being found is looked at for."""
-        last = self.found.shape[1]
+        last = self.features.found.shape[1]
         return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
 
     def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
@@ -394,7 +282,7 @@ class HitExamples:
         there = self.answerable
         relevant = self.relevant[there, first:]
         weight = np.broadcast_to(self.weight[there, None], relevant.shape)
-        return self.relevance[there, first:], relevant, weight
+        return self.features.relevance[there, first:], relevant, weight
 
     def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
         """Features, labels and weights of being found at `counts`, (n, c, F) and (n, c)."""
@@ -402,7 +290,7 @@ class HitExamples:
         columns = [cutoff - 1 for cutoff in at]
         right = np.logical_or.accumulate(self.relevant, axis=1)[:, columns]
         weight = np.repeat(self.weight[:, None], len(at), axis=1) / np.float32(len(at))
-        return self.found[:, columns], right, weight
+        return self.features.found[:, columns], right, weight
 
 
 @dataclass(frozen=True)
@@ -418,7 +306,7 @@ class ConfidenceModel(Record):
     Attributes
     ----------
     temperature : float
-        T of the posterior over the corpus.
+        T of the softmax over the best hits.
     relevance : Calibrator
         Of a hit, where the corpus has an answer.
     in_corpus : Calibrator
@@ -432,10 +320,8 @@ class ConfidenceModel(Record):
         Whether logits are an unfitted ensemble's similarities, standardised over unrelated
         passages of the corpus, instead of a fitted one's.
     by_member : bool
-        Whether `in_corpus` asks what the member says that thinks most of the first hit, instead of
-        the ensemble, and `found` how many hits there are: as is learned of ensembles with words.
-    nearest : bool
-        Whether `found` rests on the hits' share of the nearest passages instead of all.
+        Whether `in_corpus` rests on the highest of the members' logits of the first hit, instead of
+        the ensemble's: words think little of any answer to a long question.
     per_count : float
         What the log of the number of hits adds to the log odds of `found`, at least 0: labels of a
         corpus tell, beside its line.
@@ -448,7 +334,6 @@ class ConfidenceModel(Record):
     unanswerable: float
     standardised: bool = False
     by_member: bool = False
-    nearest: bool = False
     per_count: float = 0.0
 
     def __post_init__(self) -> None:
@@ -459,118 +344,40 @@ class ConfidenceModel(Record):
         if not self.per_count >= 0:
             raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
 
-    @classmethod
-    def restore(cls, metadata: Mapping[str, object]) -> Self:
-        """Rebuild from `metadata`; see `Record.restore`.
-
-        What earlier versions learned from labels were lines of H and of the product H F, and of
-        the first hit. The line of the product is now that of F, which is the same where H is near
-        1; the first hit follows from F.
-        """
-        saved = [metadata.get(key) for key in ("presence", "level")]
-        if not all(isinstance(line, Mapping) for line in saved):
-            return super().restore(metadata)
-        state = {k: v for k, v in metadata.items() if k not in ("presence", "level", "first")}
-        known = super().restore(state)
-        lines = [_line_of(Calibrator.restore(cast(Any, line))) for line in saved]
-        (held, of_held, _), (found, of_found, per_count) = lines
-        return replace(
-            known,
-            in_corpus=known.in_corpus.on_line(held, of_held),
-            found=known.found.on_line(found, of_found),
-            per_count=per_count,
-        )
-
-    def query_features(self, summary: CorpusSummary, best: FloatArray | None) -> FloatArray:
-        """What `in_corpus` rests on, shape (n, 3).
-
-        Parameters
-        ----------
-        summary : CorpusSummary
-            At this model's temperature.
-        best : array, shape (n,), or None
-            The highest of the members' logits of the first hit; only looked at if `by_member`, and
-            divided by the temperature as the ensemble's are.
-
-        Raises
-        ------
-        ValueError
-            If `by_member` and it is not given.
-        """
-        if not self.by_member:
-            return summary.features()
-        if best is None:
-            raise ValueError("best: expected the members' highest logit of the first hit.")
-        return summary.features(best / np.float32(self.temperature))
-
-    def found_features(self, summary: CorpusSummary, logits: FloatArray) -> FloatArray:
-        """What `found` rests on, shape (n, k, F), of the logits of k hits, best first."""
-        scaled = logits / np.float32(self.temperature)
-        return summary.found_features(scaled, counted=self.by_member, nearest=self.nearest)
-
-    def certainty(
+    def probabilities(
         self,
-        summary: CorpusSummary,
-        logits: FloatArray,
+        features: Features,
         unanswerable: float | None = None,
         doubt: FloatArray | None = None,
-        best: FloatArray | None = None,
-        variance: FloatArray | None = None,
-        whole: CorpusSummary | None = None,
-    ) -> Certainty:
-        """How sure to be of n queries and their hits.
+    ) -> Probabilities:
+        """How sure to be of n questions and their hits.
 
         Parameters
         ----------
-        summary : CorpusSummary
+        features : Features
             At this model's temperature.
-        logits : array, shape (n, k)
-            Of the hits, best first; k at least 1.
         unanswerable : float, optional
-            Share of the questions asked that the corpus does not answer, where it is known; the
-            odds of `in_corpus` shift by as much as it differs from what was learned with.
+            Share of the questions asked that the corpus does not answer, if it is known; the odds
+            of `in_corpus` shift by as much as it differs from what was learned with.
         doubt : array, shape (n,), optional
-            How far what the logits rest on does not know the language of a query, from 0 to 1.
-        best : array, shape (n,), optional
-            As in `query_features`.
-        variance : array, shape (n, k), optional
-            Of the hits' logits, as in `relevance_features`; 0 by default.
-        whole : CorpusSummary, optional
-            What `in_corpus` rests on, where that is not `summary`.
+            Share of the score that rests on encoders which do not know a question's letters.
         """
-        spread = np.zeros_like(logits) if variance is None else variance
-        return self.judged(
-            self.query_features(summary if whole is None else whole, best),
-            self.found_features(summary, logits),
-            relevance_features(logits, spread, summary.log_normaliser, self.temperature),
-            unanswerable,
-            doubt,
-        )
-
-    def judged(
-        self,
-        query: FloatArray,
-        found: FloatArray,
-        relevance: FloatArray,
-        unanswerable: float | None = None,
-        doubt: FloatArray | None = None,
-    ) -> Certainty:
-        """As `certainty`, of features as `HitExamples` has them."""
-        held = self.in_corpus.predict(query)
+        held = self.in_corpus.predict(features.in_corpus)
         if unanswerable is not None:
-            held = shifted(held, self.unanswerable, unanswerable)
+            held = shift_prior(held, self.unanswerable, unanswerable)
         if doubt is not None and doubt.any():
             held = sigmoid(log_odds(held) - _DOUBT * doubt)
-        among = self.found_among(found, np.arange(1, found.shape[1] + 1)).astype(np.float64)
+        counts = np.arange(1, features.found.shape[1] + 1)
+        among = self.found_among(features.found, counts).astype(np.float64)
         # No hit adds more than the one before, or it would be more relevant than the first.
         added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
         added = np.maximum(added, 0)
-        alone = np.maximum(self.relevance.predict(relevance), added)
+        alone = np.maximum(self.relevance.predict(features.relevance), added)
         alone[:, 0] = added[:, 0]
         by_cutoff = held[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
         each = held[:, None] * np.minimum.accumulate(alone, axis=1)
         single = np.float32
-        return Certainty(held.astype(single), by_cutoff.astype(single), each.astype(single))
+        return Probabilities(held.astype(single), by_cutoff.astype(single), each.astype(single))
 
     def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
         """P(an answer that the corpus has is among the first hits), shape (n, c).
@@ -579,19 +386,21 @@ class ConfidenceModel(Record):
         """
         return sigmoid(self.found.logits(features) + np.float32(self.per_count) * _log(counts))
 
-    def moved(self, examples: HitExamples) -> Self:
+    def moved(self, examples: Examples) -> Self:
         """Return this model with its probabilities moved to examples, one line for each."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         return replace(
             self,
             relevance=self.relevance.recalibrated(*examples.hits(first=0)),
-            in_corpus=self.in_corpus.recalibrated(examples.query, there, examples.weight),
+            in_corpus=self.in_corpus.recalibrated(
+                examples.features.in_corpus, there, examples.weight
+            ),
             found=self.found.recalibrated(features[there], right[there], weight[there]),
             unanswerable=examples.unanswerable,
         )
 
-    def recalibrated(self, examples: HitExamples) -> Self:
+    def recalibrated(self, examples: Examples) -> Self:
         """Return this model fitted to a user's own corpus.
 
         Raises
@@ -615,23 +424,25 @@ class ConfidenceModel(Record):
         return replace(
             self,
             relevance=relevance,
-            in_corpus=self.in_corpus.recalibrated(examples.query, there, examples.weight),
+            in_corpus=self.in_corpus.recalibrated(
+                examples.features.in_corpus, there, examples.weight
+            ),
             found=self.found.on_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
             unanswerable=examples.unanswerable,
         )
 
-    def surprise(self, examples: HitExamples) -> float:
+    def surprise(self, examples: Examples) -> float:
         """Mean NLL, in nats, of whether the corpus answers and of whether the hits do."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
-        held = _nll(self.in_corpus.predict(examples.query), there)
+        held = _nll(self.in_corpus.predict(examples.features.in_corpus), there)
         found = _nll(self.found_among(features[there], examples.counts), right[there])
         return float(
             np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])
         )
 
-    def relearned(self, examples: HitExamples) -> Self:
+    def relearned(self, examples: Examples) -> Self:
         """Return a model learned from examples alone, at this one's temperature.
 
         What all examples have alike, as where every answer is found, is only moved.
@@ -641,18 +452,11 @@ class ConfidenceModel(Record):
         return replace(
             self,
             relevance=_learned(self.relevance, *examples.hits(first=0)),
-            in_corpus=_learned(self.in_corpus, examples.query, there, examples.weight),
+            in_corpus=_learned(self.in_corpus, examples.features.in_corpus, there, examples.weight),
             found=_learned(self.found, features[there], right[there], weight[there]),
             per_count=0.0,
             unanswerable=examples.unanswerable,
         )
-
-
-def _line_of(saved: Calibrator) -> tuple[float, float, float]:
-    """Slope and offset of log odds, and the weight of log k, that an earlier version saved."""
-    weights = saved.slope * np.array(saved.weights) / saved.spread
-    offset = saved.slope * saved.bias + saved.offset - weights @ np.array(saved.location)
-    return float(weights[0]), float(offset), float(weights[1]) if len(weights) > 1 else 0.0
 
 
 def _log(counts: ArrayLike) -> FloatArray:
@@ -680,15 +484,15 @@ def log_odds(probability: FloatArray) -> FloatArray:
     return odds
 
 
-def shifted(probability: FloatArray, learned: float, told: float) -> FloatArray:
-    """Probabilities of an answer, where another share of questions has none.
+def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatArray:
+    """Shift probabilities of an answer to another share of questions without one.
 
     `probability`: learned where the share `learned` has no answer. `learned`, `told`: shares in [0,
     1); what is nearer to 0 or 1 than a thousandth counts as that.
 
     Examples
     --------
-    >>> shifted(np.float32([0.5]), learned=0.5, told=0.2)
+    >>> shift_prior(np.float32([0.5]), learned=0.5, told=0.2)
     array([0.8], dtype=float32)
     """
     before, after = np.clip((learned, told), *_SHARE_RANGE)

@@ -9,9 +9,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from uec_rag.base.checks import LARGEST
+from uec_rag.base.columns import softmax
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
-from uec_rag.base.sums import softmax
 from uec_rag.ensemble.convolution import Space
 from uec_rag.ensemble.evidence import EvidenceWeights
 

@@ -13,7 +13,7 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.verifier import Verifier, bounded
-from uec_rag.ensemble.evidence import EvidenceWeights, SimilaritySummary
+from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
     AskedElsewhere,
     CorpusView,
@@ -318,11 +318,8 @@ class FitQueries:
         """Coefficients of the questions, asked of the whole corpus, shape (n, K)."""
         if weights is None or self.own is None:
             return fitted.coefficients(self.queries, "query")
-        summaries = [
-            SimilaritySummary.of(own, slope)
-            for own, slope in zip(self.own, fitted.slopes, strict=True)
-        ]
-        return fitted.weigh(weights, self.queries, summaries)
+        best = np.stack([own.max(axis=1) for own in self.own], axis=1)
+        return fitted.weigh(weights, self.queries, self.own, best)
 
     def _asked(self, view: CorpusView, fitted: Fitted, weights: EvidenceWeights | None) -> FitView:
         asked = replace(

@@ -15,10 +15,10 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayers, Role
-from uec_rag.encoders.lexical import writings
+from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
-from uec_rag.ensemble.convolution import Space, block_weights, direct_sum, shared
-from uec_rag.ensemble.evidence import EvidenceWeights, SimilaritySummary, evidence_of
+from uec_rag.ensemble.convolution import Space, block_scales, block_weights, direct_sum, shared
+from uec_rag.ensemble.evidence import EvidenceWeights, corpus_evidence
 from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.likelihood import Likelihood
@@ -305,6 +305,27 @@ class Familiar(Record):
         """Which of some writings no fit text was in."""
         return [name for name in found if name not in self.writings]
 
+    def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
+        """How a question differs from the fit's, "" if it does not, and whether in its letters.
+
+        In other letters an encoder's similarities are high whatever they are of; words are not
+        misled. In another language of the same letters confidence was measured to be too low
+        already, so that it is only said.
+
+        `first`: the text of its best hit; "" if there is none.
+        """
+        writing = writing_of(question)
+        if writing is None:
+            return "", False
+        letters = letters_of(writing)
+        if writing not in self.writings:
+            reason = f"the question is in {writing}, which the ensemble was not fitted on"
+            return reason, letters not in map(letters_of, self.writings)
+        # A table of numbers is in no letters.
+        if letters_in(first) not in (None, letters):
+            return f"the question is in {writing}, and its first hit is not", True
+        return "", False
+
     def lost(self, vectors: Sequence[FloatArray]) -> list[int]:
         """Encoders that hardly tell passages apart that they were not fitted on.
 
@@ -396,6 +417,29 @@ class Fitted:
             None if posteriors is None else tuple(posteriors[member] for member in members),
         )
 
+    def foreign_corpus(self, texts: Sequence[str], vectors: Sequence[FloatArray]) -> str | None:
+        """Say which encoders cannot tell passages apart because of their language; None if all can.
+
+        `texts`: of the passages. `vectors`, sequence of K arrays, shape (m, d_k): each encoder's
+        means of them.
+        """
+        familiar = self.familiar
+        if familiar is None:
+            return None
+        strange = familiar.strange(writings(texts[:_COMPARED], least=0.5))
+        lost = familiar.lost(vectors) if strange else []
+        if not lost:
+            return None
+        names = ", ".join(repr(self.names[member]) for member in lost)
+        words = 0 in familiar.distance
+        so = "what is found is found by its words" if words else "its similarities say little"
+        also = "" if words else ', or "bm25"'
+        return (
+            f"Most of these passages are in {strange[0]}, which the pairs of the fit were not, and "
+            f"to {names} they look alike: {so}, and confidence is low. Take in an encoder that "
+            f"knows the language{also}, and fit with pairs in it or self_calibrate."
+        )
+
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Each encoder's Gaussians of texts that it has encoded."""
         if self.posteriors is None:
@@ -423,23 +467,41 @@ class Fitted:
 
     def weigh(
         self,
-        weights: EvidenceWeights,
+        weights: EvidenceWeights | None,
         parts: Sequence[Gaussian],
-        summaries: Sequence[SimilaritySummary],
+        own: Sequence[FloatArray],
+        best: FloatArray,
     ) -> FloatArray:
         """Coefficients of queries from what a corpus says of each encoder, shape (n, K).
 
-        `parts`: each encoder's Gaussians of the queries. `summaries`: of each encoder's cosines to
-        the corpus that is searched, at its slope.
+        Encoders of words that no passage holds are left out.
+
+        Parameters
+        ----------
+        weights : EvidenceWeights or None
+            None: the coefficients of the rule.
+        parts : sequence of K Gaussian
+            Each encoder's Gaussians of the queries.
+        own : sequence of K arrays, shape (n, N)
+            Each encoder's similarities to the corpus that is searched.
+        best : array, shape (n, K)
+            The highest of them.
         """
-        traces = self.standardised_traces(parts)
-        evidence = evidence_of(summaries, self.slopes, self.intercepts, traces)
-        pi = without_missing(weights.coefficients(evidence), parts)
-        known = np.ones(pi.shape, dtype=bool)
-        for member, (summary, part) in enumerate(zip(summaries, parts, strict=True)):
-            if part.terms:
-                known[:, member] = summary.leaders.max(axis=1) > 0
-        return without_silent(pi, known)
+        if weights is None:
+            pi = self.coefficients(parts, "query")
+        else:
+            traces = self.standardised_traces(parts)
+            evidence = corpus_evidence(own, self.slopes, self.intercepts, traces)
+            pi = without_missing(weights.coefficients(evidence), parts)
+        words = np.array([bool(part.terms) for part in parts])
+        return without_silent(pi, (best > 0) | ~words)
+
+    def own_blocks(self, parts: Sequence[Gaussian]) -> list[FloatArray | Terms]:
+        """Queries whose products with the stored blocks of a direct sum are each encoder's own."""
+        own: list[FloatArray | Terms] = []
+        for part, scale in zip(parts, block_scales(self.weights), strict=True):
+            own.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
+        return own
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Gaussian convolution of the encoders' Gaussians with given coefficients."""
@@ -480,10 +542,10 @@ class Fitted:
         own : array, shape (n, K, k)
             Each encoder's similarities of the hits.
         best : array, shape (n, K)
-            The highest of each encoder's logits over the corpus, without the intercept.
+            The highest of each encoder's similarities to the corpus.
         coefficients : array, shape (n, K)
         """
-        below = np.asarray(self.slopes, np.float32)[:, None] * own - best[:, :, None]
+        below = np.asarray(self.slopes, np.float32)[:, None] * (own - best[:, :, None])
         pi = coefficients[:, :, None]
         mean = (pi * below).sum(axis=1, keepdims=True)
         spread: FloatArray = (pi * (below - mean) ** 2).sum(axis=1)

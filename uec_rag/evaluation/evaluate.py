@@ -17,7 +17,7 @@ from uec_rag.encoders.base import WithoutVectors
 from uec_rag.evaluation.alternatives import Ranking, alone, fused, members_alone
 from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
 from uec_rag.retrieval.gate import made_up, shared_answers
-from uec_rag.retrieval.result import SearchResult, joined
+from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -160,12 +160,12 @@ def _searched(
     what: str,
     progress: Progress,
 ) -> SearchResult:
-    found = []
+    found: list[Result] = []
     for start in range(0, len(queries), _BATCH):
         progress(what, start, len(queries))
         rows = slice(start, start + _BATCH)
-        found.append(view.search_encoded(queries[rows], [part[rows] for part in parts], k))
-    return joined(found)
+        found += view.search_encoded(queries[rows], [part[rows] for part in parts], k)
+    return SearchResult(found)
 
 
 def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:
@@ -196,7 +196,7 @@ def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np
 
 def _confidence(result: SearchResult, k: int) -> Floats:
     """Of the first k hits of each question."""
-    return np.array([one.confidence for one in result.decide_at(0.5, k)])
+    return np.array([one.confidence for one in result.decide(0.5, k)])
 
 
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:

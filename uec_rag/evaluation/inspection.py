@@ -12,7 +12,6 @@ from uec_rag.base.checks import visible
 from uec_rag.corpora.questions import make_questions
 from uec_rag.encoders.lexical import writings
 from uec_rag.evaluation.alternatives import disagreement, members_alone
-from uec_rag.retrieval.judge import foreign_corpus
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
 
@@ -165,5 +164,5 @@ def writing(retriever: Retriever) -> Writing:
     texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
     if texts and familiar is not None:
         parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
-        strange = foreign_corpus(uec.fitted, texts, [part.mean for part in parts])
+        strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
     return Writing(writings(texts), () if familiar is None else familiar.writings, strange)

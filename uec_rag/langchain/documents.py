@@ -49,11 +49,12 @@ def annotated(
 
 
 def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
-    """Make documents of the hits of one query, with the keys of `SearchResult.metadata`."""
-    decision = result.decision(row)
+    """Make documents of the hits of one query, with the keys of `Result.metadata`."""
+    one = result[row]
+    decision = one.decision if one.judged else None
     return [
-        annotated(to_document(hit), result.metadata(row, rank, details), decision)
-        for rank, hit in enumerate(result.passages[row])
+        annotated(to_document(hit), one.metadata(rank, details), decision)
+        for rank, hit in enumerate(one.passages)
     ]
 
 

@@ -737,7 +737,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
                 run.on_retriever_error(error)
             raise
         for row, run in enumerate(runs):
-            note_decision(run, result.decision(row))
+            note_decision(run, result[row].decision)
             run.on_retriever_end(found[row])
         return result, found
 
@@ -759,7 +759,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
                 await run.on_retriever_error(error)
             raise
         for row, run in enumerate(runs):
-            note_decision(run, result.decision(row))
+            note_decision(run, result[row].decision)
             await run.on_retriever_end(found[row])
         return result, found
 
@@ -804,14 +804,14 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         result = self.search([query], **kwargs)
-        note_decision(run_manager, result.decision(0))
+        note_decision(run_manager, result[0].decision)
         return self.documents(result, **kwargs)[0]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
         result = await self.asearch([query], **kwargs)
-        note_decision(run_manager, result.decision(0))
+        note_decision(run_manager, result[0].decision)
         return (await self.adocuments(result, **kwargs))[0]
 
     def search_options(self, call: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,16 +62,17 @@ def node_of(passage: Passage) -> BaseNode:
 def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
     """Hits of one query as nodes of their own, with what is known about each in the metadata.
 
-    The keys are those of `SearchResult.metadata`. All are kept out of what an LLM or an embedding
+    The keys are those of `Result.metadata`. All are kept out of what an LLM or an embedding
     model is shown of a node.
 
     `found`: of a single query. `details`: whether to write where scores and decision come from,
     too.
     """
-    decision = found.decision(0)
+    [one] = found
+    decision = one.decision if one.judged else None
     out = []
-    for rank, passage in enumerate(found.passages[0]):
-        node, told = node_of(passage), found.metadata(0, rank, details)
+    for rank, passage in enumerate(one.passages):
+        node, told = node_of(passage), one.metadata(rank, details)
         hit = _HITS.get(type(node), type(node)).model_construct(
             **dict(node)
             | {
@@ -80,7 +81,7 @@ def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
                 "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
             }
         )
-        out.append(NodeWithScore(node=hit, score=float(found.scores[0, rank])))
+        out.append(NodeWithScore(node=hit, score=float(one.scores[rank])))
     return out
 
 
@@ -198,7 +199,7 @@ def announce(query: str, found: SearchResult) -> None:
         mu=found.mu[0].tolist(),
         sigma2=found.sigma2[0].tolist(),
     )
-    if found.judged:
+    if found[0].judged:
         shares = found.shares[0].tolist()
         event.relevance = found.relevance[0].tolist()
         event.coefficients = dict(zip(found.names, shares, strict=True))

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.records import Record
-from uec_rag.base.sums import Digest
-from uec_rag.confidence.fit import joined_examples
-from uec_rag.confidence.model import ConfidenceModel, HitExamples, relevance_features, shipped_model
+from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
-from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.search import (
-    NOBODY,
-    Asked,
-    Reading,
-    Scale,
-    ask,
-    first_evidence,
-    first_hits,
-    ids_of,
-    matched,
-    own_at,
-    queries_at_once,
-    terms_at,
-)
-from uec_rag.stores.base import CALIBRATION, Found, Keeping, Store, keep_in
+from uec_rag.retrieval.pipeline import Method, find
+from uec_rag.stores.base import CALIBRATION, Keeping, Store, keep_in
 
 _ENOUGH = 100  # labels that teach an ensemble that was never fitted more than what is shipped
 
@@ -162,7 +145,6 @@ def calibrate_with_labels(
     weights: EvidenceWeights | None,
     store: Store,
     queries: Sequence[str],
-    parts: Sequence[Gaussian],
     wanted: Sequence[frozenset[str]],
     *,
     unanswerable: float,
@@ -172,17 +154,15 @@ def calibrate_with_labels(
     """Fit probabilities to labelled queries of the corpus that is to be searched.
 
     Lines on top of the log odds are fitted (Platt scaling), of an answer being in the corpus, then
-    among the first hits, and of a hit being relevant: of the fitted ensemble's, or of what comes
-    with the package for one that is not; such a one learns from a hundred labels alone. Being among
-    the first hits has a weight of their number, too.
+    among the first hits, and of a hit being relevant: of the fitted ensemble's model, or of the one
+    that comes with the package if it is not fitted, which learns from a hundred labels alone. Being
+    among the first hits has a weight of their number, too.
 
     Parameters
     ----------
     uec, weights, store
         What is searched, and how.
     queries : sequence of str
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of the queries, as `UEC.encode` returns them.
     wanted : sequence of frozenset of str
         As `check_labels` returns them.
     unanswerable : float
@@ -193,28 +173,17 @@ def calibrate_with_labels(
     fingerprint : str
         Of the corpus.
     """
-    hide = unanswerable > 0 and all(wanted)
     known = uec.confidence_model
     model = shipped_model("unfitted") if known is None else known
-    rows = queries_at_once(len(store), len(parts))
-    place = places(store)
     verification = uec.verification and replace(uec.verification, on_error="raise")
-    examples = [
-        example
-        for start in range(0, len(queries), rows)
-        for example in examples_of(
-            uec.fitted,
-            model,
-            ask(uec.fitted, weights, store, [part[start : start + rows] for part in parts]),
-            store,
-            wanted[start : start + rows],
-            place,
-            unanswerable / (1 - unanswerable) if hide else 0.0,
-            k,
-            Reading(verification, queries[start : start + rows]),
-        )
-    ]
-    every = joined_examples(examples)
+    method = Method(uec.fitted, weights, model, verification, check_familiar=False)
+    parts = uec.encode(queries, "query")
+    examples = [labelled_examples(method, store, queries, parts, wanted, k)]
+    if unanswerable > 0 and all(wanted):
+        gone = without_answers(method, store, queries, parts, wanted, k)
+        odds = np.float32(unanswerable / (1 - unanswerable))
+        examples += [replace(one, weight=odds * one.weight) for one in gone]
+    every = Examples.joined(examples)
     enough = known is None and len(queries) >= _ENOUGH and not every.answerable.all()
     model = model.relearned(every) if enough else model.recalibrated(every)
     own = None if weights is uec.fitted.evidence_weights else weights
@@ -222,99 +191,60 @@ def calibrate_with_labels(
     return CorpusCalibration(model, own, "labels", len(queries), k, fingerprint, verifier=reader)
 
 
-def examples_of(
-    fitted: Fitted,
-    model: ConfidenceModel,
-    asked: Asked,
+def labelled_examples(
+    method: Method,
     store: Store,
-    wanted: Sequence[frozenset[str]],
-    place: Mapping[str, int],
-    hidden: float,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    wanted: Sequence[Collection[str]],
     k: int,
-    reading: Reading = NOBODY,
-) -> Iterator[HitExamples]:
-    """Queries asked of the corpus and, of weight `hidden`, of the corpus without their answers.
+) -> Examples:
+    """The features of questions as a search sees them, with what their labels say of each hit.
 
     Parameters
     ----------
-    fitted, model, store
-        What is searched, and what will judge it.
-    asked : Asked
-        Of the whole corpus.
-    wanted : sequence of frozenset of str
-        Ids that answer each query.
-    place : mapping of str to int
-        The column of each passage, by id.
-    hidden : float
-        0: no answers are hidden.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the questions.
+    wanted : sequence of n collections of str
+        Ids that answer each question; empty if the corpus does not.
     k : int
-        Hits that count.
-    reading : Reading
-        Who reads the first hits of the queries.
+        Different texts that count.
     """
-    similarities = asked.similarities
-    answers = _answers(place, wanted)
-    plain = Scale.of(fitted, model, store, asked)
-    lowest = similarities.min(axis=1, keepdims=True)
-    for weight in (1.0, hidden)[: 1 + (hidden > 0)]:
-        gone = weight is hidden
-        mu = np.where(answers, lowest, similarities) if gone else similarities
-        found = store.search(asked.query, reading.fetched(k), beta=fitted.beta, mu=mu)
-        right = _right(found, wanted)
-        if gone:
-            # A store that scores its candidates anew knows nothing of what was hidden.
-            found = replace(found, mu=np.where(right, lowest, found.mu))
-        scale, sums = plain, Digest.of(mu).softmax(plain.slope / model.temperature)
-        reread = reading.reread(fitted, found, right if gone else None)
-        if reread is not None:
-            found = first_hits(reread.found, k)
-            right = _right(found, wanted)
-            scale, sums = reread.scale(plain), reread.sums(sums, plain.slope / model.temperature)
-        summary = scale.summary(sums, model.temperature)
-        logits = scale.logits(found.mu)
-        best = None
-        if model.by_member:
-            first = right.argmin(axis=1) if gone else np.zeros(len(right), dtype=np.intp)
-            hits = [row[i : i + 1] for row, i in zip(found.passages, first.tolist(), strict=True)]
-            ids, parts = ids_of(hits), asked.parts
-            added = terms_at(fitted, store, parts, ids)
-            own = np.concatenate(own_at(fitted, store, parts, ids, added), axis=1)
-            evidence = first_evidence(parts, own, matched(parts, ids, added), hits)
-            best = fitted.best_logits(list(evidence.T))
-        yield HitExamples(
-            relevance=relevance_features(
-                logits, scale.variance(found.sigma2), summary.log_normaliser, model.temperature
-            ),
-            query=model.query_features(summary, best),
-            found=model.found_features(summary, logits),
-            relevant=right & (not gone),
-            answerable=np.array([not gone and bool(ids) for ids in wanted]),
-            weight=np.full(len(wanted), weight, dtype=np.float32),
+    examples, start = [], 0
+    for found in find(method, store, queries, parts, k):
+        labels = wanted[start : start + len(found.queries)]
+        start += len(found.queries)
+        if found.features is None:
+            continue
+        relevant = found.hits.holding(labels)
+        examples.append(
+            Examples(
+                found.features.first(k),
+                relevant[:, :k],
+                np.array([bool(ids) for ids in labels]),
+                np.ones(len(labels), dtype=np.float32),
+            )
         )
+    return Examples.joined(examples)
 
 
-def _right(found: Found, wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
-    """Which hits answer their query, shape (n, k)."""
-    return np.array(
-        [
-            [passage.id in ids for passage in row]
-            for row, ids in zip(found.passages, wanted, strict=True)
-        ],
-        dtype=bool,
-    )
-
-
-def places(store: Store) -> dict[str, int]:
-    """The column of each passage's similarities, by id."""
-    return {passage.id: column for column, passage in enumerate(store.passages())}
-
-
-def _answers(place: Mapping[str, int], wanted: Sequence[frozenset[str]]) -> NDArray[np.bool_]:
-    """Which passages answer which query, shape (n, N)."""
-    out = np.zeros((len(wanted), len(place)), dtype=bool)
+def without_answers(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    wanted: Sequence[Collection[str]],
+    k: int,
+) -> list[Examples]:
+    """The same of each question, asked of the corpus without its answers."""
+    examples = []
     for row, ids in enumerate(wanted):
-        out[row, [place[id_] for id_ in ids]] = True
-    return out
+        others = store.snapshot({"$not": {"$id": sorted(ids)}})
+        if len(others):
+            own = [part[row : row + 1] for part in parts]
+            asked = [queries[row]]
+            examples.append(labelled_examples(method, others, asked, own, [frozenset()], k))
+    return examples
 
 
 class Published(NamedTuple):

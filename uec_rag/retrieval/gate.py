@@ -30,7 +30,7 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
-from uec_rag.retrieval.result import SearchResult, joined
+from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.self_calibrate import trial
 from uec_rag.stores.base import GATE, Filter, Keeping, keep_in
@@ -152,11 +152,9 @@ class Gate(Record):
 
     @classmethod
     def _of(cls, searched: LabelledSearch, risk: float, certainty: float) -> Self:
-        result, sure = searched.result, searched.result.confidence[searched.rows]
-        found = searched.threshold(risk, certainty)
-        return cls(
-            found, searched.k, result.basis, searched.corpus, None, _some_of(sure), result.size
-        )
+        found, sure = searched.threshold(risk, certainty), searched.confidence[searched.rows]
+        basis, corpus = searched.result.basis, searched.corpus
+        return cls(found, searched.k, basis, corpus, None, _some_of(sure), searched.size)
 
     @classmethod
     def budget(
@@ -198,7 +196,7 @@ class Gate(Record):
         _check_searched(retriever, filter)
         corpus = corpus_fingerprint(retriever.store)
         result = _search(retriever, queries, k, filter, progress)
-        sure = np.sort(result.confidence.astype(np.float64))
+        sure = np.sort(confidence_at(result, k))
         left = math.floor(abstain * len(sure))
         threshold = float(sure[left - 1]) if left else float(np.nextafter(sure[0], -np.inf))
         answered = int((sure > threshold).sum())
@@ -214,7 +212,7 @@ class Gate(Record):
         """
         self._check(result)
         with span("gate", queries=len(result), threshold=self.threshold.threshold) as note:
-            decisions = result.decide_at(self.threshold.threshold, self.k)
+            decisions = result.decide(self.threshold.threshold, self.k)
             note(**outcome(decisions))
         self._watch([decision.confidence for decision in decisions])
         return decisions
@@ -256,15 +254,14 @@ class Gate(Record):
     def redecide(self, decision: Decision) -> Decision:
         """Repeat the decision of a search that used another threshold.
 
-        Warns as `decide`, and if the search returned more hits than the gate's `k`, since
-        confidence is then that of all hits.
+        Warns as `decide`, and if the decision is about another number of hits than the gate's `k`.
         """
         self._check(decision)
-        if decision.hits > self.k:
+        if decision.hits not in (0, self.k):
             warnings.warn(
-                f"The search found {decision.hits} hits and the gate was made for {self.k}: its "
-                f"guarantee is for answers among that many. Search with k={self.k}, or make a "
-                f"gate of {decision.hits}.",
+                f"The decision is about the first {decision.hits} hits, and the gate was made for "
+                f"{self.k}: its guarantee is for answers among that many. Make a gate of "
+                f"{decision.hits}.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -367,12 +364,17 @@ def _search(
 ) -> SearchResult:
     if progress is None:
         return retriever.search(queries, k, filter=filter)
-    parts = []
+    results: list[Result] = []
     for start in range(0, len(queries), _AT_ONCE):
         some = queries[start : start + _AT_ONCE]
-        parts.append(retriever.search(some, k, filter=filter))
+        results += retriever.search(some, k, filter=filter)
         progress(len(some))
-    return joined(parts)
+    return SearchResult(results)
+
+
+def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
+    """P(the question is answered by its first k hits), shape (n,)."""
+    return np.array([decision.confidence for decision in result.decide(0.5, k)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,6 +393,8 @@ class LabelledSearch:
     k : int
     corpus : str
         Fingerprint of the passages.
+    size : int
+        How many there are.
     """
 
     result: SearchResult
@@ -399,6 +403,12 @@ class LabelledSearch:
     rows: NDArray[np.intp]
     k: int
     corpus: str
+    size: int
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        """P(the question is answered by its first k hits), shape (n,)."""
+        return confidence_at(self.result, self.k)
 
     @classmethod
     def of(
@@ -429,7 +439,7 @@ class LabelledSearch:
         result = _search(retriever, queries, k, filter, progress)
         pairs = zip(result.ids, wanted, strict=True)
         right = np.array([not ids.isdisjoint(hits) for hits, ids in pairs])
-        return cls(result, wanted, right, rows, k, corpus)
+        return cls(result, wanted, right, rows, k, corpus, result.size)
 
     @classmethod
     def made(
@@ -446,11 +456,11 @@ class LabelledSearch:
         groups = shared_answers(relevant)
         found = cls.of(tried, queries, relevant, k=k, groups=groups, progress=progress)
         corpus = corpus_fingerprint(retriever.store)
-        return replace(found, result=replace(found.result, size=len(retriever)), corpus=corpus)
+        return replace(found, corpus=corpus, size=len(retriever))
 
     def threshold(self, risk: float, certainty: float = 0.95) -> RiskThreshold:
         """The lowest threshold that keeps a risk, as `Gate.calibrate` chooses it."""
-        sure, right = self.result.confidence[self.rows], self.right[self.rows]
+        sure, right = self.confidence[self.rows], self.right[self.rows]
         return risk_threshold(sure, right, risk, 1 - certainty)
 
     def gate(self, risk: float, certainty: float = 0.95) -> Gate:
@@ -466,13 +476,13 @@ class LabelledSearch:
 
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        bins = reliability(self.result.confidence, self.right)
+        bins = reliability(self.confidence, self.right)
         told, true = [one.confidence for one in bins], [one.right for one in bins]
         reach = [[one.right - one.low for one in bins], [one.high - one.right for one in bins]]
         left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
         left.errorbar(told, true, reach, fmt="o", capsize=3)
         left.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-        right.plot(*risk_over_coverage(self.result.confidence, self.right))
+        right.plot(*risk_over_coverage(self.confidence, self.right))
         right.set(xlabel="share answered", ylabel="wrong answers, of those given", xlim=(0, 1))
         return figure
 

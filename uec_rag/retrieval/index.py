@@ -16,7 +16,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.ensemble.faults import MISSING, present
 from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.judge import foreign_corpus
 from uec_rag.retrieval.result import without_findings
 from uec_rag.stores.base import Filter, Passage, Store, check_store, make_passages, stream_passages
 
@@ -156,7 +155,7 @@ class Index:
             np.concatenate(m) for m in zip(*(m for _, m in self._not_looked_at), strict=True)
         ]
         self._not_looked_at = []
-        warning = foreign_corpus(self.uec.fitted, together, vectors)
+        warning = self.uec.fitted.foreign_corpus(together, vectors)
         if warning is not None:
             self._foreign_said = True
             warnings.warn(warning, UserWarning, stacklevel=4)

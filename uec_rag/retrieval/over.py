@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, Self, TypeAlias, TypeVar
+from typing import NoReturn, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,70 +23,9 @@ from uec_rag.base.retries import is_passing
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.known_vectors import Whose, encode, whose_is
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.result import SearchResult, joined
-from uec_rag.retrieval.retriever import Retriever, SearchOptions
-from uec_rag.stores.base import Found, Passage, Store
-from uec_rag.stores.engine.points import OUTDATED, similarities
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.stores.base import Passage
 from uec_rag.stores.memory import MemoryStore
-
-
-class Candidates(MemoryStore):
-    """Passages near one query, in memory, that stand for a corpus elsewhere.
-
-    Parameters
-    ----------
-    gaussians : Gaussian
-        Of them.
-    sample : Gaussian
-        Of passages from all over the corpus.
-    size : int
-        Of the corpus.
-    """
-
-    def __init__(
-        self, passages: Sequence[Passage], gaussians: Gaussian, sample: Gaussian, size: int
-    ) -> None:
-        super().__init__()
-        # The engine's metadata may be what no saved index could keep.
-        self.add([Passage(p.id, p.text.replace("\0", " ")) for p in passages], gaussians)
-        self._found = {passage.id: passage for passage in passages}
-        self._sample, self._size = sample, size
-        seen = zip(gaussians.terms, sample.terms, strict=True)
-        self._frequencies = tuple(frequencies_seen(*terms, size) for terms in seen)
-        self._state = replace(self._state, frequencies=self._frequencies)
-
-    remote = True
-    """Whether most passages are elsewhere."""
-
-    @property
-    def approximate(self) -> bool:
-        """Whether there are others."""
-        return self.count < self._size
-
-    @property
-    def count(self) -> int:
-        """How many candidates there are."""
-        return len(self._found)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def sample(self, count: int) -> Gaussian:
-        """Gaussians of passages from all over the corpus."""
-        return self._sample[:count]
-
-    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
-        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
-        known = zip(terms, self.sample(count).terms, self._frequencies, strict=True)
-        return [similarities(*of_block) for of_block in known]
-
-    def search(self, query: Gaussian, k: int, *, beta: float, **options: Any) -> Found:
-        """Find the best candidates; as `MemoryStore.search`."""
-        if not self.count:
-            return MemoryStore().search(query, 1, beta=beta)
-        found = super().search(query, k, beta=beta, **options)
-        rows = [[self._found[passage.id] for passage in row] for row in found.passages]
-        return replace(found, passages=rows, exact=self.count >= self._size)
 
 
 def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
@@ -121,6 +60,7 @@ DIRECTIONS, NEAR_EACH = 64, 4
 
 _Answer = TypeVar("_Answer")
 
+_OUTDATED = 0.05  # share of an engine that may be new before its sample is drawn again
 _SEARCHES = 1000  # after which the sample of an engine that does not tell its size is drawn again
 
 
@@ -168,34 +108,6 @@ class Elsewhere(Retriever):
 
     def check_filter(self, filter: object) -> None:
         """Nothing is known of it: it is one of the engine's own."""
-
-    def _search(
-        self, queries: Sequence[str], parts: Sequence[Gaussian], options: SearchOptions
-    ) -> SearchResult:
-        # Each query has candidates of its own, and one has more hits than another.
-        search = super()._search
-        found = [
-            search([query], [part[i : i + 1] for part in parts], options)
-            for i, query in enumerate(queries)
-        ]
-        return joined(found) if found else search(queries, parts, options)
-
-    def _search_block(
-        self,
-        store: Store,
-        queries: list[str],
-        parts: Sequence[Gaussian],
-        options: SearchOptions,
-    ) -> SearchResult:
-        assert isinstance(store, ForeignStore)
-        near = store.near(queries[0], options.k) if queries else store.empty()
-        return super()._search_block(near, queries, parts, options)
-
-    def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
-        """Choose k of each query's hits by maximal marginal relevance; as `Retriever.diversify`."""
-        choose = super().diversify
-        found = [choose(one, k, lambda_mult) for one in result.each()]
-        return joined(found) if found else choose(result, k, lambda_mult)
 
 
 def elsewhere(
@@ -275,11 +187,11 @@ class _Drawn:
         """Whether they are of the engine still, as far as can be told."""
         if size is None or self.size is None:
             return self.searches < _SEARCHES
-        return abs(size - self.size) <= OUTDATED * self.size
+        return abs(size - self.size) <= _OUTDATED * self.size
 
 
 class ForeignStore:
-    """An engine as the store of a `Retriever`: `near` makes a store of one query's candidates.
+    """An engine as the store of a `Retriever`: `fetch` returns one question's candidates.
 
     Parameters
     ----------
@@ -287,7 +199,6 @@ class ForeignStore:
         As in `elsewhere`.
     """
 
-    approximate = True
     remote = True
 
     def __init__(
@@ -339,19 +250,24 @@ class ForeignStore:
     def bind(self, fingerprint: str) -> None:
         """Nothing is stored there."""
 
-    def near(self, query: str, k: int) -> Candidates:
-        """The candidates of one query: what the engine finds for it, at least k of them."""
-        wanted = max(k, self._candidates)
-        near = self._asked("candidates", self._engine.near, query, wanted, self._filter)
+    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
+        """The candidates of one question: those that the engine finds for its text.
+
+        How often their words occur in the whole of it is estimated from them and a sample.
+        """
+        wanted = max(count // 4, self._candidates)
+        near = self._asked("candidates", self._engine.near, question, wanted, self._filter)
         found = _searchable(near)
         if not found:
-            return self.empty()
+            return MemoryStore()
         size, gaussians = self._size(), self._gaussians(found)
         drawn = self._drawn(size)
         sample = gaussians if drawn.gaussians is None else drawn.gaussians
         if size is None:  # what was seen is all that is known
             size = len({passage.id for passage in [*found, *drawn.passages]})
-        return Candidates(found, gaussians, sample, max(size, len(found)))
+        seen = zip(gaussians.terms, sample.terms, strict=True)
+        frequencies = [frequencies_seen(*terms, max(size, len(found))) for terms in seen]
+        return MemoryStore.holding(found, gaussians, frequencies)
 
     def _drawn(self, size: int | None) -> _Drawn:
         """Passages from all over the engine, drawn again when it has become another."""
@@ -364,11 +280,6 @@ class ForeignStore:
         if drawn.passages and drawn.fitted is not fitted:
             drawn.gaussians, drawn.fitted = self._gaussians(drawn.passages), fitted
         return drawn
-
-    def empty(self) -> Candidates:
-        """No candidates."""
-        nothing = np.zeros((0, self._uec.dimension), dtype=np.float32)
-        return Candidates([], Gaussian(nothing, nothing), Gaussian(nothing, nothing), 0)
 
     def _gaussians(self, passages: Sequence[Passage]) -> Gaussian:
         uec, seen, vectors = self._uec, self._seen, None
@@ -407,8 +318,7 @@ class ForeignStore:
             "passages to a Retriever with a store of this package."
         )
 
-    add = delete = sample = sampled = search = _refuse
-    similarities = similarities_near = contributions = save = _refuse
+    add = delete = sample = search = save = _refuse
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
         """ValueError: they are not read whole."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.confidence.decision import Ambiguity
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.confidence.decision import Ambiguity, decide_one
+from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Passage
 
 _SECONDS_A_DAY = 86400.0
@@ -173,27 +173,44 @@ def preferred(
     count, highest = max(4 * k, 50), prefer.highest() - level
     while True:
         result = search(count)
-        boosts = np.array(
-            [[prefer.at(passage) - level for passage in row] for row in result.passages],
-            dtype=np.float32,
-        ).reshape(result.scores.shape)
-        scores = result.scores + boosts / np.float32(slope)
-        places = [
-            _chosen(row, s, k, prefer) for row, s in zip(result.passages, scores, strict=True)
-        ]
-        if result.scores.shape[1] < count or all(
-            len(chosen) == k and s[chosen[-1]] >= last + highest / slope
-            for chosen, s, last in zip(places, scores, result.scores[:, -1], strict=True)
+        boosted = [_boosted(one, prefer, level, slope) for one in result]
+        places = [_chosen(one.passages, one.scores, k, prefer) for one in boosted]
+        pairs = zip(boosted, result, places, strict=True)
+        if all(
+            len(found.passages) < count
+            or (
+                len(chosen) == k
+                and one.scores[chosen[-1]] >= found.scores[-1] + highest / np.float32(slope)
+            )
+            for one, found, chosen in pairs
         ):
             break
         count *= 4
-    if prefer.boosts:
-        relevance = np.minimum(_moved(result.relevance, boosts), result.in_corpus[:, None])
-        result = replace(result, scores=scores, relevance=relevance)
-    if prefer.distinct:
-        result = replace(result, copies=[_copies(row) for row in result.passages])
-    fewest = min(map(len, places), default=0)
-    return _among_hits(result.taking([chosen[:fewest] for chosen in places]))
+    results = []
+    for one, chosen in zip(boosted, places, strict=True):
+        if prefer.distinct:
+            one = replace(one, copies=_copies(one.passages))
+        results.append(_among_hits(one.taking(chosen)))
+    return SearchResult(results)
+
+
+def _boosted(result: Result, prefer: Preferences, level: float, slope: float) -> Result:
+    """A result with its hits' boosts in scores, relevance and confidence."""
+    if not prefer.boosts or not result.passages:
+        return result
+    boosts = np.array([prefer.at(hit) - level for hit in result.passages], dtype=np.float32)
+    known = result.decision
+    relevance = np.minimum(_moved(result.relevance, boosts), np.float32(known.in_corpus))
+    sure = max(known.confidence, float(relevance.max()))
+    decided = decide_one(
+        sure, result.ambiguity, in_corpus=known.in_corpus, unfamiliar=known.unfamiliar
+    )
+    return replace(
+        result,
+        scores=result.scores + boosts / np.float32(slope),
+        relevance=relevance,
+        decision=replace(decided, basis=known.basis, hits=known.hits, size=known.size),
+    )
 
 
 def _chosen(row: Sequence[Passage], scores: FloatArray, k: int, prefer: Preferences) -> list[int]:
@@ -229,21 +246,15 @@ def _moved(relevance: FloatArray, log_odds: FloatArray) -> FloatArray:
     return moved
 
 
-def _among_hits(result: SearchResult) -> SearchResult:
+def _among_hits(result: Result) -> Result:
     """The result as if nothing but its hits competed."""
-    ambiguous: list[Ambiguity | None] = []
-    for ids, ambiguity in zip(result.ids, result.ambiguous, strict=True):
-        left = () if ambiguity is None else tuple(i for i in ambiguity.candidates if i in ids)
-        if ambiguity is not None and left == ambiguity.candidates:
-            ambiguous.append(ambiguity)
-        elif len(left) > 1:
-            ambiguous.append(Ambiguity(f"{len(left)} passages compete", left))
-        else:
-            ambiguous.append(None)
-    if ambiguous == result.ambiguous:
+    known = result.ambiguity
+    left = tuple(i for i in known.candidates if i in result.ids) if known is not None else ()
+    if known is None or left == known.candidates:
         return result
-    alone = replace(result, ambiguous=ambiguous)
-    return replace(alone, decisions=alone.decided_on(alone.confidence))
+    alone = Ambiguity(f"{len(left)} passages compete", left) if len(left) > 1 else None
+    changed = replace(result, ambiguity=alone)
+    return replace(changed, decision=changed.decide(0.5))
 
 
 def maximal_marginal_relevance(

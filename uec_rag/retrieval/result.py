@@ -1,12 +1,12 @@
-"""What a search gives back."""
+"""What a search gives back: a result for each question, and all of them together."""
 
 from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,103 +14,31 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Ambiguity, Decision, decide
-from uec_rag.stores.base import Passage
+from uec_rag.confidence.decision import Ambiguity, Decision, decide_one
+from uec_rag.stores.base import Found, Passage
 
 if TYPE_CHECKING:
     import pandas
 
-_Record = TypeVar("_Record", "Members", "SearchResult")
-_Values: TypeAlias = Any  # an array, or lists in lists
-
-# Along which axes the values of a result and of its members lie: queries, members, hits, cutoffs.
-_AXES = {
-    **dict.fromkeys(("queries", "coefficients", "shares", "confidence", "in_corpus"), "q"),
-    **dict.fromkeys(("ambiguous", "decisions", "unfamiliar"), "q"),
-    **dict.fromkeys(("passages", "scores", "mu", "within", "between", "relevance"), "qh"),
-    **dict.fromkeys(("members", "words", "copies"), "qh"),
-    **dict.fromkeys(("similarities", "ranks", "counted"), "qmh"),
-    "by_cutoff": "qc",
-}
-
-
-def _changed(record: _Record, change: Callable[[_Values, str], _Values]) -> _Record:
-    """A record with every value along axes changed; None, and what is of no axis, stays."""
-    known = {name: getattr(record, name, None) for name in _AXES}
-    made = {name: change(v, _AXES[name]) for name, v in known.items() if v is not None}
-    return replace(record, **made)
-
-
-def _row(record: _Record, row: int, count: int) -> _Record:
-    """What is of one query, and of its first `count` hits."""
-
-    def one(values: _Values, axes: str) -> _Values:
-        if isinstance(values, Members):
-            return _row(values, row, count) if count else None
-        part = values[row : row + 1]
-        if axes[-1] not in "hc":
-            return part
-        return part[..., :count] if isinstance(part, np.ndarray) else [part[0][:count]]
-
-    return _changed(record, one)
-
-
-def taken(record: _Record, places: NDArray[np.intp]) -> _Record:
-    """Some of each query's hits, of places (n, m), and as many cutoffs."""
-
-    def some(values: _Values, axes: str) -> _Values:
-        if isinstance(values, Members):
-            return taken(values, places)
-        if axes[-1] == "c":
-            return values[:, : places.shape[1]]
-        if axes[-1] != "h":
-            return values
-        if isinstance(values, np.ndarray):
-            among = places.reshape(len(places), *[1] * (values.ndim - 2), places.shape[1])
-            return np.take_along_axis(values, among, axis=-1)
-        rows = zip(values, places.tolist(), strict=True)
-        return [[hits[place] for place in chosen] for hits, chosen in rows]
-
-    return _changed(record, some)
-
-
-def _concatenated(records: Sequence[_Record], width: int) -> _Record:
-    """Several records one after the other, as wide as the widest; the rest is as in the first."""
-    joined: dict[str, _Values] = {}
-    for name, axes in _AXES.items():
-        values: list[_Values] = [getattr(record, name, None) for record in records]
-        if isinstance(values[0], list):
-            joined[name] = [row for rows in values for row in rows or ()]
-        elif isinstance(values[0], np.ndarray):
-            wide = values if axes[-1] != "h" else [_widened(v, width, name) for v in values]
-            joined[name] = np.concatenate(wide)
-    return replace(records[0], **joined)
-
-
-def _widened(values: _Values, width: int, name: str) -> _Values:
-    """An array with as many hits, of which what is behind its own stands for none."""
-    room = [(0, 0)] * (values.ndim - 1) + [(0, width - values.shape[-1])]
-    return np.pad(values, room, constant_values=0 if name in ("ranks", "counted") else np.nan)
-
 
 @dataclass(frozen=True, eq=False)
 class Members:
-    """What each of K members has to do with the k hits of n queries.
+    """The contributions of each of K members to the k hits of a question.
 
     Attributes
     ----------
     names : tuple of K str
-        The encoders', and at last a verifier's where there is one.
-    similarities : array, shape (n, K, k)
-        Each one's own: a cosine, BM25 from 0 to 1, or a verifier's score, NaN where it has not
-        read the hit.
-    ranks : int array, shape (n, K, k)
+        The encoders', and at last a verifier's if there is one.
+    similarities : array, shape (K, k)
+        Each one's own: a cosine, BM25 from 0 to 1, or a verifier's score, NaN if it has not read
+        the hit.
+    ranks : int array, shape (K, k)
         Place among all passages by that similarity, or among those that a verifier has read, from
-        1; 0 where it is not known.
-    counted : array, shape (n, K, k)
-        ``pi_k w_k s_k``: what each adds to mu_s.
-    words : list of lists of k dict of str to float, or None
-        Words of the query that a hit holds, and what each counts in its similarity, the most first;
+        1; 0 if it is not known.
+    counted : array, shape (K, k)
+        ``pi_k w_k s_k``: the summands of mu_s.
+    words : list of k dict of str to float, or None
+        Words of the question that a hit holds, and the similarity that each adds, the most first;
         None without an encoder that looks for words.
     """
 
@@ -118,93 +46,84 @@ class Members:
     similarities: FloatArray
     ranks: NDArray[np.int64]
     counted: FloatArray
-    words: list[list[dict[str, float]]] | None
+    words: list[dict[str, float]] | None
 
-    def among(self, count: int) -> Members:
-        """The first `count` members alone."""
-        return _changed(
-            replace(self, names=self.names[:count]),
-            lambda values, axes: values[:, :count] if "m" in axes else values,
+    def taking(self, places: Sequence[int]) -> Members:
+        """The contributions to some of the hits."""
+        at = [*places]
+        return Members(
+            self.names,
+            self.similarities[:, at],
+            self.ranks[:, at],
+            self.counted[:, at],
+            None if self.words is None else [self.words[place] for place in at],
         )
 
-    def metadata(self, row: int, rank: int) -> dict[str, Any]:
-        """What is written on a hit, in plain Python types."""
-        positive = np.maximum(self.counted[row, :, rank], 0)
+    def metadata(self, rank: int) -> dict[str, Any]:
+        """The keys written on a hit, in plain Python types."""
+        positive = np.maximum(self.counted[:, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
         found: dict[str, Any] = {
             "uec_members": {
                 name: {
-                    "similarity": _known(self.similarities[row, k, rank]),
-                    "rank": int(self.ranks[row, k, rank]) or None,
+                    "similarity": _known(self.similarities[k, rank]),
+                    "rank": int(self.ranks[k, rank]) or None,
                     "share": float(shares[k]),
                 }
                 for k, name in enumerate(self.names)
             }
         }
         if self.words is not None:
-            found["uec_matched_terms"] = [*self.words[row][rank]]
+            found["uec_matched_terms"] = [*self.words[rank]]
         return found
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult:
-    """Hits of n queries, best first: k each, or as many passages as match.
-
-    If another package's vector store finds fewer hits for one query than for another, the rest of
-    its row is NaN.
+class Result:
+    """The hits of one question, best first: k, or as many passages as match.
 
     Attributes
     ----------
-    queries : list of str
-    ids : list of list of str
-    passages : list of list of Passage
-    scores : array, shape (n, k)
+    query : str
+    passages : list of Passage
+    scores : array, shape (k,)
         s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 6).
-    mu : array, shape (n, k)
+    mu : array, shape (k,)
         Mean of the similarity.
-    within, between : array, shape (n, k)
+    within, between : array, shape (k,)
         The two parts of its variance `sigma2`: that of the members' posteriors (paper eq. 5), which
         is the part that lowers the score, and the members' disagreement (`Fitted.disagreement`).
-    relevance : array, shape (n, k)
+    relevance : array, shape (k,)
         P(this hit is relevant).
-    coefficients : array, shape (n, K)
-        pi_k, each encoder's coefficient in the query.
-    shares : array, shape (n, K)
+    coefficients : array, shape (K,)
+        pi_k, each encoder's coefficient in the question.
+    shares : array, shape (K,)
         Share of each encoder in the scores: ``pi_k w_k`` over their sum.
-    confidence : array, shape (n,)
-        P(the query is answered by its hits).
-    in_corpus : array, shape (n,)
-        P(the corpus answers the query, whether or not these hits do).
-    ambiguous : list of Ambiguity or None
-        Why a query is ambiguous, if it is.
-    decisions : list of Decision
-        At a threshold of one half; `decide` applies another.
+    by_cutoff : array, shape (m,)
+        P(one of the first 1, 2, ... m hits answers the question), of as many hits as were judged.
+    decision : Decision
+        At a threshold of one half; `decide` applies another. It holds the confidence, P(one of the
+        first `uec_rag.confidence.model.JUDGED` hits answers the question), and `in_corpus`, P(any
+        passage of the corpus does).
     exact : bool
         True if no other passage can score higher.
-    names : list of str
+    names : tuple of K str
         The encoders' names, for `coefficients` and `shares`.
+    ambiguity : Ambiguity or None
+        Why the question is ambiguous, if it is.
     judged : bool
-        Whether the query's text was known: without it there is no relevance or confidence, nor in
-        `metadata`.
-    by_cutoff : array, shape (n, k), or None
-        Confidence of the first 1, 2, ... k hits that the search found, if known.
-    unfamiliar : list of str
-        How each query differs from those that confidence was fitted on; "" if it does not.
-    basis : str
-        Fingerprint of what confidence depends on: calibration, share of unanswerable questions,
-        filter. See `Gate`.
-    size : int
-        How many passages were searched; 0 if not known.
+        Whether the question's text was known: without it there is no relevance or confidence, nor
+        in `metadata`.
     members : Members or None
         Contribution of each encoder, and of the verifier, to the hits; None if not known.
     verified : bool
-        False if the verifier failed on a query's hits under `on_error="drop"`.
-    copies : list of list of list of str, or None
+        False if the verifier failed under `on_error="drop"`.
+    copies : list of list of str, or None
         Ids of other passages with each hit's text, if duplicates are merged.
     """
 
-    queries: list[str]
-    passages: list[list[Passage]]
+    query: str
+    passages: list[Passage]
     scores: FloatArray
     mu: FloatArray
     within: FloatArray
@@ -212,100 +131,133 @@ class SearchResult:
     relevance: FloatArray
     coefficients: FloatArray
     shares: FloatArray
-    confidence: FloatArray
-    in_corpus: FloatArray
-    ambiguous: list[Ambiguity | None]
-    decisions: list[Decision]
+    by_cutoff: FloatArray
+    decision: Decision
     exact: bool
-    names: list[str]
+    names: tuple[str, ...]
+    ambiguity: Ambiguity | None = None
     judged: bool = True
     members: Members | None = None
-    by_cutoff: FloatArray | None = None
-    unfamiliar: list[str] = field(default_factory=list)
-    basis: str = ""
-    size: int = 0
     verified: bool = True
-    copies: list[list[list[str]]] | None = None
+    copies: list[list[str]] | None = None
+
+    @classmethod
+    def of_nothing(
+        cls,
+        query: str,
+        coefficients: FloatArray,
+        shares: FloatArray,
+        names: tuple[str, ...],
+        basis: str = "",
+    ) -> Self:
+        """The result of a question for which there is no passage."""
+        none = np.zeros(0, dtype=np.float32)
+        decision = Decision("abstain", "nothing was found", basis=basis, in_corpus=0.0)
+        numbers = (none, none, none, none, none, coefficients, shares, none)
+        return cls(query, [], *numbers, decision, exact=True, names=names)
+
+    @classmethod
+    def of_vector(
+        cls, found: Found, coefficients: FloatArray, shares: FloatArray, names: tuple[str, ...]
+    ) -> Self:
+        """The result of a query known as a vector: nothing is judged, relevance is the similarity.
+
+        `found`: of one query.
+        """
+        mu = found.mu[0]
+        relevance = np.clip(mu, 0, 1)
+        best = float(relevance.max(initial=0.0))
+        reason = "a vector does not tell how far to trust its hits: search with the text"
+        return cls(
+            "",
+            [*map(without_findings, found.passages[0])],
+            found.scores[0],
+            mu,
+            found.sigma2[0],
+            np.zeros_like(mu),
+            relevance,
+            coefficients,
+            shares,
+            np.maximum.accumulate(relevance),
+            Decision("answer", reason, (), best, best),
+            exact=found.exact,
+            names=names,
+            judged=False,
+        )
 
     @property
-    def ids(self) -> list[list[str]]:
+    def ids(self) -> list[str]:
         """Ids of the hits."""
-        return [[passage.id for passage in row] for row in self.passages]
+        return [passage.id for passage in self.passages]
 
     @property
     def sigma2(self) -> FloatArray:
-        """Variance of the similarity, shape (n, k): `within` and `between` together."""
+        """Variance of the similarity, shape (k,): `within` and `between` together."""
         total: FloatArray = self.within + self.between
         return total
 
-    def __len__(self) -> int:
-        return len(self.queries)
+    def taking(self, places: Sequence[int]) -> Result:
+        """The same result with some of the hits, in the order given.
 
-    def each(self) -> list[SearchResult]:
-        """The result of each query alone, as wide as it has hits."""
-        return [_row(self, row, len(hits)) for row, hits in enumerate(self.passages)]
-
-    def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
-        """The same result with some of each query's hits, equally many, in the order given.
-
-        Confidence is that of equally many best hits: choosing among more hits does not raise it. It
-        is at most the sum of their relevance, and at least the highest.
+        The confidence by cutoff is that of equally many best hits, at most the sum of the
+        relevance of those taken, and at least the highest: choosing does not raise it.
         """
-        count = len(places[0]) if len(places) else 0
-        some = taken(self, np.asarray(places, dtype=np.intp).reshape(len(self), count))
-        if some.by_cutoff is None or not count:
-            return some
-        sure = np.minimum(some.by_cutoff, np.nancumsum(some.relevance, axis=1))
-        sure = np.fmax(sure, np.fmax.accumulate(some.relevance, axis=1))
-        confidence = sure[:, -1]
-        decisions = some.decided_on(confidence)
-        return replace(some, by_cutoff=sure, confidence=confidence, decisions=decisions)
+        at = [*places]
+        relevance = self.relevance[at]
+        sure = np.minimum(self.by_cutoff[: len(at)], np.cumsum(relevance))
+        return replace(
+            self,
+            passages=[self.passages[place] for place in at],
+            scores=self.scores[at],
+            mu=self.mu[at],
+            within=self.within[at],
+            between=self.between[at],
+            relevance=relevance,
+            by_cutoff=np.fmax(sure, np.fmax.accumulate(relevance)[: len(sure)]),
+            members=None if self.members is None else self.members.taking(at),
+            copies=None if self.copies is None else [self.copies[place] for place in at],
+        )
 
-    def decide(self, threshold: float) -> list[Decision]:
-        """Decide at another threshold of confidence; nothing is recomputed."""
+    def decide(self, threshold: float, k: int | None = None) -> Decision:
+        """Decide at another threshold of confidence; nothing is recomputed.
+
+        `k`: on the confidence in the first k hits, instead of `JUDGED`.
+        """
         check_threshold(threshold)
-        return self.decided_on(self.confidence, threshold)
+        sure = self.decision.confidence
+        if k is not None:
+            check_k(k)
+            sure = float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1]) if self.passages else sure
+        known = self.decision
+        decided = decide_one(sure, self.ambiguity, threshold, known.in_corpus, known.unfamiliar)
+        return replace(decided, basis=known.basis, hits=known.hits, size=known.size)
 
-    def decide_at(self, threshold: float, k: int) -> list[Decision]:
-        """Decide on the confidence of the first k hits that the search found."""
-        check_threshold(threshold)
-        check_k(k)
-        sure = self.confidence
-        if self.by_cutoff is not None and k < self.by_cutoff.shape[1]:
-            sure = self.by_cutoff[:, k - 1]
-        return self.decided_on(sure, threshold)
-
-    def decided_on(self, confidence: FloatArray, threshold: float = 0.5) -> list[Decision]:
-        """Decide from another confidence, shape (n,)."""
-        return decide(confidence, self.ambiguous, threshold, self.in_corpus, self.unfamiliar)
-
-    def metadata(self, row: int, rank: int, details: bool = False) -> dict[str, Any]:
+    def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
         """The metadata that every adapter adds to a hit: numbers and texts, for any store.
 
         Parameters
         ----------
-        row, rank : int
-            Which query, and which of its hits.
+        rank : int
+            Which of the hits, from 0.
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_within`,
             `uec_between`, `uec_members`, `uec_matched_terms`, `uec_coefficients`,
-            `uec_candidates`, `uec_basis`, and `uec_unfamiliar` where the query is.
+            `uec_candidates`, `uec_basis`, and `uec_unfamiliar` if the question is.
         """
-        within, between = float(self.within[row, rank]), float(self.between[row, rank])
+        within, between = float(self.within[rank]), float(self.between[rank])
         found: dict[str, Any] = {
-            "uec_score": float(self.scores[row, rank]),
+            "uec_score": float(self.scores[rank]),
             "uec_sigma2": within + between,
         }
-        if self.copies is not None and self.copies[row][rank]:
-            found["uec_copies"] = self.copies[row][rank]
+        if self.copies is not None and self.copies[rank]:
+            found["uec_copies"] = self.copies[rank]
         if details:
-            mu = float(self.mu[row, rank])
-            found |= {"uec_mu": mu, "uec_within": within, "uec_between": between}
-        decision = self.decision(row)
-        if decision is None:
+            found |= {"uec_mu": float(self.mu[rank]), "uec_within": within, "uec_between": between}
+        if not self.judged:
             return found
+        decision = self.decision
         found |= {
-            "uec_relevance": float(self.relevance[row, rank]),
+            "uec_relevance": float(self.relevance[rank]),
             "uec_confidence": decision.confidence,
             "uec_in_corpus": decision.in_corpus,
             "uec_decision": decision.action,
@@ -314,14 +266,171 @@ class SearchResult:
         if not details:
             return found
         if self.members is not None:
-            found |= self.members.metadata(row, rank)
+            found |= self.members.metadata(rank)
         if decision.unfamiliar:
             found["uec_unfamiliar"] = decision.unfamiliar
         return found | {
             "uec_candidates": list(decision.candidates),
             "uec_basis": f"{decision.basis}@{decision.hits}/{decision.size}",
-            "uec_coefficients": dict(zip(self.names, self.shares[row].tolist(), strict=True)),
+            "uec_coefficients": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
+
+    def traced(self) -> dict[str, Value]:
+        """The attributes of a trace, see `uec_rag.base.spans.retrieval`."""
+        hits = [
+            (passage.id, passage.text, float(self.scores[rank]), passage.metadata, found)
+            for rank, passage in enumerate(self.passages)
+            for found in [self.metadata(rank)]
+        ]
+        return retrieval(self.query, len(self.passages), hits)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The results of n questions.
+
+    Iterating gives each question's `Result`; the properties are those of all of them: lists, or
+    arrays with a row for each question. If one has fewer hits than another, the rest of its row is
+    NaN.
+
+    Attributes
+    ----------
+    results : list of Result
+    """
+
+    results: list[Result]
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __getitem__(self, row: int) -> Result:
+        return self.results[row]
+
+    @property
+    def queries(self) -> list[str]:
+        """The questions."""
+        return [one.query for one in self.results]
+
+    @property
+    def passages(self) -> list[list[Passage]]:
+        """The hits, best first."""
+        return [one.passages for one in self.results]
+
+    @property
+    def ids(self) -> list[list[str]]:
+        """Ids of the hits."""
+        return [one.ids for one in self.results]
+
+    @property
+    def scores(self) -> FloatArray:
+        """s_hat, the uncertainty-aware score the hits are ordered by (paper eq. 6), (n, k)."""
+        return _stacked([one.scores for one in self.results])
+
+    @property
+    def mu(self) -> FloatArray:
+        """Mean of the similarity, shape (n, k)."""
+        return _stacked([one.mu for one in self.results])
+
+    @property
+    def within(self) -> FloatArray:
+        """Variance of the similarity by the members' posteriors (paper eq. 5), shape (n, k)."""
+        return _stacked([one.within for one in self.results])
+
+    @property
+    def between(self) -> FloatArray:
+        """Variance of the similarity by the members' disagreement, shape (n, k)."""
+        return _stacked([one.between for one in self.results])
+
+    @property
+    def sigma2(self) -> FloatArray:
+        """Variance of the similarity, shape (n, k): `within` and `between` together."""
+        return _stacked([one.sigma2 for one in self.results])
+
+    @property
+    def relevance(self) -> FloatArray:
+        """P(this hit is relevant), shape (n, k)."""
+        return _stacked([one.relevance for one in self.results])
+
+    @property
+    def by_cutoff(self) -> FloatArray:
+        """P(one of the first 1, 2, ... m hits answers the question), shape (n, m)."""
+        return _stacked([one.by_cutoff for one in self.results])
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """pi_k, each encoder's coefficient in the question, shape (n, K)."""
+        return _stacked([one.coefficients for one in self.results])
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of each encoder in the scores, shape (n, K)."""
+        return _stacked([one.shares for one in self.results])
+
+    @property
+    def confidence(self) -> FloatArray:
+        """P(the question is answered by its first `JUDGED` hits), shape (n,)."""
+        return np.array([one.decision.confidence for one in self.results], dtype=np.float32)
+
+    @property
+    def in_corpus(self) -> FloatArray:
+        """P(the corpus answers the question, whether or not these hits do), shape (n,)."""
+        return np.array([one.decision.in_corpus for one in self.results], dtype=np.float32)
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """At a threshold of one half, or those of a gate; `decide` applies another threshold."""
+        return [one.decision for one in self.results]
+
+    @property
+    def unfamiliar(self) -> list[str]:
+        """How each question differs from those that confidence was fitted on; "" if it does not."""
+        return [one.decision.unfamiliar for one in self.results]
+
+    @property
+    def exact(self) -> bool:
+        """Whether no other passage can score higher, for any question."""
+        return all(one.exact for one in self.results)
+
+    @property
+    def verified(self) -> bool:
+        """False if the verifier failed on a question's hits under `on_error="drop"`."""
+        return all(one.verified for one in self.results)
+
+    @property
+    def names(self) -> list[str]:
+        """The encoders' names, for `coefficients` and `shares`."""
+        return [*self.results[0].names] if self.results else []
+
+    @property
+    def basis(self) -> str:
+        """Fingerprint of everything that confidence depends on; see `Gate`."""
+        return self.results[0].decision.basis if self.results else ""
+
+    @property
+    def size(self) -> int:
+        """How many passages were searched; 0 if not known."""
+        return max((one.decision.size for one in self.results), default=0)
+
+    def decide(self, threshold: float, k: int | None = None) -> list[Decision]:
+        """Decide at another threshold of confidence; nothing is recomputed.
+
+        `k`: on the confidence in the first k hits, instead of `JUDGED`.
+        """
+        check_threshold(threshold)
+        return [one.decide(threshold, k) for one in self.results]
+
+    def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
+        """The same results with other decisions, such as a gate's."""
+        pairs = zip(self.results, decisions, strict=True)
+        return SearchResult([replace(one, decision=decision) for one, decision in pairs])
+
+    def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
+        """The same results with some of each question's hits, in the order given."""
+        pairs = zip(self.results, places, strict=True)
+        return SearchResult([one.taking(chosen) for one, chosen in pairs])
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each hit: query, rank, id, text, its own metadata, and `metadata`.
@@ -331,47 +440,38 @@ class SearchResult:
         import pandas
 
         rows = []
-        for row, hits in enumerate(self.passages):
-            for rank, hit in enumerate(hits):
-                known = {"query": self.queries[row], "rank": rank + 1, "id": hit.id}
-                rows.append(known | {"text": hit.text} | hit.metadata | self.metadata(row, rank))
+        for one in self.results:
+            for rank, hit in enumerate(one.passages):
+                known = {"query": one.query, "rank": rank + 1, "id": hit.id}
+                rows.append(known | {"text": hit.text} | hit.metadata | one.metadata(rank))
         return pandas.DataFrame(rows)
 
     def _repr_html_(self) -> str:
         """Decisions and hits, as notebooks show them: scores as bars, texts escaped and cut."""
         parts = []
-        for row, hits in enumerate(self.passages[:_SHOWN]):
-            decision = self.decision(row)
-            said = "" if decision is None else f"<b>{decision.action}</b>: {_html(decision.reason)}"
-            lines = []
-            for rank, hit in enumerate(hits):
-                score, off = float(self.scores[row, rank]), float(self.sigma2[row, rank]) ** 0.5
+        for one in self.results[:_SHOWN]:
+            decision, lines = one.decision, []
+            said = f"<b>{decision.action}</b>: {_html(decision.reason)}" if one.judged else ""
+            for rank, hit in enumerate(one.passages):
+                score, off = float(one.scores[rank]), float(one.sigma2[rank]) ** 0.5
                 bar = f"<progress max=1 value={max(score, 0):.3f}></progress>"
-                sure = f"{self.relevance[row, rank]:.2f}" if decision is not None else ""
+                sure = f"{one.relevance[rank]:.2f}" if one.judged else ""
                 cells = (str(rank + 1), f"{bar} {score:.3f} ±{2 * off:.3f}", sure, _html(hit.text))
                 lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
             head = "<tr><th></th><th>score ±2σ</th><th>relevance</th><th></th></tr>"
-            question = f"<p>{_html(self.queries[row])}<br>{said}</p>"
+            question = f"<p>{_html(one.query)}<br>{said}</p>"
             parts.append(f"{question}<table>{head}{''.join(lines)}</table>")
-        more = len(self.passages) - _SHOWN
+        more = len(self) - _SHOWN
         return "".join(parts) + (f"<p>{more} more questions</p>" if more > 0 else "")
 
-    def traced(self, row: int) -> dict[str, Value]:
-        """What a trace shows of one query and its hits; see `uec_rag.base.spans.retrieval`."""
-        hits = [
-            (passage.id, passage.text, float(score), passage.metadata, self.metadata(row, rank))
-            for rank, (passage, score) in enumerate(
-                zip(self.passages[row], self.scores[row], strict=False)
-            )
-        ]
-        return retrieval(self.queries[row], self.scores.shape[1], hits)
 
-    def decision(self, row: int) -> Decision | None:
-        """The decision on one query, with what a gate needs; None if nothing was judged."""
-        if not self.judged:
-            return None
-        hits = len(self.passages[row])
-        return replace(self.decisions[row], basis=self.basis, hits=hits, size=self.size)
+def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
+    """Arrays of n questions as rows of one; shorter ones are filled up with NaN."""
+    width = max(map(len, rows), default=0)
+    out = np.full((len(rows), width), np.nan, dtype=np.float32)
+    for place, row in zip(out, rows, strict=True):
+        place[: len(row)] = row
+    return out
 
 
 _SHOWN, _CUT = 20, 300  # questions, and characters of a text, in a notebook
@@ -503,50 +603,3 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
 
 def _is_share(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
-def joined(results: Sequence[SearchResult]) -> SearchResult:
-    """One result of several blocks of queries, as wide as the widest."""
-    if len(results) == 1:
-        return results[0]
-    width = max(result.scores.shape[1] for result in results)
-
-    known = any(result.by_cutoff is not None for result in results)
-    parts = [
-        replace(result, by_cutoff=_cutoffs(result, width) if known else None, members=None)
-        for result in results
-    ]
-    return replace(
-        _concatenated(parts, width),
-        exact=all(result.exact for result in results),
-        size=max(result.size for result in results),  # 0 where nothing was found
-        verified=all(result.verified for result in results if result.scores.size),
-        members=_joined_members(results, width),
-    )
-
-
-def _cutoffs(result: SearchResult, width: int) -> FloatArray:
-    """Confidence by cutoff; beyond the last hit that of all."""
-    known = result.by_cutoff
-    if known is None or not known.shape[1]:
-        known = result.confidence[:, None]
-    return np.pad(known, [(0, 0), (0, width - known.shape[1])], mode="edge")
-
-
-def _joined_members(results: Sequence[SearchResult], width: int) -> Members | None:
-    known = [r.members for r in results if r.members is not None]
-    if not known or any(r.members is None and r.scores.size for r in results):
-        return None
-    fewest = min(len(part.names) for part in known)  # a verifier may have failed on a part
-    first = known[0].among(fewest)
-    parts = []
-    for result in results:
-        if result.members is not None:
-            parts.append(result.members.among(fewest))
-        else:  # nothing was found
-            none = np.zeros((len(result), fewest, 0), dtype=np.float32)
-            words = (
-                None if first.words is None else [list[dict[str, float]]() for _ in result.queries]
-            )
-            parts.append(Members(first.names, none, none.astype(np.int64), none, words))
-    return _concatenated(parts, width)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.base.spans import Value, span
-from uec_rag.confidence.decision import outcome
-from uec_rag.confidence.model import ConfidenceModel, shifted, shipped_model
+from uec_rag.confidence.model import ConfidenceModel, shift_prior, shipped_model
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
@@ -35,16 +33,15 @@ from uec_rag.retrieval.calibrate import (
     written,
 )
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.judge import basis_of, judge, unjudged
+from uec_rag.retrieval.pipeline import Method, search
 from uec_rag.retrieval.preferences import (
     Preferences,
     maximal_marginal_relevance,
     preferred,
     term_vectors,
 )
-from uec_rag.retrieval.result import SearchResult, joined
+from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
-from uec_rag.retrieval.search import Reading, ask, ask_nearest, queries_at_once, search
 from uec_rag.retrieval.self_calibrate import self_calibrate
 from uec_rag.stores.base import Filter, Keeping, Store
 from uec_rag.stores.engine.store import EngineStore
@@ -55,13 +52,12 @@ from uec_rag.stores.memory.scan import Dtype
 _ROUNDS, _PRIOR_QUESTIONS = 200, 20  # of the estimate in `adapt`
 _LEFT_OUT = -80.0  # log of a factor that is as good as 0, and that a softmax takes
 _APPROXIMATE = (
-    " Hits are the best of candidates, and what the corpus says of a query is estimated from these "
-    "and a sample of it: the store is searched approximately."
+    " Hits are the best of the candidates that the store finds: it is searched approximately."
 )
 
 
 class Options(TypedDict, total=False):
-    """What a search may be asked for beside its queries and k; see `Retriever.search`."""
+    """Options of a search beside its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
     prefer: Preferences | None
@@ -70,7 +66,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a search is asked for beside its queries, checked already."""
+    """Checked options of a search."""
 
     k: int
     filter: Filter | None
@@ -123,7 +119,7 @@ class Retriever(Index):
     def search(
         self,
         queries: Sequence[str],
-        k: int = 10,
+        k: int = 4,
         *,
         filter: Filter | None = None,
         prefer: Preferences | None = None,
@@ -160,7 +156,7 @@ class Retriever(Index):
         return self._search(checked, self.uec.encode(checked, "query"), options)
 
     async def asearch(
-        self, queries: Sequence[str], k: int = 10, **options: Unpack[Options]
+        self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked, asked = check_texts(queries, "queries"), self._options(k, **options)
@@ -171,7 +167,7 @@ class Retriever(Index):
         self,
         queries: Sequence[str],
         parts: Sequence[Gaussian],
-        k: int = 10,
+        k: int = 4,
         **options: Unpack[Options],
     ) -> SearchResult:
         """`search` for queries that are already encoded.
@@ -207,7 +203,7 @@ class Retriever(Index):
         prefer: Preferences | None = None,
         unanswerable: float | None = None,
     ) -> SearchOptions:
-        """Check what a search is asked for."""
+        """Check the options of a search."""
         check_k(k)
         self.check_filter(filter)
         if not isinstance(prefer, Preferences | None):
@@ -230,18 +226,23 @@ class Retriever(Index):
         store = self.store.snapshot(options.filter)
         self._follow(store)
         self._warn_changed()
-        rows = queries_at_once(len(store), len(parts))
-        if len(queries) <= rows:
-            result = self._search_block(store, list(queries), parts, options)
-        else:
-            blocks = []
-            for start in range(0, len(queries), rows):
-                block = slice(start, start + rows)
-                own = [part[block] for part in parts]
-                blocks.append(self._search_block(store, list(queries[block]), own, options))
-            result = joined(blocks)
-        basis = self.basis(options.filter, options.unanswerable, verified=result.verified)
-        return replace(result, basis=basis)
+        method = self.method(options.filter, options.unanswerable)
+        return search(method, store, list(queries), parts, options.k)
+
+    def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
+        """The method of a search: the ensemble, and what was learned on this corpus."""
+        labelled = self.calibration is not None and self.calibration.source == "labels"
+        return Method(
+            self.uec.fitted,
+            self.evidence_weights,
+            self._model(verified=True),
+            self.uec.verification,
+            self._model(verified=False),
+            self.basis(filter, unanswerable),
+            self.basis(filter, unanswerable, verified=False),
+            self.unanswerable if unanswerable is None else unanswerable,
+            check_familiar=not labelled,
+        )
 
     def _search_preferring(
         self,
@@ -265,36 +266,8 @@ class Retriever(Index):
 
         return preferred(search, options.k, prefer, slope=self.uec.fitted.slope, level=level)
 
-    def _search_block(
-        self,
-        store: Store,
-        queries: list[str],
-        parts: Sequence[Gaussian],
-        options: SearchOptions,
-    ) -> SearchResult:
-        """As many queries as are asked at a time."""
-        fitted, verification = self.uec.fitted, self.uec.verification
-        with span("search", queries=len(queries), k=options.k, passages=len(store)) as note:
-            compare = ask_nearest if store.approximate else ask
-            asked = compare(fitted, self.evidence_weights, store, parts)
-            hits = search(Reading(verification, queries), fitted, store, asked, options.k)
-            verified = verification is None or hits.reread is not None or not hits.found.mu.size
-            labelled = self.calibration is not None and self.calibration.source == "labels"
-            result = judge(
-                fitted,
-                self._model(verified),
-                store,
-                asked,
-                hits,
-                options.unanswerable,
-                None if labelled else queries,
-            )
-            result = replace(result, queries=queries, verified=verified)
-            note(partial(_traced, result), **outcome(result.decisions))
-        return result
-
     def search_vector(
-        self, embedding: Sequence[float], k: int = 10, *, filter: Filter | None = None
+        self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
     ) -> SearchResult:
         """Find the k passages of the highest s_hat for one query given as a vector.
 
@@ -329,15 +302,13 @@ class Retriever(Index):
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         found = self.store.search(query, k, beta=fitted.beta, filter=filter)
-        reason = "a vector does not tell how far to trust its hits: search with the text"
         pi = Uniform()([query] * len(fitted.names))
-        result = unjudged(fitted, found, pi, "answer", reason)
-        return replace(result, queries=[""], judged=False)
+        return SearchResult([Result.of_vector(found, pi[0], fitted.shares(pi)[0], fitted.names)])
 
     def search_diverse(
         self,
         queries: Sequence[str],
-        k: int = 10,
+        k: int = 4,
         *,
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
@@ -362,7 +333,7 @@ class Retriever(Index):
     async def asearch_diverse(
         self,
         queries: Sequence[str],
-        k: int = 10,
+        k: int = 4,
         *,
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
@@ -386,7 +357,8 @@ class Retriever(Index):
         """
         check_k(k)
         places = []
-        for ids, scores in zip(result.ids, result.scores, strict=True):
+        for one in result:
+            ids, scores = one.ids, one.scores
             vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
             if ids and not self.uec.dimension:  # words alone
                 texts = [passage.text for passage in self.get(ids)]
@@ -499,7 +471,6 @@ class Retriever(Index):
             self.evidence_weights,
             store,
             queries,
-            self.uec.encode(queries, "query"),
             wanted,
             unanswerable=unanswerable,
             k=k,
@@ -583,7 +554,7 @@ class Retriever(Index):
             raise ValueError("queries: expected at least one, got none.")
         share = learned
         for _ in range(_ROUNDS):
-            gone = float((1 - shifted(held, learned, share)).sum())
+            gone = float((1 - shift_prior(held, learned, share)).sum())
             share = (gone + _PRIOR_QUESTIONS * learned) / (len(held) + _PRIOR_QUESTIONS)
         self.unanswerable = min(share, learned)
         return self
@@ -667,7 +638,7 @@ class Retriever(Index):
     @property
     def report(self) -> str:
         """What relevance and confidence are based on, in words; whether hits are exact."""
-        return self._learned + _APPROXIMATE * self.store.approximate
+        return self._learned + _APPROXIMATE * self.store.remote
 
     @property
     def _learned(self) -> str:
@@ -689,7 +660,7 @@ class Retriever(Index):
                 "ensemble, or calibrate."
             )
         if self.unanswerable is not None:
-            notes = [*notes, f"Told: {self.unanswerable:.0%} of the questions have no answer."]
+            notes = [*notes, f"Assumed unanswerable share: {self.unanswerable:.0%}."]
         return " ".join([rests, *notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -710,22 +681,20 @@ class Retriever(Index):
         path: str | os.PathLike[str],
         uec: UEC,
         *,
-        index: Literal["hnsw"] | None = None,
         dtype: Dtype = "float32",
     ) -> AbstractContextManager[Index]:
         """Write a saved index of more passages than fit in memory.
 
-        Passages added in the block are written to the folder's files at once; only ids, postings of
-        words and the graph, if any, stay in memory. When the block ends, the index is complete as
-        if `save` had written it; if the block fails, `path` is unchanged. The block only adds and
-        replaces nothing.
+        Passages added in the block are written to the folder's files at once; only ids and postings
+        of words stay in memory. When the block ends, the index is complete as if `save` had written
+        it; if the block fails, `path` is unchanged. The block only adds and replaces nothing.
 
         Parameters
         ----------
         path : path
             Where to save; an index there is replaced.
         uec : UEC
-        index, dtype
+        dtype
             As in `MemoryStore`. With "int8" a search reads a quarter of the bytes, and the float32
             means stay on disk.
 
@@ -750,7 +719,7 @@ class Retriever(Index):
         ...     len(Retriever.load(f"{folder}/idx", uec))
         3
         """
-        return filling_index(path, uec, index, dtype)
+        return filling_index(path, uec, dtype)
 
     @classmethod
     def load(
@@ -811,13 +780,59 @@ class Retriever(Index):
         return retriever
 
 
-def _traced(result: SearchResult) -> dict[str, Value]:
-    """The documents of a search that is for one query; of several nobody could tell whose."""
-    return result.traced(0) if len(result) == 1 else {}
-
-
 def _fetched(k: int, fetch_k: int) -> int:
     """How many hits to choose k from."""
     check_k(k)
     check_k(fetch_k, "fetch_k")
     return max(k, fetch_k)
+
+
+def basis_of(
+    model: ConfidenceModel,
+    weights: EvidenceWeights | None,
+    unanswerable: float | None,
+    filter: Filter | None,
+    verifier: str | None,
+) -> str:
+    """The fingerprint of everything that turns a search's similarities into confidence.
+
+    Parameters
+    ----------
+    model, weights
+        In use.
+    unanswerable : float or None
+        Share of the questions that the corpus does not answer, if it is known.
+    filter : mapping or callable, optional
+        Keys may come in any order. All callables are one filter to it.
+    verifier : str or None
+        Fingerprint of the verifier of the first hits, if there is one.
+
+    Raises
+    ------
+    ValueError
+        If the filter holds itself, or is nested that deep.
+    """
+    try:
+        filtered = _as_text(filter)
+    except RecursionError as error:
+        raise ValueError("filter: expected values of finite depth, got one in itself.") from error
+    state = (
+        model.fingerprint,
+        None if weights is None else weights.fingerprint,
+        unanswerable,
+        filtered,
+        verifier,
+    )
+    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+
+
+def _as_text(filter: object) -> str:
+    """A filter, or a part of one: the same text in every process."""
+    if isinstance(filter, Mapping):
+        parts = (f"{key!r}: {_as_text(filter[key])}" for key in sorted(filter, key=repr))
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(filter, (list, tuple)):
+        return "[" + ", ".join(map(_as_text, filter)) + "]"
+    if isinstance(filter, (set, frozenset)):
+        return "[" + ", ".join(sorted(map(_as_text, filter))) + "]"
+    return type(filter).__name__ if callable(filter) or filter is None else repr(filter)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, proving
 from uec_rag.base.saved.files import read_json, write_json
@@ -53,13 +53,11 @@ def save_index(
 
 
 @contextmanager
-def filling_index(
-    path: str | os.PathLike[str], uec: UEC, index: Literal["hnsw"] | None, dtype: Dtype
-) -> Iterator[Index]:
+def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Iterator[Index]:
     """Write an index to the folder `path` as it comes; see `Retriever.filling`."""
     with writing(path, KIND) as folder:
         (folder / "store").mkdir()
-        with StreamedStore(folder / "store", index=index, dtype=dtype) as store:
+        with StreamedStore(folder / "store", dtype=dtype) as store:
             yield Index(uec, cast(Store, store))
             if store.fingerprint not in (None, uec.fingerprint):
                 raise ValueError(

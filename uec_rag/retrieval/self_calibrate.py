@@ -10,8 +10,8 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.fit import fit_confidence, joined_examples, view_examples
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.fit import fit_confidence, view_examples
+from uec_rag.confidence.model import ConfidenceModel, Examples
 from uec_rag.corpora.questions import OwnQuestions, QuestionGenerator, make_questions
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.evidence import EvidenceWeights
@@ -184,7 +184,7 @@ def _agreed(
         mine, views = (half.views(fitted, weights, sizes, verification) for half in halves)
         learned = fit_confidence(mine, k, at_home=True)
         surprise = [
-            model.surprise(joined_examples([view_examples(view, model, k) for view in views]))
+            model.surprise(Examples.joined([view_examples(view, model, k) for view in views]))
             for model in (known, learned)
         ]
         if surprise[0] - surprise[1] < _CLEARLY:

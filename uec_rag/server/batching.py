@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from uec_rag.retrieval import SearchResult
@@ -98,10 +98,10 @@ class Batcher:
                 k, filter = batch[rows[0]].k, batch[rows[0]].filter
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(texts, some, k, filter=filter)
-                found |= zip(rows, result.each(), strict=True)
+                found |= {row: SearchResult([one]) for row, one in zip(rows, result, strict=True)}
             if (gate := opened.gate) is not None:
                 with self.metrics.stages.labels("judge").time():
                     for row, one in found.items():
                         if batch[row].decides:
-                            found[row] = replace(one, decisions=gate.decide(one))
+                            found[row] = one.deciding(gate.decide(one))
         return [found[row] for row in range(len(batch))]

@@ -10,7 +10,6 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -186,7 +185,7 @@ def create_app(
         with _explained(mine=False), span("request", k=question.k) as note:
             asked = question.query, question.k, question.filter
             result = await batcher.search(*asked, decides=decides)
-            note(partial(result.traced, 0), **outcome(result.decisions))
+            note(result[0].traced, **outcome(result.decisions))
         return result
 
     @app.post("/search")

@@ -9,7 +9,6 @@ import asyncio
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
@@ -138,7 +137,7 @@ def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
                 gate = opened.gate if decides else None
                 least = 1 if gate is None else gate.k
                 result = await opened.retriever.asearch([query], max(k, least))
-                return result if gate is None else replace(result, decisions=gate.decide(result))
+                return result if gate is None else result.deciding(gate.decide(result))
 
     async def ask(question: Query, k: K = 4) -> Asked:
         result = await found(question, k, decides=True)

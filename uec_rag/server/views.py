@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -66,13 +66,14 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
     parts = retriever.uec.encode([question], "query")
     result = retriever.search_encoded([question], parts, max(k, gate.k if gate else 1))
     if gate is not None:
-        result = replace(result, decisions=gate.decide(result))
-    decision, words = result.decisions[0], result.members and result.members.words
+        result = result.deciding(gate.decide(result))
+    found = result[0]
+    decision, words = found.decision, found.members and found.members.words
     own = {id_: place for place, id_ in enumerate(result.ids[0], 1)}
     hits = []
     for rank, passage in enumerate(result.passages[0]):
-        known = result.metadata(0, rank, details=True)
-        hit = passage_view(passage, words[0][rank] if words else _WORDS.findall(question))
+        known = found.metadata(rank, details=True)
+        hit = passage_view(passage, words[rank] if words else _WORDS.findall(question))
         hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "members")}
         hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
         hits.append(hit | {"competes": passage.id in decision.candidates})
@@ -108,7 +109,7 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
 
 def tune_view(name: str, searched: LabelledSearch) -> View:
     """Curve, reliability, what each risk allows, and what became of each question."""
-    sure, right = searched.result.confidence, searched.right
+    sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
     coverage, risk = (values.tolist() for values in risk_over_coverage(sure, right))
     places = np.unique(np.linspace(0, len(sure) - 1, _POINTS).round().astype(int)).tolist()
@@ -192,7 +193,7 @@ def index_view(retriever: Retriever) -> View:
     return {
         "passages": len(retriever),
         "store": type(store).__name__,
-        "exact": not store.approximate,
+        "exact": not store.remote,
         "encoders": [
             {"name": visible(name), "weight": float(weight)}
             for name, weight in zip(uec.names, uec.weights, strict=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_texts, listed
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
@@ -84,17 +85,64 @@ def check_query(query: Gaussian, dimension: int) -> None:
         )
 
 
+class Top(NamedTuple):
+    """The best columns of a view for n queries, best first; shape (n, k) each."""
+
+    columns: NDArray[np.int64]
+    scores: FloatArray
+    mu: FloatArray
+    sigma2: FloatArray
+
+
+class View(Protocol):
+    """Passages in columns that do not change: what a search compares queries with.
+
+    All of a store in memory (`MemoryStore.snapshot`), or the candidates of one query from a store
+    elsewhere.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        ...
+
+    def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
+        """Inner products of n queries with consecutive blocks of what is stored, (n, N) each.
+
+        Parameters
+        ----------
+        blocks : sequence of array, shapes (n, d_k), or of Terms
+            The arrays' widths add up to the stored dimension; terms are for the sparse blocks, in
+            their order, of which some may be left out at the end.
+        """
+        ...
+
+    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
+        """The columns of the k highest s_hat of n queries, whose mu_s (n, N) are known.
+
+        `k`: from 1 to the number of columns.
+        """
+        ...
+
+    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
+        """The passages of columns (n, k)."""
+        ...
+
+    def contributions(
+        self, terms: Sequence[Terms], columns: NDArray[np.int64]
+    ) -> list[list[FloatArray]]:
+        """What each term of n queries adds to the similarity with columns (n, k).
+
+        For each sparse block a list of n arrays, shape (k, terms of the query).
+        """
+        ...
+
+
 class Store(Protocol):
     """Passages with their Gaussians."""
 
     @property
-    def approximate(self) -> bool:
-        """Whether a search looks at candidates only."""
-        ...
-
-    @property
     def remote(self) -> bool:
-        """Whether the passages are elsewhere, so that reading all of them is to be avoided."""
+        """Whether the passages are elsewhere, and a search looks at candidates only."""
         ...
 
     def __len__(self) -> int:
@@ -102,7 +150,7 @@ class Store(Protocol):
         ...
 
     def snapshot(self, filter: Filter | None = None) -> Store:
-        """Return a view of what matches a filter, which does not change while others write."""
+        """Return a read-only view of what matches a filter; in memory it is a `View`."""
         ...
 
     def bind(self, fingerprint: str) -> None:
@@ -129,88 +177,14 @@ class Store(Protocol):
         """Iterate over all passages, or those a filter lets through, in the order they came."""
         ...
 
-    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of queries with consecutive blocks of what is stored.
-
-        Parameters
-        ----------
-        blocks : sequence of array, shapes (n, d_k), or of Terms
-            The arrays' widths add up to the stored dimension; terms are for the sparse blocks, in
-            their order, of which some may be left out at the end.
-
-        Returns
-        -------
-        list of array, shapes (n, N)
-            A column per passage, in the order of `passages`.
-        """
-        ...
-
-    def contributions(
-        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
-    ) -> list[list[FloatArray]]:
-        """What each of the queries' terms adds to the similarity with some passages.
-
-        Parameters
-        ----------
-        terms : sequence of Terms
-            Of n queries, for the sparse blocks in their order.
-        ids : sequence of n sequences of str
-            Passages of each query.
-
-        Returns
-        -------
-        list of lists of n arrays, shapes (passages, terms of the query)
-        """
-        ...
-
-    def similarities_near(
-        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
-    ) -> list[FloatArray]:
-        """Similarities to about `count` candidates, probably those of the highest mu_s.
-
-        Parameters
-        ----------
-        query : Gaussian, n queries
-            Whose candidates they are.
-        count : int
-        blocks : sequence of array, shapes (n, d_k), or of Terms
-            As in `similarities`.
-
-        Returns
-        -------
-        list of array, shapes (n, c)
-            For each block, of the same candidates.
-        """
-        ...
-
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of a sample of `count` passages, or of all."""
         ...
 
-    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
-        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
-        ...
-
     def search(
-        self,
-        query: Gaussian,
-        k: int,
-        *,
-        beta: float,
-        filter: Filter | None = None,
-        mu: FloatArray | None = None,
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
-        """Find the k passages of the highest s_hat.
-
-        Parameters
-        ----------
-        query : Gaussian, n queries
-        k : int
-        beta : float
-        filter : Filter, optional
-        mu : array, shape (n, N), optional
-            Similarities, where they are known already from `similarities` of the same view.
-        """
+        """Find the k passages of the highest s_hat for n queries."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -223,8 +197,8 @@ class Store(Protocol):
         ...
 
 
-CALIBRATION, GATE, SAMPLE = "calibration", "gate", "sample"
-KEPT = (CALIBRATION, GATE, SAMPLE)
+CALIBRATION, GATE = "calibration", "gate"
+KEPT = (CALIBRATION, GATE)
 """Names under which something may be kept."""
 
 
@@ -241,6 +215,22 @@ class Stamp(NamedTuple):
 
     written: str
     kept: Mapping[str, str]
+
+
+class RemoteStore(Protocol):
+    """A store whose passages are elsewhere."""
+
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Fetch the passages of probably the highest mu_s for one query, at least `count`.
+
+        Parameters
+        ----------
+        question : str
+            Its text; "" if it is known as a vector only.
+        query : Gaussian
+            One query.
+        """
+        ...
 
 
 @runtime_checkable

@@ -1,15 +1,14 @@
 """What an engine of someone else's holds of passages, and what a query asks of it.
 
-An engine finds and orders candidates by the same sum that a store in memory has; those that come
-back are scored by the very same code (`uec_rag.base.postings`) with the frequencies of the whole
-corpus, so that the numbers are equal.
+An engine finds candidates by the sum that a store in memory orders by; those that come back are
+scored by the very same code, with the frequencies of the whole corpus, so that the numbers are
+equal.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
-from uec_rag.base.postings import Corpus, Frequencies, Postings, shares
+from uec_rag.base.postings import Frequencies, shares
 from uec_rag.stores.base import Passage
 
 
@@ -49,42 +48,6 @@ class Wanted(NamedTuple):
     shares: FloatArray
     held: NDArray[np.int64]  # shape (t,): How many passages hold each
     mean_length: float  # Of the passages, for the saturation
-
-
-class Ranking(NamedTuple):
-    """What the best of the nearest are asked by, for each of n queries."""
-
-    mean: FloatArray  # shape (n, d)
-    spread: FloatArray  # shape (n, d + F): Whose inner product with a point's is sigma_s^2
-    words: list[tuple[Wanted, ...]]  # One for each sparse block
-    beta: float
-    candidates: int  # How many of the nearest by mu_s, and by each block's words, are scored
-    k: int
-    # Whether the candidates are all there are: an index that may miss some is not to be used
-    exact: bool
-
-
-class Near(NamedTuple):
-    """What similarities to the candidates of a query are made of."""
-
-    products: FloatArray  # shape (P, c): Inner products of P vectors with their means
-    words: list[tuple[Words, ...]]  # One for each sparse block; empty where the query has none
-
-
-def padded(parts: Sequence[FloatArray]) -> FloatArray:
-    """Queries of consecutive blocks of a vector, shapes (n, d_k), as such of all of it: (n, K, d).
-
-    Examples
-    --------
-    >>> padded([np.ones((1, 2), "f4"), np.ones((1, 1), "f4")])
-    array([[[1., 1., 0.],
-            [0., 0., 1.]]], dtype=float32)
-    """
-    ends = np.cumsum([part.shape[1] for part in parts])
-    out = np.zeros((len(parts[0]), len(parts), ends[-1]), dtype=np.float32)
-    for place, (part, end) in enumerate(zip(parts, ends, strict=True)):
-        out[:, place, end - part.shape[1] : end] = part
-    return out
 
 
 def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
@@ -178,23 +141,6 @@ class WordNotes:
         )
 
 
-def similarities(queries: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
-    """Similarity of n queries and m passages of a corpus, shape (n, m)."""
-    corpus = Corpus(len(passages), frequencies=frequencies)
-    return Postings.of(passages).similarities(queries, corpus)
-
-
-def contributions(query: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
-    """What each of t terms of one query adds to its similarity with m passages, shape (m, t)."""
-    corpus, rows = Corpus(len(passages), frequencies=frequencies), np.arange(len(passages))[None]
-    return Postings.of(passages).contributions(query, rows, corpus)[0]
-
-
-def words_among(count: int, blocks: int) -> int:
-    """How many of `count` candidates are chosen by the words of each of some blocks."""
-    return count // (2 * blocks)
-
-
 @dataclass(frozen=True, eq=False)
 class Notes:
     """What holds for all Gaussians of a collection."""
@@ -283,48 +229,6 @@ class Notes:
             f"collection: {collection!r} exists and was not made by this version of uec_rag; "
             "choose another name."
         )
-
-
-OUTDATED = 0.05
-"""Share of a corpus that may be new before its sample is drawn again."""
-
-
-class Sample(NamedTuple):
-    """What was drawn of a corpus."""
-
-    gaussians: Gaussian  # With terms
-    size: int  # Of the corpus then
-
-    def is_of(self, size: int) -> bool:
-        """Whether it still stands for a corpus of a size."""
-        return abs(size - self.size) <= OUTDATED * self.size
-
-    def packed(self) -> bytes:
-        """As bytes, without what `Notes` holds."""
-        arrays: dict[str, Any] = {"mean": self.gaussians.mean, "scales": self.gaussians.scales}
-        for i, terms in enumerate(self.gaussians.terms):
-            arrays |= {f"starts{i}": terms.starts, f"keys{i}": terms.keys}
-            arrays[f"weights{i}"] = terms.weights
-        out = io.BytesIO()
-        np.savez(out, size=self.size, **arrays)
-        return out.getvalue()
-
-    @classmethod
-    def unpacked(cls, data: bytes, notes: Notes) -> Sample:
-        """Rebuild from `packed`."""
-        held = np.load(io.BytesIO(data), allow_pickle=False)
-        terms = [
-            Terms(
-                held[f"starts{i}"],
-                held[f"keys{i}"],
-                held[f"weights{i}"],
-                np.full(len(held["mean"]), noted.scale, dtype=np.float32),
-                noted.saturation,
-            )
-            for i, noted in enumerate(notes.words)
-        ]
-        gaussians = notes.described(held["mean"], held["scales"]).with_terms(terms)
-        return cls(gaussians, int(held["size"]))
 
 
 _SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")

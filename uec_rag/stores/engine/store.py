@@ -1,8 +1,8 @@
 """What every store in an engine of someone else's does; the engine itself is a few methods.
 
-An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms.
-sigma_s^2 is the inner product of the second with [var_q, w], so an engine that multiplies vectors
-of its candidates can order them by s_hat itself. What comes back is scored again here, in float32.
+An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms. It
+finds the candidates of a query; these are compared and scored here, in float32, by the very code
+that searches a store in memory.
 """
 
 from __future__ import annotations
@@ -21,29 +21,16 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.environment import TRUSTED, trusted
 from uec_rag.base.errors import FingerprintMismatch
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
-from uec_rag.stores.base import SAMPLE, Filter, Found, Passage, Stamp, check_query, checked_addition
-from uec_rag.stores.engine.points import (
-    OUTDATED,
-    Near,
-    Notes,
-    Point,
-    Ranking,
-    Sample,
-    Wanted,
-    WordNotes,
-    contributions,
-    padded,
-    points_of,
-    similarities,
-    words_among,
-)
+from uec_rag.stores.base import Filter, Found, Passage, Stamp, check_query, checked_addition
+from uec_rag.stores.engine.points import Notes, Point, Wanted, points_of
 from uec_rag.stores.filters import AnyFact, Condition, Every, fact, keys_of, parse
-from uec_rag.stores.memory.graph import CANDIDATES
 from uec_rag.stores.memory.store import MemoryStore
 
-_KEPT_FROM = 4096  # passages of a sample that is worth keeping: what a search asks for
+CANDIDATES = 256
+"""Passages by mu_s that a search scores, unless told otherwise."""
+
 _MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
 
 
@@ -56,14 +43,12 @@ class _Read:
     stamped: str | None = None
     written: str | None = None
     samples: dict[tuple[str, int], Gaussian] = field(default_factory=dict)
-    copy: MemoryStore | None = None
     rarities: dict[int, Frequencies] = field(default_factory=dict)  # by block
-    shared: tuple[str | None, Sample] | None = None  # with its version
 
     def of(self, written: str) -> _Read:
         """What was read since a write, or nothing."""
         if written != self.written:
-            self.written, self.samples, self.copy, self.rarities = written, {}, None, {}
+            self.written, self.samples, self.rarities = written, {}, {}
         return self
 
 
@@ -71,7 +56,7 @@ class EngineStore(ABC):
     """Passages and their Gaussians in an engine; subclasses give its abstract methods.
 
     Others may write at the same time: a snapshot is a filtered view, not a moment, but what it has
-    found once stays as it was found. Calibrating reads everything into memory once.
+    found once stays as it was found.
 
     Parameters
     ----------
@@ -88,11 +73,8 @@ class EngineStore(ABC):
     engine: ClassVar[str]
     """Its name, for messages."""
 
-    approximate = True
-    """Whether a search looks at candidates only."""
-
     remote = True
-    """Whether passages are elsewhere: what needs all of them reads them all."""
+    """Whether the passages are elsewhere, and a search looks at candidates only."""
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
         self.candidates = candidates
@@ -100,7 +82,6 @@ class EngineStore(ABC):
         self._fingerprint: str | None = None
         self._is_view = False
         self._read = _Read()  # shared with views
-        self._unsampled = 0  # passages written here that the kept sample knows nothing of
         self._warned: set[str] = set()
         # Of a view alone:
         self._size: int | None = None
@@ -191,61 +172,11 @@ class EngineStore(ABC):
         return stamp
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` passages by chance, or of all; the same for everyone.
-
-        Of a large corpus they are drawn once and kept in the engine until a twentieth is new, so
-        that all who search it go by the same, also while one writes.
-        """
-        if self._condition is None and _KEPT_FROM <= count < len(self):
-            return self._kept_sample(count)
+        """Return the Gaussians of `count` passages by chance, or of all; the same for everyone."""
         known, key = self._read.of(self.stamp().written).samples, (repr(self._condition), count)
         if key not in known:
             known[key] = self._gaussians([*self.scan(self._condition, count)])
         return known[key]
-
-    def _kept_sample(self, count: int) -> Gaussian:
-        version, notes = self.stamp().kept.get(SAMPLE), self._noted
-        known = self._read.shared
-        if known is None or known[0] != version:
-            held = self.kept(SAMPLE) if version else None
-            known = (held[0], Sample.unpacked(held[1], notes)) if held and held[1] else None
-        if known is None or not known[1].is_of(len(self)):
-            drawn = Sample(self._gaussians([*self.scan(None, count)]), len(self))
-            known = (self._shared(drawn, version), drawn)
-            self._stamp = None
-        self._read.shared = known
-        return known[1].gaussians
-
-    def _shared(self, drawn: Sample, version: str | None) -> str | None:
-        """The version under which a sample is kept for all; who may only read keeps its own."""
-        try:
-            return self.keep(SAMPLE, drawn.packed())
-        except PermissionError:
-            return version
-
-    def _outdate_sample(self, written: int) -> None:
-        """Have the sample drawn again where much of the corpus was written since."""
-        if SAMPLE not in self.stamp().kept:
-            self._unsampled = 0
-            return
-        self._unsampled += written
-        if self._unsampled > OUTDATED * self.count(None):
-            self.keep(SAMPLE, b"")
-            self._unsampled = 0
-
-    def _copy(self) -> MemoryStore:
-        """All of it in memory, for what needs every passage."""
-        read = self._read.of(self.stamp().written)
-        made = read.copy
-        if made is None:
-            made, points = MemoryStore(), [*self.scan(None, None)]
-            if points:
-                made.add([point.passage for point in points], self._gaussians(points))
-            read.copy = made
-        if self._condition is None:
-            return made
-        through = {passage.id for passage in self.scan_passages(self._condition)}
-        return made.snapshot(lambda passage: passage.id in through)
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those whose id is there already.
@@ -279,7 +210,6 @@ class EngineStore(ABC):
             self.make(wanted)
             self._read.notes = None
         self.put(points_of(passages, gaussians))
-        self._outdate_sample(len(passages))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
@@ -347,22 +277,6 @@ class EngineStore(ABC):
         """Iterate over all passages, or those a filter lets through, in an order of its own."""
         return self.scan_passages(self.snapshot(filter)._condition)
 
-    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of queries with consecutive blocks of what is stored, (n, N) each.
-
-        All passages are read into memory for it, in the order of `passages`.
-        """
-        return self._copy().similarities(blocks) if blocks else []
-
-    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
-        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
-        return [
-            similarities(asked, held, counted)
-            for asked, held, counted in zip(
-                terms, self.sample(count).terms, self._frequencies(terms), strict=True
-            )
-        ]
-
     def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
         """Of each block's terms, in the whole corpus; a term is asked for once until a write."""
         if not terms:
@@ -385,120 +299,55 @@ class EngineStore(ABC):
             shared.clear()
         return counted
 
-    def _wanted(self, query: Gaussian) -> tuple[list[tuple[Wanted, ...]], list[Frequencies]]:
-        """What each query asks of the sparse blocks, and how often their terms occur."""
-        notes, counted = self._noted, self._frequencies(query.terms)
-        blocks = [*map(WordNotes.wanted, notes.words, query.terms, counted)]
-        return [tuple(block[row] for block in blocks) for row in range(len(query))], counted
+    def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
+        """Fetch the passages of probably the highest mu_s for one query, at least `count`.
 
-    def contributions(
-        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
-    ) -> list[list[FloatArray]]:
-        """What each of the queries' terms adds to the similarity with some passages.
-
-        KeyError if an id is not there.
+        And as many of those whose words are most like the query's; all passages if there are no
+        more.
         """
-        self._points([id_ for of_one in ids for id_ in of_one])
-        found = [self._gaussians(self._points(of_one)).terms for of_one in ids]
-        return [
-            [
-                contributions(asked[row : row + 1], held[block], counted)
-                for row, held in enumerate(found)
-            ]
-            for block, (asked, counted) in enumerate(
-                zip(terms, self._frequencies(terms), strict=True)
-            )
+        notes, size = self.notes(), len(self)
+        if notes is None or not size:
+            return MemoryStore()
+        check_query(query, notes.dimension)
+        count, frequencies = max(count, self.candidates), self._frequencies(query.terms)
+        wanted = [
+            noted.wanted(terms, known)[0]
+            for noted, terms, known in zip(notes.words, query.terms, frequencies, strict=False)
         ]
-
-    def similarities_near(
-        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
-    ) -> list[FloatArray]:
-        """Similarities to about `count` candidates, probably those of the highest mu_s.
-
-        Up to half of them are those whose words are most like the query's. Their means are
-        multiplied where they lie.
-        """
-        notes = self.notes()
-        if notes is None or not len(query) or not len(self):
-            return [np.zeros((len(query), 0), dtype=np.float32) for _ in blocks]
-        means = [block for block in blocks if not isinstance(block, Terms)]
-        terms = [block for block in blocks if isinstance(block, Terms)]
-        vectors = np.concatenate([query.mean[:, None], padded(means)], axis=1)
-        wanted, counted = self._wanted(query)
-        found = self.near(self._condition, query.mean, wanted, count, vectors)
-        few = min(count, *(near.products.shape[1] for near in found))
-        out = [np.empty((len(query), few), dtype=np.float32) for _ in blocks]
-        for row, near in enumerate(found):
-            held = [
-                noted.terms([of_one[block] for of_one in near.words])
-                for block, noted in enumerate(notes.words if near.words else ())
-            ]
-
-            def by_words(
-                asked: Sequence[Terms], row: int = row, held: Sequence[Terms] = held
-            ) -> list[FloatArray]:
-                return [
-                    similarities(of_block[row : row + 1], theirs, frequencies)[0]
-                    for of_block, theirs, frequencies in zip(asked, held, counted, strict=False)
-                ]
-
-            best = _best(near.products[0], by_words(query.terms))[:few]
-            of_means, of_terms = iter(near.products[1:]), iter(by_words(terms))
-            for block, array in zip(blocks, out, strict=True):
-                array[row] = next(of_terms if isinstance(block, Terms) else of_means)[best]
-        return out
+        points = self.near(self._condition, query.mean[0], wanted, count, exact=size <= count)
+        if len(points) < min(count, size):  # an index that found fewer than there are
+            points = self.near(self._condition, query.mean[0], wanted, count, exact=True)
+        self._noting({point.passage.id: point for point in points})
+        passages = [point.passage for point in points]
+        return MemoryStore.holding(passages, self._gaussians(points), frequencies)
 
     def search(
-        self,
-        query: Gaussian,
-        k: int,
-        *,
-        beta: float,
-        filter: Filter | None = None,
-        mu: FloatArray | None = None,
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
         """Find the k passages of the highest s_hat among the nearest by mu_s.
 
-        It is `exact` where all passages were candidates. With `mu`, a column for every passage in
-        the order of `passages`, all of them are read into memory.
+        It is `exact` if all passages were candidates.
 
         ValueError if k < 1, the query is of another dimension than the stored passages, or the
         filter is one that the engine cannot run. TypeError if it is no filter.
         """
         check_k(k)
         if filter is not None:
-            return self.snapshot(filter).search(query, k, beta=beta, mu=mu)
-        if mu is not None:
-            return self._copy().search(query, k, beta=beta, mu=mu)
-        size, notes = len(self), self.notes()
-        if not size or notes is None or not len(query):
+            return self.snapshot(filter).search(query, k, beta=beta)
+        found = [
+            self.fetch("", one, 4 * k).search(one, k, beta=beta)
+            for one in (query[row : row + 1] for row in range(len(query)))
+        ]
+        few = min((len(one.passages[0]) for one in found), default=0)
+        if not few:
             return Found.nothing(len(query))
-        check_query(query, notes.dimension)
-        candidates = max(self.candidates, 4 * k)
-        second = query.mean**2 + query.variance
-        weights = second if notes.profile is None else second @ notes.profile.T
-        spread = np.concatenate([query.variance, weights], axis=1)
-        exact = size <= candidates
-        words, counted = self._wanted(query)
-        ranking = Ranking(query.mean, spread, words, beta, candidates, k, exact)
-        best = self.best(self._condition, ranking)
-        if min(map(len, best)) < min(k, size):  # an index that found fewer than there are
-            best = self.best(self._condition, ranking._replace(exact=True))
-        hits, numbers = [], []
-        for i, points in enumerate(best):
-            similarity = np.array([point.mean for point in points]) @ query.mean[i]
-            for block, terms in enumerate(query.terms):
-                held = notes.words[block].terms([point.words[block] for point in points])
-                similarity += similarities(terms[i : i + 1], held, counted[block])[0]
-            sigma2 = np.array([point.spread for point in points]) @ spread[i]
-            scores = probit(similarity, sigma2, beta)
-            order = np.argsort(-scores, kind="stable")[:k]
-            self._noting({points[place].passage.id: points[place] for place in order})
-            hits.append([points[place].passage for place in order])
-            numbers.append(np.stack([scores, similarity, sigma2])[:, order])
-        few = min(map(len, hits))
-        scores, similarity, sigma2 = np.stack([row[:, :few] for row in numbers], axis=1)
-        return Found([row[:few] for row in hits], scores, similarity, sigma2, exact=exact)
+        return Found(
+            [one.passages[0][:few] for one in found],
+            np.concatenate([one.scores[:, :few] for one in found]),
+            np.concatenate([one.mu[:, :few] for one in found]),
+            np.concatenate([one.sigma2[:, :few] for one in found]),
+            exact=len(self) <= max(self.candidates, 4 * k),
+        )
 
     # What an engine does.
 
@@ -551,20 +400,16 @@ class EngineStore(ABC):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[tuple[Wanted, ...]],
+        words: Sequence[Wanted],
         count: int,
-        vectors: FloatArray,
-    ) -> list[Near]:
-        """The nearest `count` points by each query's mean and words, multiplied with vectors.
+        *,
+        exact: bool,
+    ) -> list[Point]:
+        """Fetch the nearest `count` points by a query's mean, and as many by each block's words.
 
-        Half of them come by words at most, see `words_among`.
-
-        `mean`: array, shape (n, d). `vectors`: array, shape (n, P, d).
+        `mean`: array, shape (d,). `exact`: whether to look at all of them: an index that may miss
+        some is not to be used.
         """
-
-    @abstractmethod
-    def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
-        """At least the k points of the highest s_hat among the candidates of each query."""
 
     @abstractmethod
     def read_stamp(self) -> Stamp:
@@ -606,14 +451,6 @@ def check_collection(name: str, most: int, without: str, signs: str) -> None:
         raise ValueError(
             f"collection: expected 1 to {most} bytes without {without}, got {name!r:.80}."
         )
-
-
-def _best(by_means: FloatArray, by_words: Sequence[FloatArray]) -> list[int]:
-    """Order of candidates: the best by each block's words, as many as may come by them, then mu."""
-    share = words_among(len(by_means), len(by_words)) if by_words else 0
-    first = [place for row in by_words for place in np.argsort(-row)[:share] if row[place] > 0]
-    mu = sum(by_words, by_means)
-    return [*dict.fromkeys([*first, *np.argsort(-mu, kind="stable")])]
 
 
 OPEN_IT = (

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Postings
 from uec_rag.base.saved.files import GrowingArray, read_array, read_json, write_json
 from uec_rag.stores.base import Passage, checked_addition
-from uec_rag.stores.memory.graph import CANDIDATES, Graph
 from uec_rag.stores.memory.means import Means, Rows, longest
 from uec_rag.stores.memory.passages import PassageLog, line_of
 from uec_rag.stores.memory.scan import Dtype, Scan, make_scan
@@ -53,7 +52,7 @@ def rows_of(
 
 
 def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Path) -> None:
-    """Write what is not kept row by row: profile, words, graph, and what `read_state` is told."""
+    """Write what is not kept row by row: profile, words, and what `read_state` is told."""
     if state.profile is not None:
         np.save(folder / "profile.npy", state.profile, allow_pickle=False)
     settings: dict[str, object] = {
@@ -69,9 +68,6 @@ def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Pa
         ]
     if state.scan is not None:
         settings["scan"] = state.scan.settings()
-    if state.graph is not None:
-        settings |= {"index": "hnsw", "candidates": state.graph.candidates}
-        settings["graph"] = state.graph.save(folder, live)
     write_json(folder / "store.json", settings, indent=None)  # ids by the million
 
 
@@ -94,10 +90,6 @@ def read_state(folder: Path) -> State:
     passages = PassageLog(folder, ids)
     with as_corrupted(folder):
         _check_belong_together(folder, ids, means, scales, profile, len(passages))
-        graph = None
-        if "index" in settings:
-            many = settings.get("candidates", CANDIDATES)
-            graph = Graph.load(folder, settings.get("graph", {}), means.dimension, len(ids), many)
         scan = Scan.load(folder, settings.get("scan", {}))
         if not bound >= 0 or not finite(scales, least=0):
             raise ValueError("expected lengths and variances that are numbers >= 0")
@@ -119,7 +111,6 @@ def read_state(folder: Path) -> State:
         alive=np.ones(len(ids), dtype=bool),
         row_of={id_: row for row, id_ in enumerate(ids)},
         scan=scan,
-        graph=graph,
         postings=postings,
     )
 
@@ -169,15 +160,15 @@ def _check_belong_together(
 class StreamedStore:
     """What is added goes to files, which `MemoryStore.load` opens once `finish` has ended them.
 
-    In memory are ids, the postings of words and a graph, where there are any, and no means. Several
-    threads may add.
+    In memory are ids and the postings of words, if there are any, and no means. Several threads
+    may add.
 
     Parameters
     ----------
     folder : path
         An empty one.
-    index, dtype
-        As `MemoryStore` takes them.
+    dtype
+        As `MemoryStore` takes it.
 
     Examples
     --------
@@ -192,14 +183,9 @@ class StreamedStore:
     2
     """
 
-    def __init__(
-        self, folder: Path, *, index: Literal["hnsw"] | None = None, dtype: Dtype = "float32"
-    ) -> None:
-        if index not in (None, "hnsw"):
-            raise ValueError(f"index: expected None (exact search) or 'hnsw', got {index!r}.")
-        graph = None if index is None else Graph()
+    def __init__(self, folder: Path, *, dtype: Dtype = "float32") -> None:
         # Of rows that are elsewhere: its means are as wide as theirs, and none.
-        self._state = State(scan=make_scan(dtype), graph=graph)
+        self._state = State(scan=make_scan(dtype))
         self._folder, self._ids = folder, dict[str, None]()
         self._arrays: dict[str, GrowingArray] = {}
         self._open, self._whole = ExitStack(), True
@@ -273,8 +259,6 @@ class StreamedStore:
         postings = old.postings_with(gaussians.terms)
         self._whole = False  # until all files are as long
         self._append(dict(rows_of(means, gaussians.scales, scan, rows)))
-        if old.graph is not None:
-            old.graph.add(start, gaussians.mean)
         end = self._lines.tell() + np.cumsum([len(line) for line in lines], dtype=np.int64)
         self._lines.writelines(lines)
         self._append({"offsets.npy": end})

@@ -1,4 +1,4 @@
-"""A compressed form of the stored means, to multiply with.
+"""The stored means as 8-bit integers, to multiply with.
 
 A product with compressed means is off by no more than a bound (see `Scan.bound`), so a search that
 scores everything within the bound in float32 finds what one over the float32 means finds.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import simsimd
@@ -26,22 +26,18 @@ from uec_rag.stores.memory.means import (
     with_room,
 )
 
-Dtype = Literal["float32", "float16", "bfloat16", "int8"]
+Dtype = Literal["float32", "int8"]
 
 _WIDENED = 2**21  # numbers that are compressed at a time
-_HELD = {"float16": np.float16, "bfloat16": np.int16, "int8": np.int8}  # NumPy has no bfloat16
-_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # relative error of one number
-_LARGEST = float(np.finfo(np.float16).max)
 _FILE, _SCALES = "scan.{}.npy", "scan_scales.{}.npy"
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Means of rows in a number format below float32."""
+    """Means of rows as 8-bit integers."""
 
-    dtype: Dtype  # With "int8" each row is divided by what makes its largest number 127
-    blocks: tuple[NDArray[Any], ...] = ()  # shapes (capacity, d_k)
-    # shape (capacity,): What a row was divided by; none but with "int8"
+    blocks: tuple[NDArray[np.int8], ...] = ()  # shapes (capacity, d_k)
+    # shape (capacity,): What a row was divided by, so that its largest number is 127
     scales: tuple[FloatArray, ...] = ()
     # Length of the longest difference between a row of a block and its float32 mean
     errors: tuple[float, ...] = ()
@@ -53,54 +49,26 @@ class Scan:
         return [block.shape[1] for block in self.blocks]
 
     def written(self, start: int, stop: int, means: Means) -> Scan:
-        """Take over the rows from `start` to `stop`; as `Means.written`, for what it returned.
-
-        ValueError if a number is beyond what float16 holds.
-        """
+        """Take over the rows from `start` to `stop`; as `Means.written`, for what it returned."""
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):
             width = block.shape[1]
-            old = self.blocks[k] if start else np.empty((0, width), _HELD[self.dtype])
+            old = self.blocks[k] if start else np.empty((0, width), np.int8)
             held = with_room(old, start, stop)
             blocks.append(held)
-            if self.dtype == "int8":
-                scale = self.scales[k] if start else np.empty(0, np.float32)
-                scales.append(with_room(scale, start, stop))
+            scale = self.scales[k] if start else np.empty(0, np.float32)
+            scales.append(with_room(scale, start, stop))
             error, length = (self.errors[k], self.lengths[k]) if start else (0.0, 0.0)
             for tile in row_slices(stop - start, _WIDENED // max(1, width)):
                 rows = slice(start + tile.start, start + tile.stop)
-                if self.dtype == "float16" and (most := longest(block[rows])) > _LARGEST:
-                    raise ValueError(
-                        f"gaussians: expected means no longer than {_LARGEST:g}, the largest "
-                        f"number of dtype='float16', got one of length {most:g}; "
-                        "use dtype='bfloat16' or 'int8'."
-                    )
-                held[rows], scale = self._compressed(block[rows])
-                if self.dtype == "int8":
-                    scales[k][rows] = scale[:, 0]
+                held[rows], scale = _compressed(block[rows])
+                scales[k][rows] = scale[:, 0]
                 rounded = held[rows].astype(np.float32) * scale
-                if self.dtype == "bfloat16":
-                    rounded = (held[rows].astype(np.int32) << 16).view(np.float32)
                 length = max(length, longest(rounded) * (1 + 1e-5))
                 error = max(error, longest(rounded - block[rows]) * (1 + 1e-5))
             errors.append(error)
             lengths.append(length)
-        return Scan(self.dtype, tuple(blocks), tuple(scales), tuple(errors), tuple(lengths))
-
-    def _compressed(self, values: FloatArray) -> tuple[NDArray[Any], FloatArray]:
-        """Rows in the number format, and what they were divided by, shape (n, 1)."""
-        scale = np.ones((len(values), 1), dtype=np.float32)
-        if self.dtype == "int8":
-            # Words alone have means without a number.
-            scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
-            scale[scale == 0] = 1
-            return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
-        if self.dtype == "float16":
-            return values.astype(np.float16), scale
-        bits = values.view(np.uint32)
-        # To the nearest, and of two to the even one.
-        nearest = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> 16
-        return nearest.astype(np.uint16).view(np.int16), scale
+        return Scan(tuple(blocks), tuple(scales), tuple(errors), tuple(lengths))
 
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
         """Inner products with consecutive parts of the means; see `Means.products`."""
@@ -110,16 +78,12 @@ class Scan:
         for parts in pieces(self.widths, queries):
             total = np.zeros((len(parts[0].query), len(stored[0])), dtype=np.float32)
             for part in parts if total.size else ():
-                # Of length 1: else a product could be beyond what float16 holds.
-                length = np.linalg.norm(part.query, axis=1, keepdims=True)
-                length[length == 0] = 1
-                query, factor = self._compressed(part.query / length)
+                query, factor = _compressed(part.query)
                 block = stored[part.block][:, part.columns]
                 # By one thread: a child of a process whose OpenMP has made more waits for ever.
-                found = np.asarray(simsimd.cdist(query, block, "dot", dtype=self.dtype))
+                found = np.asarray(simsimd.cdist(query, block, "dot", dtype="int8"))
                 with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
-                    found = found * (factor * length)
-                    total += found * scales[part.block] if scales else found
+                    total += found * factor * scales[part.block]
             out.append(total)
         return out
 
@@ -136,13 +100,8 @@ class Scan:
             part = query[:, left : left + width].astype(np.float64)
             left += width
             length = np.linalg.norm(part, axis=1)
-            if self.dtype == "int8":
-                off = np.abs(part).max(axis=1, initial=0.0) / 253 * np.sqrt(width)
-            else:
-                off = _ROUNDING[self.dtype] * length
+            off = np.abs(part).max(axis=1, initial=0.0) / 253 * np.sqrt(width)
             summing = width * 2.0**-22  # of float32 products, here and where hits are scored
-            if self.dtype == "float16" and simsimd.get_capabilities()["sapphire"]:
-                summing += (width / 32 + 6) * 2.0**-11  # summed in float16, in 32 lanes
             total += length * error + most * (off + summing * (length + off))
         return total
 
@@ -153,7 +112,7 @@ class Scan:
 
     def settings(self) -> dict[str, object]:
         """What `load` is told beside the arrays."""
-        return {"dtype": self.dtype, "errors": self.errors, "lengths": self.lengths}
+        return {"dtype": "int8", "errors": self.errors, "lengths": self.lengths}
 
     def beside(self, other: Scan) -> Scan:
         """Keep these rows; what is said of errors and lengths holds for the other's, too."""
@@ -165,22 +124,22 @@ class Scan:
 
     @classmethod
     def load(cls, folder: Path, settings: Mapping[str, Any]) -> Scan | None:
-        """Open what `save` wrote, its files mapped; None where products are NumPy's."""
-        dtype = settings.get("dtype", "float32")
-        if make_scan(dtype) is None:
+        """Open what `save` wrote, its files mapped; None if the means are to be multiplied.
+
+        That is also so for the 16-bit copies of version 0.1, which hold nothing of their own.
+        """
+        if settings.get("dtype") != "int8":
             return None
         count = len(settings["errors"])
         blocks = [
-            read_array(folder / _FILE.format(k), _HELD[dtype], 2, mapped=True) for k in range(count)
+            read_array(folder / _FILE.format(k), np.int8, 2, mapped=True) for k in range(count)
         ]
-        if dtype == "int8" and any(block.size and block.min() < -127 for block in blocks):
+        if any(block.size and block.min() < -127 for block in blocks):
             raise ValueError("scan: expected numbers from -127 to 127")
         scales = [
-            read_array(folder / _SCALES.format(k), np.float32, 1, mapped=True)
-            for k in range(count if dtype == "int8" else 0)
+            read_array(folder / _SCALES.format(k), np.float32, 1, mapped=True) for k in range(count)
         ]
         return cls(
-            dtype,
             tuple(blocks),
             tuple(scales),
             tuple(settings["errors"]),
@@ -188,11 +147,19 @@ class Scan:
         )
 
 
+def _compressed(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
+    """Rows as integers, and what they were divided by, shape (n, 1)."""
+    # Words alone have means without a number.
+    scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
+    scale[scale == 0] = 1
+    return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
+
+
 def make_scan(dtype: str) -> Scan | None:
-    """Return an empty scan, or None for what NumPy multiplies itself.
+    """Return an empty scan, or None for float32, which NumPy multiplies itself.
 
     ValueError if the number format is unknown.
     """
     if dtype not in get_args(Dtype):
         raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
-    return None if dtype == "float32" else Scan(cast(Dtype, dtype))
+    return None if dtype == "float32" else Scan()

@@ -15,7 +15,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Corpus, Frequencies, Postings
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import parse
-from uec_rag.stores.memory.graph import Graph
 from uec_rag.stores.memory.means import Means
 from uec_rag.stores.memory.passages import MetadataIndex, PassageLog
 from uec_rag.stores.memory.scan import Scan
@@ -48,7 +47,6 @@ class State:
     live: NDArray[np.int64] | None = None  # None: all rows
     index: MetadataIndex = field(default_factory=MetadataIndex)
     scan: Scan | None = None  # what to multiply with instead of the means
-    graph: Graph | None = None  # over the means of all rows, for approximate search
     postings: tuple[Postings, ...] = ()  # of the sparse blocks
     frequencies: tuple[Frequencies, ...] = ()  # of each, where the rows are some of a larger corpus
 
@@ -191,11 +189,6 @@ def compacted(state: State) -> State:
     passages = PassageLog()
     passages.extend([state.passages[row] for row in live.tolist()])
     means = state.means.chosen(live)
-    graph = None
-    if state.graph is not None:
-        graph = Graph(state.graph.candidates)
-        if len(live):
-            graph.add(0, means.rows(slice(len(live))))
     return State(
         rows=len(live),
         means=means,
@@ -207,6 +200,5 @@ def compacted(state: State) -> State:
         scan=None if state.scan is None else state.scan.written(0, len(live), means),
         alive=np.ones(len(live), dtype=bool),
         row_of={passages[row].id: row for row in range(len(live))},
-        graph=graph,
         postings=tuple(held.chosen(live) for held in state.postings),
     )

@@ -1,4 +1,4 @@
-"""The default store: contiguous matrices in memory, searched exactly or through a graph."""
+"""The default store: contiguous matrices in memory, searched exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +16,22 @@ from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.errors import proving
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.postings import Frequencies, Postings
 from uec_rag.stores.base import (
     Filter,
     Found,
     Passage,
     Store,
+    Top,
     check_query,
     check_range,
     checked_addition,
 )
-from uec_rag.stores.memory.graph import CANDIDATES, Graph
-from uec_rag.stores.memory.means import longest, with_room
+from uec_rag.stores.memory.means import Means, longest, with_room
+from uec_rag.stores.memory.passages import PassageLog
 from uec_rag.stores.memory.saved import read_state, write_state
 from uec_rag.stores.memory.scan import Dtype, make_scan
-from uec_rag.stores.memory.search import (
-    Answers,
-    approximate_search,
-    contributions,
-    exact_search,
-    similarities,
-    similarities_near,
-)
+from uec_rag.stores.memory.search import contributions, exact_top_k, similarities
 from uec_rag.stores.memory.state import (
     State,
     bound,
@@ -80,23 +75,16 @@ class MemoryStore:
 
     Parameters
     ----------
-    index : "hnsw", optional
-        Search approximately through a graph of near neighbours: candidates by mu_s, scored exactly.
-        Worth building from about 100,000 passages. Needs usearch: ``pip install
-        "uec-rag[stores]"``.
-    dtype : "float32", "float16", "bfloat16" or "int8"
-        Scan a compressed copy of the means, and score in float32 every passage that its rounding
-        does not exclude: `search` finds the same hits. The copy takes half or a quarter of the
+    dtype : "float32" or "int8"
+        With "int8", scan an 8-bit copy of the means, and score in float32 every passage that its
+        rounding does not exclude: `search` finds the same hits. The copy takes a quarter of the
         memory of the float32 means, which stay on disk once the store is loaded. Evidence and
         confidence use the compressed similarities. The copy is saved with the store.
-    candidates : int
-        Least number of nearest passages by mu_s that a search through the graph scores. More raise
-        recall and take longer. Saved with the store; may be changed at any time.
 
     Raises
     ------
     ValueError
-        If an argument is not one of the above, or candidates are given without a graph.
+        If dtype is not one of the above.
 
     Examples
     --------
@@ -108,21 +96,41 @@ class MemoryStore:
     'a'
     """
 
-    def __init__(
-        self,
-        *,
-        index: Literal["hnsw"] | None = None,
-        dtype: Dtype = "float32",
-        candidates: int = CANDIDATES,
-    ) -> None:
-        if index not in (None, "hnsw"):
-            raise ValueError(f"index: expected None (exact search) or 'hnsw', got {index!r}.")
-        graph = None if index is None else Graph()
-        self._state = State(scan=make_scan(dtype), graph=graph)
+    remote = False
+    """Whether the passages are elsewhere, and a search looks at candidates only."""
+
+    def __init__(self, *, dtype: Dtype = "float32") -> None:
+        self._state = State(scan=make_scan(dtype))
         self._writing = free_after_fork(threading.RLock())
-        self._answers: Answers | None = None  # of a snapshot alone
-        if candidates != CANDIDATES:
-            self.candidates = candidates
+        self._is_snapshot = False
+
+    @classmethod
+    def holding(
+        cls,
+        passages: Sequence[Passage],
+        gaussians: Gaussian,
+        frequencies: Sequence[Frequencies] = (),
+    ) -> Self:
+        """A read-only view of passages from elsewhere, such as one query's candidates.
+
+        `frequencies`: of the terms of each sparse block, in the corpus that they are some of.
+        """
+        view, held, count = cls(), PassageLog(), len(passages)
+        held.extend(passages)
+        view._state = State(
+            rows=count,
+            means=Means().written(0, gaussians.mean, gaussians.widths),
+            scales=gaussians.scales,
+            profile=gaussians.profile,
+            longest=longest(gaussians.mean),
+            passages=held,
+            alive=np.ones(count, dtype=bool),
+            row_of={passage.id: row for row, passage in enumerate(passages)},
+            postings=tuple(map(Postings.of, gaussians.terms)),
+            frequencies=tuple(frequencies),
+        )
+        view._is_snapshot = True
+        return view
 
     def __len__(self) -> int:
         return self._state.count
@@ -143,7 +151,7 @@ class MemoryStore:
             If it is not a filter; see `uec_rag.stores.filters`.
         """
         view = MemoryStore.__new__(MemoryStore)
-        view._state, view._answers = filtered(self._state, filter), {}
+        view._state, view._is_snapshot = filtered(self._state, filter), True
         view._writing = threading.RLock()  # of its own: it waits for no writer
         return view
 
@@ -186,8 +194,6 @@ class MemoryStore:
             alive[start:stop] = True
             if len(old.passages) > start:
                 old = without_leftovers(old)
-            if old.graph is not None:
-                old.graph.add(start, gaussians.mean)
             known = old.passages
             known.extend(passages)
             replaced = [row for p in passages if (row := old.row(p.id)) is not None]
@@ -252,113 +258,70 @@ class MemoryStore:
         state = filtered(self._state, filter)
         return (state.passages[row] for row in state.live_rows().tolist())
 
-    def similarities(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of queries with consecutive blocks of the stored means, (n, N) each.
+    def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
+        """Inner products of n queries with consecutive blocks of the stored means, (n, N) each.
 
-        Terms are compared with the stored sparse blocks, in their order.
+        A column for every passage, in the order of `passages`. Terms are compared with the stored
+        sparse blocks, in their order.
 
-        Those of a store with a compressed `dtype` are off by its rounding: around 1e-4 for unit
-        vectors in float16, 1e-3 in bfloat16 and int8.
+        Those of a store of dtype "int8" are off by its rounding: around 1e-3 for unit vectors.
         """
         return similarities(self._state, blocks)
 
-    remote = False
-    """Whether passages are elsewhere."""
+    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
+        """The columns of the k highest s_hat of n queries, whose mu_s (n, N) are known."""
+        return exact_top_k(self._state, query, k, beta, mu)
 
-    @property
-    def approximate(self) -> bool:
-        """Whether a search looks at candidates only."""
-        return self._state.graph is not None
-
-    @property
-    def candidates(self) -> int | None:
-        """Least number that a search through the graph scores; None without a graph."""
-        graph = self._state.graph
-        return None if graph is None else graph.candidates
-
-    @candidates.setter
-    def candidates(self, count: int) -> None:
-        check_k(count, "candidates")
-        if self._state.graph is None:
-            raise ValueError(
-                "candidates: this store has no graph, and its searches look at every passage; "
-                "make it with index='hnsw' for approximate ones."
-            )
-        self._state.graph.candidates = int(count)
+    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
+        """The passages of columns (n, k)."""
+        rows, passages = self._rows(columns), self._state.passages
+        return [[passages[row] for row in of_one] for of_one in rows.tolist()]
 
     def contributions(
-        self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
+        self, terms: Sequence[Terms], columns: NDArray[np.int64]
     ) -> list[list[FloatArray]]:
-        """What each of the queries' terms adds to the similarity with some passages.
+        """What each term of n queries adds to the similarity with columns (n, k).
 
-        Raises
-        ------
-        KeyError
-            If an id is not there.
+        For each sparse block a list of n arrays, shape (k, terms of the query).
         """
-        state = self._state
-        rows = _rows(state, [id_ for of_one in ids for id_ in of_one])
-        return contributions(state, terms, rows.reshape(len(ids), -1))
+        return contributions(self._state, terms, self._rows(columns))
 
-    def similarities_near(
-        self, query: Gaussian, count: int, blocks: Sequence[FloatArray | Terms]
-    ) -> list[FloatArray]:
-        """Similarities to about `count` candidates, probably those of the highest mu_s."""
-        return similarities_near(self._state, query, count, blocks, self._answers)
+    def _rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        live = self._state.live
+        return columns if live is None else live[columns]
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages at regular distances, or of all."""
         return self._state.sample(count)
 
-    def sampled(self, terms: Sequence[Terms], count: int) -> list[FloatArray]:
-        """Similarities of queries' terms to the passages of `sample(count)`, for each block."""
-        state = self._state
-        return [found[:, :: state.step(count)] for found in similarities(state, terms)]
-
     def search(
-        self,
-        query: Gaussian,
-        k: int,
-        *,
-        beta: float,
-        filter: Filter | None = None,
-        mu: FloatArray | None = None,
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> Found:
-        """Find the k passages of the highest s_hat.
+        """Find the k passages of the highest s_hat, exactly.
 
-        Exactly (`uec_rag.stores.memory.search` says how), unless the store has an index and `mu` is
-        not given. Equal scores go to the passage that came first. `mu`,
-        where it is given, has a column for every passage that the filter lets through.
+        `uec_rag.stores.memory.search` says how. Equal scores go to the passage that came first.
 
         Raises
         ------
         ValueError
-            If k < 1, the query is of another dimension than the stored passages, or `mu` is not of
-            this store.
+            If k < 1, or the query is of another dimension than the stored passages.
         TypeError, ValueError
             If an argument is of another type, or the filter none: see `uec_rag.stores.filters`.
         """
         check_k(k)
-        _check_types(query, beta, mu)
-        state = filtered(self._state, filter)
+        _check_types(query, beta)
+        view = self if filter is None else self.snapshot(filter)
+        state = view._state
         if state.rows:
             check_query(query, state.means.dimension)
-        if mu is not None and mu.shape != (len(query), state.count):
-            raise ValueError(
-                f"mu: expected shape {(len(query), state.count)}, a column per passage, "
-                f"got {mu.shape}."
-            )
         k = min(k, state.count)
-        if not k:
+        if not k or not len(query):
             return Found.nothing(len(query))
-        if state.graph is not None and mu is None:
-            candidates = max(state.graph.candidates, 4 * k)
-            answers = self._answers if filter is None else None
-            return approximate_search(state, query, k, beta, candidates, answers)
-        return exact_search(state, query, k, beta, mu)
+        top = exact_top_k(state, query, k, beta)
+        return Found(view.gather(top.columns), top.scores, top.mu, top.sigma2, exact=True)
 
     def _check_writable(self) -> None:
-        if self._answers is not None:
+        if self._is_snapshot:
             raise RuntimeError("this is a snapshot of a store; write to the store itself.")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -387,13 +350,11 @@ class MemoryStore:
         return store
 
 
-def _check_types(query: object, beta: float, mu: object) -> None:
+def _check_types(query: object, beta: float) -> None:
     if not isinstance(query, Gaussian):
         raise TypeError(f"query: expected a Gaussian, got {type(query).__name__}.")
     check_range(query, "query")
     check_beta(beta)
-    if mu is not None and not isinstance(mu, np.ndarray):
-        raise TypeError(f"mu: expected an array, got {type(mu).__name__}.")
 
 
 def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:

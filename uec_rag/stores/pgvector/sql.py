@@ -12,9 +12,9 @@ from uuid import UUID
 import numpy as np
 from psycopg import sql
 
-from uec_rag.base.gaussian import PROBIT, FloatArray
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import Near, Notes, Point, Wanted, WordNotes, Words, point_id
+from uec_rag.stores.engine.points import Notes, Point, Wanted, WordNotes, Words, point_id
 from uec_rag.stores.filters import (
     AnyFact,
     Bound,
@@ -289,12 +289,6 @@ def point_of(row: Sequence[Any]) -> Point:
     return Point(Passage(id_, text, metadata), _sent(mean), _sent(spread), _words_of(rest))
 
 
-def near_of(rows: Sequence[Sequence[Any]], vectors: int) -> Near:
-    """Candidates of so many products, and each block's terms and counts."""
-    products = np.array([row[:vectors] for row in rows], np.float32).reshape(-1, vectors).T
-    return Near(products, [_words_of(row[vectors:]) for row in rows if len(row) > vectors])
-
-
 def _sendable(vector: FloatArray) -> bytes:
     """A vector as pgvector takes and sends it: its length, nothing, and its numbers."""
     return struct.pack(">HH", len(vector), 0) + vector.astype(">f4").tobytes()
@@ -354,20 +348,6 @@ class Alike:
             count=count_.text,
         )
         return Clause(text, [*self._asked(some), *where.values, *count_.values, count])
-
-    def similarity(self, tables: Tables) -> Clause:
-        """Similarity of the row of `points` that is looked at."""
-        count = self._count()
-        text = sql.SQL(
-            "COALESCE((SELECT sum(share * {count}) FROM {asked} JOIN {postings} AS held "
-            "USING (key) WHERE held.block = {block} AND held.number = points.number), 0)"
-        ).format(
-            count=count.text,
-            asked=_ASKED,
-            postings=tables.postings,
-            block=sql.Literal(self.block),
-        )
-        return Clause(text, [*count.values, *self._asked(len(self.wanted.keys))])
 
     def _asked(self, some: int) -> list[object]:
         keys, shares = self.wanted.keys[:some], self.wanted.shares[:some]
@@ -466,42 +446,9 @@ def candidates(
     return Clause(together, [value for one in found for value in one.values])
 
 
-def multiplied(tables: Tables, found: Clause, vectors: FloatArray, blocks: int) -> Clause:
-    """Inner products of vectors with the means of candidates, and the words of so many blocks."""
-    product = sql.SQL("-(mean <#> %s::vector)")
-    text = sql.SQL(
-        "SELECT {products}{words} FROM ({found}) AS candidates JOIN {points} USING (number)"
-    ).format(
-        products=sql.SQL(", ").join([product] * len(vectors)),
-        words=sql.SQL(_words(blocks)),
-        found=found.text,
-        points=tables.points,
+def fetched(tables: Tables, notes: Notes, found: Clause) -> Clause:
+    """The points of candidates, as `candidates` gives their numbers."""
+    text = sql.SQL("SELECT {} FROM ({}) AS candidates JOIN {} USING (number)").format(
+        point(notes), found.text, tables.points
     )
-    return Clause(text, [*map(literal, vectors), *found.values])
-
-
-def best(
-    tables: Tables,
-    notes: Notes,
-    found: Clause,
-    mean: FloatArray,
-    spread: FloatArray,
-    words: list[Alike],
-    beta: float,
-    k: int,
-) -> Clause:
-    """The k best of candidates by s_hat."""
-    alike = [one.similarity(tables) for one in words]
-    text = sql.SQL(
-        "SELECT {point} FROM (SELECT points.*, -(mean <#> %s::vector){words} AS mu, "
-        "-(spread <#> %s::vector) AS sigma2 FROM ({found}) AS candidates "
-        "JOIN {points} AS points USING (number)) AS scored "
-        "ORDER BY mu / sqrt(1 + %s::float8 * sigma2) DESC LIMIT %s"
-    ).format(
-        point=point(notes),
-        words=sql.Composed([sql.SQL(" + {}").format(one.text) for one in alike]),
-        found=found.text,
-        points=tables.points,
-    )
-    values = [literal(mean), *(v for one in alike for v in one.values), literal(spread)]
-    return Clause(text, [*values, *found.values, float(PROBIT) * beta, k])
+    return Clause(text, found.values)

@@ -1,8 +1,7 @@
-"""A store in PostgreSQL with pgvector: the whole score in one statement.
+"""A store in PostgreSQL with pgvector: candidates in one statement.
 
-Candidates are the nearest by mu_s in an HNSW of pgvector (of half precision where means are wider
-than it takes), and those that share the rarest words; an outer query orders them by s_hat, of which
-all parts are sums of products.
+They are the nearest by mu_s in an HNSW of pgvector (of half precision if means are wider than it
+takes), and those that share the rarest words.
 """
 
 from __future__ import annotations
@@ -21,10 +20,9 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import Near, Notes, Point, Ranking, Wanted, point_id, words_among
-from uec_rag.stores.engine.store import EngineStore, check_collection, may_have_keys
+from uec_rag.stores.engine.points import Notes, Point, Wanted, point_id
+from uec_rag.stores.engine.store import CANDIDATES, EngineStore, check_collection, may_have_keys
 from uec_rag.stores.filters import AnyFact, Condition
-from uec_rag.stores.memory.graph import CANDIDATES
 
 try:
     from psycopg import sql
@@ -47,14 +45,11 @@ from uec_rag.stores.pgvector.sql import (
     TYPES,
     WIDEST,
     WORD_TYPES,
-    Clause,
     Tables,
     alike_of,
-    best,
     candidates,
     clause,
-    multiplied,
-    near_of,
+    fetched,
     point,
     point_of,
     row_of,
@@ -77,7 +72,6 @@ class PgVectorStore(EngineStore):
     the corpus, shared by all processes.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
-    Calibrating reads the whole table into memory once.
 
     Parameters
     ----------
@@ -277,54 +271,32 @@ class PgVectorStore(EngineStore):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[tuple[Wanted, ...]],
+        words: Sequence[Wanted],
         count: int,
-        vectors: FloatArray,
-    ) -> list[Near]:
-        """The nearest `count` points by each query's mean and words, multiplied with vectors."""
-        where, notes = clause(condition), self._noted
-        asked = []
-        for one, wanted, several in zip(mean, words, vectors, strict=True):
-            few = words_among(count, len(wanted)) if wanted else 0
-            alike = alike_of(notes, wanted)
-            found = candidates(self._tables, notes, where, one, alike, count, few)
-            blocks = len(notes.words) if wanted else 0
-            asked.append(multiplied(self._tables, found, several, blocks))
-        return [near_of(rows, vectors.shape[1]) for rows in self._searches(asked, count)]
+        *,
+        exact: bool,
+    ) -> list[Point]:
+        """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
+        notes = self._noted
+        alike = alike_of(notes, words)
+        found = candidates(self._tables, notes, clause(condition), mean, alike, count, count)
+        asked = fetched(self._tables, notes, found)
+        settings = {
+            "hnsw.ef_search": str(min(count, _MOST_LOOKED_AT)),
+            "hnsw.iterative_scan": "strict_order",  # until there are as many as asked for
+            "enable_indexscan": "off" if exact else "on",
+        }
 
-    def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
-        """The k points of the highest s_hat among the candidates of each query."""
-        where, notes, count = clause(condition), self._noted, ranking.candidates
-        asked = []
-        for mean, spread, wanted in zip(ranking.mean, ranking.spread, ranking.words, strict=True):
-            alike = alike_of(notes, wanted)
-            found = candidates(self._tables, notes, where, mean, alike, count, count)
-            asked.append(
-                best(self._tables, notes, found, mean, spread, alike, ranking.beta, ranking.k)
-            )
-        answers = self._searches(asked, count, exact=ranking.exact)
-        return [[*map(point_of, rows)] for rows in answers]
-
-    def _searches(
-        self, asked: Sequence[Clause], looked_at: int, *, exact: bool = False
-    ) -> list[list[tuple[Any, ...]]]:
-        """Rows that the statement of each of several queries finds, in one transaction."""
-
-        def search() -> list[list[tuple[Any, ...]]]:
+        def search() -> list[tuple[Any, ...]]:
             with self._server.transaction() as connection:
-                settings = {
-                    "hnsw.ef_search": str(min(looked_at, _MOST_LOOKED_AT)),
-                    "hnsw.iterative_scan": "strict_order",  # until there are as many as asked for
-                    "enable_indexscan": "off" if exact else "on",
-                }
                 connection.execute(
                     "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) "
                     "AS given (name, value)",
                     ([*settings], [*settings.values()]),
                 )
-                return [connection.execute(one.text, one.values).fetchall() for one in asked]
+                return connection.execute(asked.text, asked.values).fetchall()
 
-        return self._server.asked(search)
+        return [*map(point_of, self._server.asked(search))]
 
     def read_stamp(self) -> Stamp:
         """The state of what is stored."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import models
 
-from uec_rag.base.gaussian import PROBIT, FloatArray
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import Near, Notes, Point, Wanted, Words, point_id
+from uec_rag.stores.engine.points import Notes, Point, Wanted, Words, point_id
 from uec_rag.stores.filters import (
     AnyFact,
     Bound,
@@ -31,9 +31,6 @@ from uec_rag.stores.filters import (
     field,
     numbers_of,
 )
-
-_SPARE = 64  # hits that are scored again, at least, where words were saturated by a usual length
-_AS_USUAL = 1.1  # how far the mean length may be from the usual one for that
 
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
@@ -56,98 +53,39 @@ def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
-def candidates_of(
+def nearest(
     where: models.Filter | None,
     mean: FloatArray,
     words: Sequence[Wanted],
     count: int,
-    by_words: int,
-    *,
-    exact: bool = False,
-) -> list[dict[str, Any]]:
-    """What a query or a prefetch asks the nearest `count` by mu_s by, then those by words.
-
-    Where `exact`, all are looked at.
-    """
-    nearest = {
-        "query": mean.tolist(),
-        "using": MEAN,
-        "filter": where,
-        "limit": count,
-        "params": models.SearchParams(exact=True) if exact else None,
-    }
-    alike = [
-        {
-            "query": sparse(wanted.keys, wanted.shares),
-            "using": words_name(block),
-            "filter": where,
-            "limit": by_words,
-        }
-        for block, wanted in enumerate(words)
-        if by_words and len(wanted.keys)
-    ]
-    return [nearest, *alike]
-
-
-def multiplied(
-    candidates: list[dict[str, Any]], vector: FloatArray, payload: list[str]
-) -> models.QueryRequest:
-    """Inner products of a vector with the means of candidates, as `candidates_of` gives them."""
-    sources = [models.Prefetch(**one) for one in candidates]
-    return models.QueryRequest(
-        prefetch=sources,
-        query=vector.tolist(),
-        using=MEAN,
-        limit=sum(one["limit"] for one in candidates),
-        with_payload=payload or False,
-    )
-
-
-def scored_again(notes: Notes, k: int, count: int, words: Sequence[Wanted]) -> int:
-    """How many of those that the engine finds best are worth scoring here, of twice `count`."""
-    for noted, wanted in zip(notes.words, words, strict=False):
-        if noted.saturation is not None:
-            k = max(k, min(count, max(4 * k, _SPARE)))
-            off = max(wanted.mean_length, 1.0) / noted.usual_length
-            if not 1 / _AS_USUAL < off < _AS_USUAL:
-                return 2 * count
-    return k
-
-
-def best_of(
-    candidates: list[dict[str, Any]],
-    spread: FloatArray,
-    k: int,
-    beta: float,
     answer: dict[str, Any],
-) -> models.QueryRequest:
-    """The k best by s_hat of candidates, scored in the engine.
+    *,
+    exact: bool,
+) -> list[models.QueryRequest]:
+    """Requests for the nearest `count` points by a mean, and as many by each block's words.
 
-    `candidates` are those of `candidates_of`; `answer` says what comes back of a point.
+    `answer`: what comes back of a point. `exact`: whether all are looked at.
     """
-    sources = [models.Prefetch(**one) for one in candidates]
-    count = sum(one["limit"] for one in candidates)
-    asked = [(candidates[0]["query"], MEAN), (spread.tolist(), SPREAD)]
-    asked += [(one["query"], one["using"]) for one in candidates[1:]]
-    scored = [
-        models.Prefetch(prefetch=sources, query=query, using=using, limit=count)
-        for query, using in asked
+    by_words = [
+        models.QueryRequest(
+            query=sparse(wanted.keys, wanted.shares),
+            using=words_name(block),
+            filter=where,
+            limit=count,
+            **answer,
+        )
+        for block, wanted in enumerate(words)
+        if len(wanted.keys)
     ]
-    by_words = [f"$score[{place}]" for place in range(2, len(asked))]
-    mu = models.SumExpression(sum=["$score[0]", *by_words]) if by_words else "$score[0]"
-    shrinking = models.SumExpression(
-        sum=[1.0, models.MultExpression(mult=[float(PROBIT) * beta, "$score[1]"])]
-    )
-    score = models.DivParams(left=mu, right=models.SqrtExpression(sqrt=shrinking))
-    return models.QueryRequest(
-        prefetch=scored,
-        query=models.FormulaQuery(
-            formula=models.DivExpression(div=score),
-            defaults=dict.fromkeys(by_words, 0.0),  # of those that share no word
-        ),
-        limit=k,
+    by_mean = models.QueryRequest(
+        query=mean.tolist(),
+        using=MEAN,
+        filter=where,
+        limit=count,
+        params=models.SearchParams(exact=True) if exact else None,
         **answer,
     )
+    return [by_mean, *by_words]
 
 
 FACTS = "facts"
@@ -243,16 +181,6 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
     mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
     words = _words_of(point.payload, [*map(words_name, range(blocks))])
     return Point(passage_of(point.payload), mean, spread, words)
-
-
-def near_of(answers: Sequence[Sequence[models.ScoredPoint]], names: Sequence[str]) -> Near:
-    """What comes back of a query's candidates for each vector, their words with the first."""
-    scores = [{point.id: point.score for point in points} for points in answers]
-    # Others may write between two answers.
-    there = [id_ for id_ in scores[0] if all(id_ in of_one for of_one in scores)]
-    products = np.array([[of_one[id_] for id_ in there] for of_one in scores], dtype=np.float32)
-    payloads = {point.id: point.payload for point in answers[0] if point.payload}
-    return Near(products, [_words_of(payloads[id_], names) for id_ in there if payloads])
 
 
 def _words_of(payload: Mapping[str, Any] | None, names: Sequence[str]) -> tuple[Words, ...]:

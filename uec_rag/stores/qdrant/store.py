@@ -1,8 +1,7 @@
-"""A store in Qdrant: means searched by its HNSW, the score computed inside the engine.
+"""A store in Qdrant: candidates by its HNSW and by words.
 
 One point for each passage, with two vectors: "mean", which HNSW searches by inner product, and
-"spread", of which no index is made; and a sparse vector for each member that looks at words. A
-formula over prefetches gives s_hat where they lie.
+"spread", of which no index is made; and a sparse vector for each member that looks at words.
 
 A word's counts are saturated when they are stored, by the length that passages usually have; its
 rarity comes with the query. Qdrant's own IDF modifier is not used: it counts within a shard, not
@@ -28,10 +27,9 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import Near, Notes, Point, Ranking, Wanted, point_id, words_among
-from uec_rag.stores.engine.store import EngineStore, check_collection, may_have_keys
+from uec_rag.stores.engine.points import Notes, Point, Wanted, point_id
+from uec_rag.stores.engine.store import CANDIDATES, EngineStore, check_collection, may_have_keys
 from uec_rag.stores.filters import AnyFact, Condition
-from uec_rag.stores.memory.graph import CANDIDATES
 
 try:
     from qdrant_client import QdrantClient, models
@@ -46,15 +44,11 @@ from uec_rag.stores.qdrant.query import (
     MEAN,
     PASSAGE,
     SPREAD,
-    best_of,
-    candidates_of,
     having,
-    multiplied,
-    near_of,
+    nearest,
     passage_of,
     point_of,
     qdrant_filter,
-    scored_again,
     struct_of,
     words_name,
 )
@@ -71,12 +65,12 @@ _MOST_LENGTHS = 2**20  # that passages may have
 class QdrantStore(EngineStore):
     """Passages and their Gaussians in a Qdrant collection.
 
-    Candidates are the nearest by mu_s in Qdrant's HNSW, ordered exactly by s_hat. Filters run in
-    the engine. The first passages create the collection, which records their ensemble. A second
-    collection, with "_kept" appended, holds what was learned of the corpus, for all processes.
+    Candidates are the nearest by mu_s in Qdrant's HNSW and by words; they are fetched and scored
+    here. Filters run in the engine. The first passages create the collection, which records their
+    ensemble. A second collection, with "_kept" appended, holds what was learned of the corpus, for
+    all processes.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
-    Calibrating reads the whole collection into memory once.
 
     Parameters
     ----------
@@ -328,42 +322,17 @@ class QdrantStore(EngineStore):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[tuple[Wanted, ...]],
+        words: Sequence[Wanted],
         count: int,
-        vectors: FloatArray,
-    ) -> list[Near]:
-        """The nearest `count` points by each query's mean and words, multiplied with vectors.
-
-        It is a request for each vector, which finds the points again: their numbers would take
-        longer to come here.
-        """
-        where, notes, asked = _where(condition), self._noted, []
-        names = [words_name(block) for block in range(len(notes.words))]
-        for one, wanted, several in zip(mean, words, vectors, strict=True):
-            few = words_among(count, len(wanted)) if wanted else 0
-            candidates = candidates_of(where, one, wanted, count, few)
-            asked += [
-                multiplied(candidates, vector, names if not place and wanted else [])
-                for place, vector in enumerate(several)
-            ]
-        answers = self._answers(asked)
-        each = vectors.shape[1]
-        return [near_of(answers[i : i + each], names) for i in range(0, len(answers), each)]
-
-    def best(self, condition: Condition | None, ranking: Ranking) -> list[list[Point]]:
-        """The best of the highest s_hat."""
-        where, notes, count = _where(condition), self._noted, ranking.candidates
+        *,
+        exact: bool,
+    ) -> list[Point]:
+        """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
         answer = {"with_payload": self._payload(True), "with_vector": [MEAN, SPREAD]}
-        asked = []
-        for mean, spread, words in zip(ranking.mean, ranking.spread, ranking.words, strict=True):
-            candidates = candidates_of(where, mean, words, count, count, exact=ranking.exact)
-            k = scored_again(notes, ranking.k, count, words)
-            asked.append(best_of(candidates, spread, k, ranking.beta, answer))
-        return [[*map(self._point, points)] for points in self._answers(asked)]
-
-    def _answers(self, asked: list[models.QueryRequest]) -> list[list[models.ScoredPoint]]:
-        found = self._ask(self._client.query_batch_points, self._collection, asked)
-        return [answer.points for answer in found]
+        asked = nearest(_where(condition), mean, words, count, answer, exact=exact)
+        answers = self._ask(self._client.query_batch_points, self._collection, asked)
+        found = {point.id: point for answer in answers for point in answer.points}
+        return [*map(self._point, found.values())]
 
     def read_stamp(self) -> Stamp:
         """The state of what is stored."""

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from uec_rag.base.sums import EXACT_UP_TO, NEAREST, Digest
+from uec_rag.base.columns import EXACT_UP_TO, NEAREST, Digest
 
 SLOPE = 25.0
 
@@ -45,7 +45,7 @@ def test_sums_over_few_passages_are_exact(rows, size, slope, seed):
 def test_the_size_of_a_tile_changes_nothing(tile, monkeypatch):
     values = similarities(7, 40)
     whole = Digest.of(values).softmax(SLOPE)
-    monkeypatch.setattr("uec_rag.base.sums._TILE", tile)
+    monkeypatch.setattr("uec_rag.base.columns._TILE", tile)
     tiled = Digest.of(values)
     np.testing.assert_allclose(tiled.softmax(SLOPE).log_normaliser, whole.log_normaliser, rtol=1e-6)
     np.testing.assert_allclose(tiled.mean_and_deviation()[1], values.std(axis=1), rtol=1e-5)

@@ -1,0 +1,586 @@
+"""One query, from top to bottom.
+
+    encode     each encoder's Gaussians of the questions (`UEC.encode`)
+    views      the passages that the questions are compared with, in columns that do not change
+    compare    every encoder's similarities to every column
+    weigh      the coefficients: how far each encoder counts in each question
+    fuse       the ensemble's mean similarities mu_s
+    top_k      the columns of the highest s_hat, and what they hold
+    rerank     the verifier's scores of the first texts, if there is one
+    attribute  each encoder's contribution to each hit
+    features   the numbers that probabilities rest on
+    estimate   P(the corpus answers), P(these hits do), P(this hit is relevant)
+    decide     answer, ask back or abstain: one `Result` for each question
+
+`search` calls these in turn, for all questions that are compared with one view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.columns import largest, weighted_sum
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.spans import span
+from uec_rag.confidence.decision import ambiguities, decide_one, outcome
+from uec_rag.confidence.features import NEAREST, Features, features
+from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
+from uec_rag.encoders.lexical import whole_share
+from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.verifier import Verification
+from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
+from uec_rag.stores.base import Passage, RemoteStore, Store, View
+
+_BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
+_FEWEST = 4  # candidates to fetch from a remote store for each hit
+_MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
+_RANKED = 100  # of each encoder's best passages, whose place is told
+_EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
+
+
+@dataclass(frozen=True)
+class Method:
+    """The method of a search: an ensemble, and what was learned on the corpus.
+
+    Attributes
+    ----------
+    fitted : Fitted
+    weights : EvidenceWeights or None
+        From evidence of the corpus to coefficients; None: the ensemble's rule.
+    model : ConfidenceModel
+    verification : Verification or None
+        The reader of the first hits.
+    unread_model : ConfidenceModel or None
+        The model if the verifier failed, and may.
+    basis, unread_basis : str
+        Fingerprint of all that confidence depends on; and of that if the verifier failed.
+    unanswerable : float or None
+        Share of the questions that the corpus does not answer, if it is known.
+    check_familiar : bool
+        Whether to look for questions unlike those of the fit: not after `calibrate`.
+    """
+
+    fitted: Fitted
+    weights: EvidenceWeights | None
+    model: ConfidenceModel
+    verification: Verification | None = None
+    unread_model: ConfidenceModel | None = None
+    basis: str = ""
+    unread_basis: str = ""
+    unanswerable: float | None = None
+    check_familiar: bool = True
+
+
+def search(
+    method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+) -> SearchResult:
+    """Search a store, or a filtered view of it, for the k best passages of each question.
+
+    Parameters
+    ----------
+    queries : sequence of n str
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the questions.
+    """
+    results: list[Result] = []
+    with span("search", queries=len(queries), k=k, passages=len(store)) as note:
+        for found in find(method, store, queries, parts, k):
+            results += decide(method, found, estimate(method, found), k, len(store))
+        shown = results[0].traced if len(results) == 1 else dict
+        note(shown, **outcome([result.decision for result in results]))
+    return SearchResult(results)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found for n questions that were compared with one view."""
+
+    queries: Sequence[str]
+    coefficients: FloatArray
+    similarities: Similarities
+    hits: Hits
+    attribution: Attribution
+    unfamiliar: list[str]
+    doubt: FloatArray
+    features: Features | None
+
+
+def find(
+    method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+) -> Iterator[Found]:
+    """Find the hits of questions, and the features of them; `calibrate` learns from the same."""
+    fitted = method.fitted
+    for rows, view in views(fitted, store, queries, parts, k):
+        asked, own = queries[rows], [part[rows] for part in parts]
+        similarities = compare(fitted, view, own)
+        coefficients = weigh(method, own, similarities)
+        query = fitted.combine(own, coefficients)
+        mu = fuse(fitted, view, query, similarities, coefficients)
+        hits = top_k(fitted, view, query, mu, k)
+        hits = rerank(fitted, method.verification, asked, hits)
+        attribution = attribute(view, own, similarities, hits, k)
+        reasons, strange = unfamiliar_questions(method, asked, hits)
+        vectors = [bool(part.dimension) for part in own]
+        doubt = strange * coefficients[:, vectors].sum(axis=1)
+        observed = observe(method, store, own, coefficients, hits, attribution, strange)
+        yield Found(asked, coefficients, similarities, hits, attribution, reasons, doubt, observed)
+
+
+def views(
+    fitted: Fitted, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+) -> Iterator[tuple[slice, View]]:
+    """The views that questions are compared with, and for which of them each is.
+
+    All of a store in memory, for as many questions at a time as memory takes; of a remote store,
+    the candidates of each question.
+    """
+    count = len(queries)
+    if not store.remote:
+        view, step = cast(View, store), max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+        yield from ((slice(start, start + step), view) for start in range(0, count, step))
+        return
+    elsewhere, query = cast(RemoteStore, store), fitted.combine(parts, _plain(fitted, parts))
+    for row in range(count):
+        one, fetched = query[row : row + 1], _FEWEST * max(k, NEAREST)
+        yield slice(row, row + 1), elsewhere.fetch(queries[row], one, fetched)
+
+
+def _plain(fitted: Fitted, parts: Sequence[Gaussian]) -> FloatArray:
+    """Coefficients before a corpus was looked at, shape (n, K)."""
+    return fitted.coefficients(parts, "query")
+
+
+@dataclass(frozen=True, eq=False)
+class Similarities:
+    """The similarities of n questions to the C columns of a view.
+
+    Attributes
+    ----------
+    own : list of K arrays, shape (n, C)
+        Each encoder's: cosines, BM25 from 0 to 1. In the shared space, which does not keep them,
+        there are none.
+    best : array, shape (n, K)
+        The highest of each.
+    """
+
+    own: list[FloatArray]
+    best: FloatArray
+
+    def ranks(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places of columns (n, k) by each encoder's similarity, from 1, (n, K, k).
+
+        0 beyond the best `_RANKED`.
+        """
+        out = np.zeros((columns.shape[0], len(self.own), columns.shape[1]), dtype=np.int64)
+        for member, of_all in enumerate(self.own):
+            some = min(_RANKED, of_all.shape[1])
+            for row, similarities in enumerate(of_all):
+                best = similarities[largest(similarities, some)]
+                at = similarities[columns[row]]
+                out[row, member] = (best > at[:, None]).sum(axis=1) + 1
+        return np.where(out > _RANKED, 0, out)
+
+
+def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similarities:
+    """Compare each encoder's Gaussians of the questions with its own block of the passages."""
+    if fitted.space == "shared":
+        return Similarities([], np.zeros((len(parts[0]), 0), dtype=np.float32))
+    own = view.compare(fitted.own_blocks(parts))
+    best = [similarities.max(axis=1, initial=-np.inf) for similarities in own]
+    return Similarities(own, np.stack(best, axis=1))
+
+
+def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities) -> FloatArray:
+    """Coefficients of the encoders in each question, shape (n, K)."""
+    fitted = method.fitted
+    if not similarities.own:
+        return _plain(fitted, parts)
+    return fitted.weigh(method.weights, parts, similarities.own, similarities.best)
+
+
+def fuse(
+    fitted: Fitted, view: View, query: Gaussian, similarities: Similarities, pi: FloatArray
+) -> FloatArray:
+    """The ensemble's mu_s to every column, shape (n, C): ``sum_k pi_k w_k s_k``."""
+    if not similarities.own:
+        [mu] = view.compare([query.mean])
+        return mu
+    return weighted_sum(similarities.own, pi * fitted.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """The best m columns of a view for n questions, best first; arrays are of shape (n, m).
+
+    Attributes
+    ----------
+    columns, scores, mu, sigma2 : array
+    passages : list of lists of Passage
+    text : int array
+        Place of the best hit with the same text.
+    read : array
+        The verifier's own score, NaN if it has not read the hit.
+    gain : array
+        The similarity that the verifier has added.
+    floor : array, shape (n,)
+        Logits that every passage gains by the verifier: those of the worst that it has read.
+    verified : bool
+        False if the verifier failed.
+    """
+
+    columns: NDArray[np.int64]
+    scores: FloatArray
+    mu: FloatArray
+    sigma2: FloatArray
+    passages: list[list[Passage]]
+    text: NDArray[np.intp]
+    read: FloatArray
+    gain: FloatArray
+    floor: FloatArray
+    verified: bool = True
+
+    def distinct(self, most: int) -> NDArray[np.intp]:
+        """Places of the first different texts, shape (n, most); -1 behind the last."""
+        again = self.text < np.arange(self.text.shape[1])
+        places = np.argsort(again, axis=1, kind="stable")[:, :most]
+        return np.where(np.take_along_axis(again, places, axis=1), -1, places)
+
+    def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
+        """Which different texts are of a wanted id, themselves or a copy of them, shape (n, m)."""
+        right = np.array(
+            [
+                [passage.id in ids for passage in row]
+                for row, ids in zip(self.passages, wanted, strict=True)
+            ]
+        )
+        of_text = np.zeros_like(right)
+        np.logical_or.at(of_text, (np.arange(len(right))[:, None], self.text), right)
+        places = self.distinct(right.shape[1])
+        return np.where(places >= 0, np.take_along_axis(of_text, places, axis=1), False)
+
+
+def top_k(fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int) -> Hits:
+    """Find the best k columns, and as many more as it takes to see `NEAREST` different texts."""
+    count = min(len(view), max(k, NEAREST))
+    while True:
+        top = view.top_k(query, count, beta=fitted.beta, mu=mu)
+        passages = view.gather(top.columns)
+        text = _first_of_text(passages, count)
+        different = (text == np.arange(count)).sum(axis=1).min()
+        if different >= NEAREST or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
+            break
+        count = min(len(view), 4 * count)
+    unread = np.full(top.mu.shape, np.nan, dtype=np.float32)
+    nothing, none = np.zeros_like(top.mu), np.zeros(len(top.mu), dtype=np.float32)
+    return Hits(*top, passages, text, unread, nothing, none)
+
+
+def _first_of_text(passages: Sequence[Sequence[Passage]], count: int) -> NDArray[np.intp]:
+    """Place of the best hit that has the text of a hit, shape (n, count)."""
+    first = np.zeros((len(passages), count), dtype=np.intp)
+    for place, row in zip(first, passages, strict=True):
+        best: dict[str, int] = {}
+        place[:] = [best.setdefault(passage.text, i) for i, passage in enumerate(row)]
+    return first
+
+
+def rerank(
+    fitted: Fitted, verification: Verification | None, queries: Sequence[str], hits: Hits
+) -> Hits:
+    """Have a verifier read the first different texts, and order them by what it says.
+
+    A score holds for every hit of its text. None of those that were read falls behind the others:
+    its score is at least that of the last of them before.
+    """
+    if verification is None:
+        return hits
+    places = hits.distinct(verification.fitted.k)
+    texts = [
+        [row[place].text for place in chosen if place >= 0]
+        for row, chosen in zip(hits.passages, places.tolist(), strict=True)
+    ]
+    verified = verification.verify(queries, texts)
+    if verified is None:
+        return replace(hits, verified=False)
+    shape = hits.mu.shape
+    gain, own = np.zeros(shape, np.float32), np.full(shape, np.nan, np.float32)
+    last = np.empty((shape[0], 1), dtype=np.float32)
+    for row, chosen in enumerate(places):
+        there = chosen[chosen >= 0]
+        place = np.full(shape[1], -1)
+        place[there] = np.arange(len(there))
+        of_text = place[hits.text[row]]
+        read = of_text >= 0
+        gain[row, read] = verified.gain[row, of_text[read]] / np.float32(fitted.slope)
+        own[row, read] = verified.scores[row, of_text[read]]
+        last[row] = hits.scores[row, there].min()
+    read = ~np.isnan(own)
+    mu = hits.mu + gain
+    raised = np.maximum(probit(mu, hits.sigma2, fitted.beta), last)
+    scores = np.where(read, raised, hits.scores)
+    order = np.argsort(np.where(read, -scores, np.inf), axis=1, kind="stable")
+    columns, scores, mu, sigma2, own, gain = (
+        np.take_along_axis(values, order, axis=1)
+        for values in (hits.columns, scores, mu, hits.sigma2, own, gain)
+    )
+    passages = [
+        [row[place] for place in places]
+        for row, places in zip(hits.passages, order.tolist(), strict=True)
+    ]
+    text = _first_of_text(passages, shape[1])
+    return Hits(columns, scores, mu, sigma2, passages, text, own, gain, verified.floor)
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """Each encoder's contribution to the first hits of n questions.
+
+    Attributes
+    ----------
+    own : array, shape (n, K, m)
+        Its own similarity to all m hits; no encoders in the shared space.
+    words : list of n lists of k dict of str to float, or None
+        Words of the question that each of the first k hits holds, and the similarity that each
+        adds, the most first.
+    """
+
+    own: FloatArray
+    words: list[list[dict[str, float]]] | None
+
+
+def attribute(
+    view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits, k: int
+) -> Attribution:
+    """Look up each encoder's similarity to the hits, and the words that count in the first k."""
+    columns = hits.columns
+    own = np.empty((len(columns), len(similarities.own), columns.shape[1]), dtype=np.float32)
+    for member, of_all in enumerate(similarities.own):
+        own[:, member] = np.take_along_axis(of_all, columns, axis=1)
+    terms = [block for part in parts for block in part.terms]
+    if not terms:
+        return Attribution(own, None)
+    added = view.contributions(terms, columns[:, :k])
+    return Attribution(own, _matched(terms, added, len(columns), columns[:, :k].shape[1]))
+
+
+def _matched(
+    terms: Sequence[Terms], added: list[list[FloatArray]], count: int, k: int
+) -> list[list[dict[str, float]]]:
+    """The similarity that each word of each question adds in each hit, the most first."""
+    words: list[list[dict[str, float]]] = [[{} for _ in range(k)] for _ in range(count)]
+    for block, of_block in zip(terms, added, strict=True):
+        for i, of_one in enumerate(of_block):
+            keys = block.keys[block.starts[i] : block.starts[i + 1]].tolist()
+            labels = {} if block.labels is None else block.labels[i]
+            for rank, term in np.argwhere(of_one > 0).tolist():
+                if keys[term] in labels:
+                    words[i][rank][labels[keys[term]]] = float(of_one[rank, term])
+    return [
+        [dict(sorted(hit.items(), key=itemgetter(1), reverse=True)) for hit in row] for row in words
+    ]
+
+
+def unfamiliar_questions(
+    method: Method, queries: Sequence[str], hits: Hits
+) -> tuple[list[str], NDArray[np.bool_]]:
+    """How each question differs from the fit's, "" if it does not, and whether in its letters."""
+    reasons, strange = [""] * len(queries), np.zeros(len(queries), dtype=bool)
+    profile = method.fitted.familiar if method.check_familiar else None
+    if profile is not None:
+        for row, (query, passages) in enumerate(zip(queries, hits.passages, strict=True)):
+            # Of one hit, so that it does not rest on k.
+            first = passages[0].text if passages else ""
+            reasons[row], strange[row] = profile.unfamiliar(query, first)
+    return reasons, strange
+
+
+def observe(
+    method: Method,
+    store: Store,
+    parts: Sequence[Gaussian],
+    coefficients: FloatArray,
+    hits: Hits,
+    attribution: Attribution,
+    strange: NDArray[np.bool_],
+) -> Features | None:
+    """The features of the first different texts of n questions; None if nothing was found."""
+    fitted, model = method.fitted, method.model
+    if not hits.mu.size:
+        return None
+    slope, offset = scale(method, store, parts, coefficients)
+    offset = offset + hits.floor
+    places = hits.distinct(hits.mu.shape[1])
+    mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
+    sigma2 = np.take_along_axis(hits.sigma2, places, axis=1)
+    logits = (slope * mu + offset[:, None]).astype(np.float32)
+    best = logits[:, 0]
+    if model.by_member:
+        best = fitted.best_logits(first_evidence(parts, attribution, hits, strange))
+    return features(logits, slope**2 * sigma2, best, model.temperature)
+
+
+def scale(
+    method: Method, store: Store, parts: Sequence[Gaussian], coefficients: FloatArray
+) -> tuple[np.float32, FloatArray]:
+    """From the ensemble's similarities to logits, ``slope * mu_s + offset``, offset (n,).
+
+    The fitted ones, or similarities standardised over unrelated passages.
+    """
+    fitted, count = method.fitted, len(coefficients)
+    if not method.model.standardised:
+        zero = np.zeros((count, 1), dtype=np.float32)
+        return np.float32(fitted.slope), fitted.logits(zero, coefficients)[:, 0]
+    mean, deviation = unrelated(store, sum(bool(part.terms) for part in parts) / len(parts))
+    return np.float32(1 / deviation), np.full(count, -mean / deviation, dtype=np.float32)
+
+
+_UNRELATED = 64  # passages that are compared with one another
+_SAME = 0.999  # cosines above it are of one text twice
+_USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
+
+
+def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
+    """Mean and deviation of the similarity of passages of a corpus to one another.
+
+    To encoders that were never fitted, texts with nothing but a corpus in common are as similar: a
+    passage that answers stands out from it. A few pairs of a usual encoder count as seen before;
+    words are taken to have nothing in common.
+
+    `words`: share of the encoders that look at words.
+    """
+    mean = store.sample(_UNRELATED).mean[: 2 * _UNRELATED]
+    unit = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
+    cosine = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+    cosine = cosine[cosine < _SAME]
+    count = len(cosine) + _USUAL_PAIRS
+    centre = (cosine.sum() + _USUAL_PAIRS * _USUAL_MEAN) / count
+    square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
+    deviation = np.sqrt(square / count)
+    return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
+
+
+def first_evidence(
+    parts: Sequence[Gaussian], attribution: Attribution, hits: Hits, strange: NDArray[np.bool_]
+) -> list[FloatArray]:
+    """Each encoder's similarity of the first hit, shape (n,), as evidence of an answer.
+
+    What orders passages may rest on stems and on parts of words; whether there is an answer at all
+    rests on whole words, see `whole_share`. Encoders find whatever is in letters that they do not
+    know similar: of a question in such letters words alone are evidence.
+    """
+    own = attribution.own[:, :, 0].copy()
+    for member, part in enumerate(parts):
+        if not part.terms:
+            own[strange, member] = -np.inf
+        elif part.terms[0].saturation is not None and attribution.words is not None:
+            pairs = zip(attribution.words, hits.passages, strict=True)
+            own[:, member] *= [whole_share(words[0], row[0].text) for words, row in pairs]
+    return list(own.T)
+
+
+def estimate(method: Method, found: Found) -> Probabilities | None:
+    """Relevance, confidence and `in_corpus`; None if nothing was found."""
+    if found.features is None:
+        return None
+    model = method.model if found.hits.verified else method.unread_model or method.model
+    return model.probabilities(found.features, method.unanswerable, found.doubt)
+
+
+def decide(
+    method: Method, found: Found, sure: Probabilities | None, k: int, size: int
+) -> list[Result]:
+    """Decide on each question, and put together what is known of it.
+
+    `size`: how many passages were searched.
+    """
+    fitted, hits, own = method.fitted, found.hits, found.attribution.own
+    basis = method.basis if hits.verified else method.unread_basis
+    shares = fitted.shares(found.coefficients)
+    if sure is None or found.features is None:
+        return [
+            Result.of_nothing(query, pi, share, fitted.names, basis)
+            for query, pi, share in zip(found.queries, found.coefficients, shares, strict=True)
+        ]
+    kept = slice(0, min(k, hits.mu.shape[1]))
+    between = fitted.disagreement(own[:, :, kept], found.similarities.best, found.coefficients)
+    relevance = at_hits(sure.relevance, hits)
+    ranks = found.similarities.ranks(hits.columns[:, kept])
+    passages = [[*map(without_findings, row[kept])] for row in hits.passages]
+    ids = [[passage.id for passage in row] for row in passages]
+    posterior = at_hits(found.features.posterior, hits) * (
+        hits.text == np.arange(len(hits.text[0]))
+    )
+    ambiguous = ambiguities(posterior[:, kept], ids, sure.in_corpus)
+    results = []
+    for row, query in enumerate(found.queries):
+        confidence, in_corpus = float(sure.confidence[row]), float(sure.in_corpus[row])
+        decision = decide_one(
+            confidence, ambiguous[row], in_corpus=in_corpus, unfamiliar=found.unfamiliar[row]
+        )
+        results.append(
+            Result(
+                query,
+                passages[row],
+                hits.scores[row, kept],
+                hits.mu[row, kept],
+                hits.sigma2[row, kept],
+                between[row],
+                relevance[row, kept],
+                found.coefficients[row],
+                shares[row],
+                sure.by_cutoff[row],
+                replace(decision, basis=basis, hits=JUDGED, size=size),
+                exact=True,
+                names=fitted.names,
+                ambiguity=ambiguous[row],
+                members=_members(method, found, row, ranks, kept) if own.size else None,
+                verified=hits.verified,
+            )
+        )
+    return results
+
+
+def at_hits(of_texts: FloatArray, hits: Hits) -> FloatArray:
+    """Numbers of different texts as those of hits, shape (n, m).
+
+    Copies of a text have its number, and equally similar texts that of the first of them: which
+    comes first is chance.
+    """
+    again = hits.text < np.arange(hits.text.shape[1])
+    place = np.take_along_axis(np.cumsum(~again, axis=1) - 1, hits.text, axis=1)
+    found = np.take_along_axis(of_texts, place, axis=1)
+    first = np.broadcast_to(np.arange(found.shape[1]), found.shape).copy()
+    close = np.abs(np.diff(hits.mu, axis=1)) <= _EQUAL
+    # Not of the one before alone: of many hits each may be close to the next.
+    for row, column in np.argwhere(close).tolist():
+        before = first[row, column]
+        if abs(hits.mu[row, column + 1] - hits.mu[row, before]) <= _EQUAL:
+            first[row, column + 1] = before
+    return np.take_along_axis(found, first, axis=1)
+
+
+def _members(
+    method: Method, found: Found, row: int, ranks: NDArray[np.int64], kept: slice
+) -> Members:
+    """The contributions to one question's hits, the verifier's among them."""
+    fitted, hits, words = method.fitted, found.hits, found.attribution.words
+    own = found.attribution.own[row, :, kept]
+    counted = (found.coefficients[row] * fitted.weights)[:, None] * own
+    names, places = fitted.names, ranks[row]
+    if method.verification is not None and hits.verified:
+        read, score = ~np.isnan(hits.read[row]), hits.read[row]
+        # Texts that occur twice were read once.
+        scores = -np.unique(-score[read & (hits.text[row] == np.arange(len(score)))])
+        place = np.searchsorted(-scores, -score[kept]) + 1
+        names = (*names, method.verification.fitted.name)
+        own = np.concatenate([own, score[None, kept]])
+        places = np.concatenate([places, np.where(read[kept], place, 0)[None]])
+        counted = np.concatenate([counted, hits.gain[row, None, kept]])
+    return Members(names, own, places, counted, None if words is None else words[row])
