@@ -1,4 +1,4 @@
-"""What the best hits of a question show: all that relevance and confidence rest on.
+"""The features of a question's best hits: all that relevance and confidence rest on.
 
 No other passage is looked at, so the numbers are the same from every store, exact or approximate,
 and do not depend on how many hits a user asks for.
@@ -13,21 +13,21 @@ import numpy as np
 from uec_rag.base.gaussian import FloatArray, probit
 
 NEAREST = 30
-"""How many of the best passages, of different texts, the shares are taken among."""
+"""The number of best passages, of different texts, that shares are taken among."""
 
 _LEAST_SHARE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of n questions and their k hits.
+    """The features of n questions and their k hits; of a hit that is not there, those of the last.
 
     Attributes
     ----------
     in_corpus : array, shape (n, 3)
-        Whether the corpus has an answer: minus the entropy of the softmax, in nats; the log of the
-        first hit's share of the softmax at twice the temperature; the best member's logit of the
-        first hit.
+        Whether the corpus has an answer: the log of the first hit's share of the softmax at three
+        times the temperature; the highest and the mean of the members' logits of the first hit,
+        over the temperature.
     found : array, shape (n, k, 2)
         Whether an answer is among the first 1, 2, ... k hits: the log odds of their share of the
         softmax at twice the temperature, and the log of their number.
@@ -51,7 +51,7 @@ class Features:
 
 
 def features(
-    logits: FloatArray, variance: FloatArray, best: FloatArray, temperature: float = 1.0
+    logits: FloatArray, variance: FloatArray, members: FloatArray, temperature: float = 1.0
 ) -> Features:
     """Compute the features of hits from their own logits alone.
 
@@ -63,8 +63,10 @@ def features(
         with fewer columns of a larger corpus they are other numbers.
     variance : array, shape (n, k)
         Of these logits.
-    best : array, shape (n,)
-        The highest logit that a member gives the first hit.
+    members : array, shape (n, K)
+        Each member's own logit of the first hit, ``a_k s_k + b_k``, as evidence of an answer: what
+        words say counts as far as they are whole. The ensemble's if it was not fitted: its members
+        have no logits.
     temperature : float
         T of the softmax over ``logits / T``; above 0.
 
@@ -75,40 +77,42 @@ def features(
 
     Examples
     --------
-    >>> one = features(np.float32([[2.0, -np.inf]]), np.zeros((1, 2), "f4"), np.float32([3.0]))
-    >>> one.in_corpus.tolist()
-    [[0.0, 0.0, 3.0]]
+    >>> hits, members = np.float32([[2.0, -np.inf]]), np.float32([[3.0, 1.0]])
+    >>> features(hits, np.zeros_like(hits), members).in_corpus.tolist()
+    [[0.0, 3.0, 2.0]]
     """
-    _check(logits, variance, best, temperature)
+    _check(logits, variance, members, temperature)
     scaled = logits.astype(np.float64) / temperature
     highest = scaled[:, :1]
     near = scaled[:, :NEAREST] - highest
-    mass, soft = np.exp(near), np.exp(near / 2)
-    normaliser = highest + np.log(mass.sum(axis=1, keepdims=True))
-    share = mass / mass.sum(axis=1, keepdims=True)
-    entropy = -(share * np.log(np.maximum(share, np.finfo(np.float64).tiny))).sum(axis=1)
-    log_soft_normaliser = np.log(soft.sum(axis=1))
-    among = np.exp((scaled - highest) / 2 - log_soft_normaliser[:, None]).cumsum(axis=1)
+    normaliser, soft, softest = (np.exp(near / t).sum(axis=1, keepdims=True) for t in (1, 2, 3))
+    among = (np.exp((scaled - highest) / 2) / soft).cumsum(axis=1)
     among = np.clip(among, _LEAST_SHARE, 1 - _LEAST_SHARE)
     counts = np.isfinite(scaled).cumsum(axis=1)
+    each = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
+    each = np.take_along_axis(each, counts[..., None] - 1, axis=1)
+    best, mean = members.max(axis=1) / temperature, members.mean(axis=1) / temperature
     single = np.float32
     return Features(
-        in_corpus=np.stack([-entropy, -log_soft_normaliser, best / temperature], 1).astype(single),
-        found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], -1).astype(single),
-        relevance=np.stack([probit(logits, variance), scaled - normaliser], -1).astype(single),
+        in_corpus=np.stack([np.log(1 / softest[:, 0]), best, mean], axis=1).astype(single),
+        found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
+        relevance=each.astype(single),
     )
 
 
-def _check(logits: FloatArray, variance: FloatArray, best: FloatArray, temperature: float) -> None:
+def _check(
+    logits: FloatArray, variance: FloatArray, members: FloatArray, temperature: float
+) -> None:
     if logits.ndim != 2 or not logits.shape[1] or not np.isfinite(logits[:, 0]).all():
         raise ValueError(
             "logits: expected shape (n, k) with a first hit for every question, got shape "
             f"{logits.shape} or no first hit; leave out questions without hits."
         )
-    if variance.shape != logits.shape or best.shape != logits.shape[:1]:
+    if variance.shape != logits.shape:
+        raise ValueError(f"variance: expected shape {logits.shape}, got {variance.shape}.")
+    if members.ndim != 2 or len(members) != len(logits) or not members.shape[1]:
         raise ValueError(
-            f"variance, best: expected shapes {logits.shape} and {logits.shape[:1]}, got "
-            f"{variance.shape} and {best.shape}."
+            f"members: expected shape ({len(logits)}, K) with K >= 1, got {members.shape}."
         )
     if not temperature > 0:
         raise ValueError(f"temperature: expected a number > 0, got {temperature}.")

@@ -30,14 +30,17 @@ class FitView:
         Mean and variance of the ensemble's logit of every passage.
     relevant : array of bool, shape (n, N)
         A row without any is a query that the corpus does not answer.
-    best : array, shape (n, N), or None
-        The highest of the members' logits of every passage, where words are a member.
+    members : array, shape (K, n, N), or None
+        The members' own logits of every passage; None of an ensemble that does not keep them.
+    words : bool
+        Whether words are a member.
     """
 
     logits: FloatArray
     variance: FloatArray
     relevant: NDArray[np.bool_]
-    best: FloatArray | None = None
+    members: FloatArray | None = None
+    words: bool = False
 
 
 def fit_confidence(
@@ -65,7 +68,7 @@ def fit_confidence(
     ValueError
         If no query is answerable, or no hit of any is relevant.
     """
-    words = all(view.best is not None for view in views)
+    words = all(view.words for view in views)
     shipped = shipped_model("unfitted" if standardised else "words" if words else "fitted")
     known = replace(shipped, temperature=fit_temperature(views))
     examples = Examples.joined([view_examples(view, known, k) for view in views])
@@ -86,11 +89,11 @@ def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:
     hits = np.take_along_axis(best, order, axis=1)
     logits = np.take_along_axis(view.logits, hits, axis=1)
     variance = np.take_along_axis(view.variance, hits, axis=1)
-    first = logits[:, 0]
-    if view.best is not None:
-        first = view.best[np.arange(len(hits)), hits[:, 0]]
+    members = logits[:, :1]
+    if view.members is not None:
+        members = view.members[:, np.arange(len(hits)), hits[:, 0]].T
     return Examples(
-        features(logits, variance, first, model.temperature).first(k),
+        features(logits, variance, members, model.temperature).first(k),
         relevant=np.take_along_axis(view.relevant, hits[:, :k], axis=1),
         answerable=np.asarray(view.relevant.any(axis=1)),
         weight=np.ones(len(logits), dtype=np.float32),

@@ -319,9 +319,6 @@ class ConfidenceModel(Record):
     standardised : bool
         Whether logits are an unfitted ensemble's similarities, standardised over unrelated
         passages of the corpus, instead of a fitted one's.
-    by_member : bool
-        Whether `in_corpus` rests on the highest of the members' logits of the first hit, instead of
-        the ensemble's: words think little of any answer to a long question.
     per_count : float
         What the log of the number of hits adds to the log odds of `found`, at least 0: labels of a
         corpus tell, beside its line.
@@ -333,7 +330,6 @@ class ConfidenceModel(Record):
     found: Calibrator
     unanswerable: float
     standardised: bool = False
-    by_member: bool = False
     per_count: float = 0.0
 
     def __post_init__(self) -> None:

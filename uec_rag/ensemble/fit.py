@@ -77,7 +77,7 @@ def fit(
         found.queries,
         fitted.combine(found.corpus, fitted.coefficients(found.corpus, "passage")),
         [moments(q, c)[0] for q, c in zip(found.queries, found.corpus, strict=True)]
-        if by_evidence
+        if fitted.space == "direct"
         else None,
         found.questions,
         options.seed,
@@ -87,7 +87,8 @@ def fit(
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
     model = questions.fit_confidence(fitted, fitted.evidence_weights)
-    known = shipped_model("words" if model.by_member else "fitted")
+    words = any(part.terms for part in found.queries)
+    known = shipped_model("words" if words else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}
     checked = None
     if verifier is not None:

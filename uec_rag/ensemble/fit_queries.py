@@ -199,7 +199,7 @@ class FitQueries:
     corpus : Gaussian
         The ensemble's, of N passages.
     own : list of K arrays, shape (n, N), or None
-        Each encoder's cosines; None where no evidence is wanted.
+        Each encoder's cosines; None in the shared space, which does not keep them.
     questions : Questions
         Their texts, and the places in the corpus of each one's answers.
     seed : int
@@ -316,7 +316,7 @@ class FitQueries:
 
     def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:
         """Coefficients of the questions, asked of the whole corpus, shape (n, K)."""
-        if weights is None or self.own is None:
+        if self.own is None:
             return fitted.coefficients(self.queries, "query")
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
         return fitted.weigh(weights, self.queries, self.own, best)
@@ -330,12 +330,13 @@ class FitQueries:
         )
         pi = asked.coefficients(fitted, weights)
         mu, sigma2 = moments(fitted.combine(asked.queries, pi), asked.corpus)
-        best = None
-        if asked.own is not None and any(part.terms for part in asked.queries):
-            best = fitted.best_logits(asked.own)
+        members = None
+        if asked.own is not None:
+            members = np.moveaxis(fitted.member_logits(np.stack(asked.own, axis=-1)), -1, 0)
         return FitView(
             fitted.logits(mu, pi),
             fitted.logit_variance(sigma2),
             view.relevant,
-            best,
+            members,
+            words=any(part.terms for part in asked.queries),
         )

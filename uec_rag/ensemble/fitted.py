@@ -514,13 +514,11 @@ class Fitted:
         offset: FloatArray = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
         return np.float32(self.slope) * mu + offset[:, None]
 
-    def best_logits(self, own: Sequence[FloatArray]) -> FloatArray:
-        """The highest of the encoders' own logits ``a_k s_k + b_k``, of K arrays of cosines."""
-        logits = []
-        for slope, intercept, similarities in zip(self.slopes, self.intercepts, own, strict=True):
-            logits.append(np.float32(slope) * similarities + np.float32(intercept))
-        best: FloatArray = np.max(logits, axis=0)
-        return best
+    def member_logits(self, own: FloatArray) -> FloatArray:
+        """Each encoder's own logits ``a_k s_k + b_k`` of its similarities, shape (n, K)."""
+        slopes, intercepts = (np.asarray(v, np.float32) for v in (self.slopes, self.intercepts))
+        logits: FloatArray = slopes * own + intercepts
+        return logits
 
     def logit_variance(self, sigma2: FloatArray) -> FloatArray:
         """Variance of the logits of similarities of variance `sigma2`."""

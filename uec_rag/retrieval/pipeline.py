@@ -420,10 +420,10 @@ def observe(
     mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(hits.sigma2, places, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
-    best = logits[:, 0]
-    if model.by_member:
-        best = fitted.best_logits(first_evidence(parts, attribution, hits, strange))
-    return features(logits, slope**2 * sigma2, best, model.temperature)
+    members = logits[:, :1]
+    if not model.standardised and attribution.own.size:
+        members = member_evidence(fitted, parts, attribution, hits, strange)
+    return features(logits, slope**2 * sigma2, members, model.temperature)
 
 
 def scale(
@@ -466,23 +466,30 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
 
 
-def first_evidence(
-    parts: Sequence[Gaussian], attribution: Attribution, hits: Hits, strange: NDArray[np.bool_]
-) -> list[FloatArray]:
-    """Each encoder's similarity of the first hit, shape (n,), as evidence of an answer.
+def member_evidence(
+    fitted: Fitted,
+    parts: Sequence[Gaussian],
+    attribution: Attribution,
+    hits: Hits,
+    strange: NDArray[np.bool_],
+) -> FloatArray:
+    """Each encoder's logit of the first hit, shape (n, K), as evidence of an answer.
 
     What orders passages may rest on stems and on parts of words; whether there is an answer at all
     rests on whole words, see `whole_share`. Encoders find whatever is in letters that they do not
     know similar: of a question in such letters words alone are evidence.
     """
-    own = attribution.own[:, :, 0].copy()
+    own, words = attribution.own[:, :, 0].copy(), attribution.words
+    by_words = np.array([bool(part.terms) for part in parts])
     for member, part in enumerate(parts):
-        if not part.terms:
-            own[strange, member] = -np.inf
-        elif part.terms[0].saturation is not None and attribution.words is not None:
-            pairs = zip(attribution.words, hits.passages, strict=True)
-            own[:, member] *= [whole_share(words[0], row[0].text) for words, row in pairs]
-    return list(own.T)
+        if words is not None and part.terms and part.terms[0].saturation is not None:
+            pairs = zip(words, hits.passages, strict=True)
+            own[:, member] *= [whole_share(found[0], row[0].text) for found, row in pairs]
+    logits = fitted.member_logits(own)
+    if strange.any() and by_words.any():
+        heard = logits[:, by_words].max(axis=1, keepdims=True)
+        logits = np.where(strange[:, None] & ~by_words, heard, logits)
+    return logits
 
 
 def estimate(method: Method, found: Found) -> Probabilities | None:
@@ -509,7 +516,9 @@ def decide(
             for query, pi, share in zip(found.queries, found.coefficients, shares, strict=True)
         ]
     kept = slice(0, min(k, hits.mu.shape[1]))
-    between = fitted.disagreement(own[:, :, kept], found.similarities.best, found.coefficients)
+    between = np.zeros_like(hits.sigma2[:, kept])
+    if own.size:
+        between = fitted.disagreement(own[:, :, kept], found.similarities.best, found.coefficients)
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]

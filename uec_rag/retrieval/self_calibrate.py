@@ -91,8 +91,7 @@ def self_calibrate(
     corpus = _with_answers(uec, store, sample, made.answers, texts)
     parts = uec.encode(made.questions, "query")
     own = None
-    asks = fitted.confidence_model
-    if fitted.evidence_weights is not None or (asks is not None and asks.by_member):
+    if fitted.space == "direct":
         members = blocks(corpus.mean, [part.dimension for part in parts], fitted.weights)
         terms = iter(corpus.terms)
         own = [
