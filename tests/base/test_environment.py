@@ -133,7 +133,7 @@ def test_the_report_has_the_fix_for_a_broken_torchvision(broken_torchvision):
 
 def test_the_report_tells_absent_and_outdated_libraries_apart(monkeypatch):
     found = {"numpy": None, "regex": None, "langchain-core": "0.3.1"}
-    found |= {"onnx": None, "sentence-transformers": None}
+    found |= {"sentence-transformers": None, "torch": None}
     version = environment._version
     monkeypatch.setattr(environment, "_version", lambda name: found.get(name, version(name)))
     shown = report()
@@ -141,8 +141,8 @@ def test_the_report_tells_absent_and_outdated_libraries_apart(monkeypatch):
     fix = problems["not installed: numpy, regex"]
     assert fix == 'pip install "numpy>=2" "regex>=2024.5.15"'
     assert problems["langchain-core 0.3.1 is not langchain-core<2,>=1.4"].startswith("pip install")
-    assert not [what for what in problems if "onnx" in what]
-    told = 'without onnx, sentence-transformers: pip install "uec-rag[models]"'
+    assert not [what for what in problems if "sentence" in what]
+    told = 'without sentence-transformers, torch: pip install "uec-rag[models]"'
     assert shown.rows["[models]"] == told
 
 

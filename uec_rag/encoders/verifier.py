@@ -212,7 +212,7 @@ class CrossEncoderVerifier(OneInstance):
 def load_verifier(
     spec: VerifierLike,
     *,
-    device: str | Sequence[str] | None = None,
+    device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
     fetch: bool = True,
@@ -226,7 +226,7 @@ def load_verifier(
         callable(query, passages) that returns a score per passage, or a `Verifier`, returned as it
         is.
     device, dtype, batch_size, fetch
-        As in `CrossEncoderVerifier`; of several devices the first.
+        As in `CrossEncoderVerifier`.
 
     Raises
     ------
@@ -240,9 +240,8 @@ def load_verifier(
     if isinstance(spec, (str, Path)) or is_cross_encoder(spec):
         if isinstance(spec, str) and not spec.strip():
             raise ValueError(f"verifier: its name must not be empty; expected {_ACCEPTED}")
-        here = device if isinstance(device, str | None) else next(iter(device), None)
         return CrossEncoderVerifier(
-            spec, device=here, dtype=dtype, batch_size=batch_size, fetch=fetch
+            spec, device=device, dtype=dtype, batch_size=batch_size, fetch=fetch
         )
     if not isinstance(spec, type) and callable(pairwise := getattr(spec, "score", None)):
 

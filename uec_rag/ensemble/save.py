@@ -22,7 +22,6 @@ from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
 from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
-from uec_rag.encoders.onnx import BACKENDS
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import restore_rule
 from uec_rag.ensemble.fitted import Familiar, FitFacts, FitOptions, FitReport, Fitted
@@ -57,10 +56,7 @@ def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _M
     ValueError
         If it would have to be fetched, and the user has not said so.
     """
-    name = spec
-    for backend in BACKENDS:
-        name = name.removeprefix(f"{backend}:")
-    name = name.removeprefix("hf:").removeprefix(SPARSE)
+    name = spec.removeprefix("hf:").removeprefix(SPARSE)
     if name.startswith("pypi:"):  # of known content, whatever is fetched
         return load(True)
     folder = Path(name).expanduser()
@@ -117,9 +113,7 @@ class SavedVerifier:
     k: int
     fitted: FittedVerifier | None
 
-    def load(
-        self, given: Mapping[str, MemberLike], device: str | Sequence[str] | None, *, trust: bool
-    ) -> Verifier:
+    def load(self, given: Mapping[str, MemberLike], device: str | None, *, trust: bool) -> Verifier:
         """Load the model, or take the one given.
 
         Raises ValueError if it has to be given, or is not to be fetched unasked.
