@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from uec_rag.base.environment import require, shield_from_broken_torchvision
+from uec_rag.base.environment import require
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood
@@ -191,7 +191,6 @@ def by_laplace_torch(layer: Layer) -> Curvature:
     if layer.likelihood != "pairs":
         raise ValueError(f"likelihood: expected 'pairs', got {layer.likelihood!r}; use accumulate.")
     require("fit", "laplace-torch")
-    shield_from_broken_torchvision()
     import torch
     from laplace import Laplace
     from laplace.curvature import CurvlinopsGGN
