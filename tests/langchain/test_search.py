@@ -320,11 +320,9 @@ class TestBadQueries:
             (QUERY, {"fliter": {}}, TypeError, "'fliter'; expected some of query, k, filter"),
         ],
     )
-    async def test_are_refused_by_name(self, store, method, query, options, error, message):
+    def test_are_refused_by_name(self, store, method, query, options, error, message):
         with pytest.raises(error, match=message.replace("{method}", method)):
             getattr(store, method)(query, **options)
-        with pytest.raises(error, match=message.replace("{method}", f"a{method}")):
-            await getattr(store, "a" + method)(query, **options)
 
     @pytest.mark.parametrize(
         ("vector", "message"),
