@@ -531,6 +531,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         k: int = 4,
         *,
         candidates: int = 50,
+        vectors: str | None = None,
         stored: Stored | None = None,
         size: int | None = None,
         **kwargs: Any,
@@ -543,7 +544,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         ----------
         vectorstore : VectorStore
             Written to through its own methods.
-        uec, candidates, size
+        uec, candidates, vectors, size
             As in `uec_rag.retrieval.over.elsewhere`.
         k : int
         stored : callable(list of id) -> list of vectors, optional
@@ -562,7 +563,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
                 "vectorstore: expected a LangChain VectorStore other than UECVectorStore (for "
                 f"which there is from_store), got {type(vectorstore).__name__}."
             )
-        found = elsewhere(uec, LangChainEngine(vectorstore), candidates, stored=stored, size=size)
+        engine = LangChainEngine(vectorstore)
+        found = elsewhere(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
         return cls(vectorstore=UECVectorStore(found), k=k, **kwargs)
 
     @property

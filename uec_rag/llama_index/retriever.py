@@ -275,6 +275,7 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         *,
         candidates: int = 50,
+        vectors: str | None = None,
         stored: Stored | None = None,
         size: int | None = None,
         **kwargs: Any,
@@ -287,7 +288,7 @@ class UECRetriever(BaseRetriever):
         ----------
         index : VectorStoreIndex
             Over any vector store; written to through its own methods.
-        uec, candidates, size
+        uec, candidates, vectors, size
             As in `uec_rag.retrieval.over.elsewhere`.
         similarity_top_k : int
         stored : callable(list of id) -> list of vectors, optional
@@ -307,7 +308,8 @@ class UECRetriever(BaseRetriever):
                 "index: expected a VectorStoreIndex over another store than UECVectorStore (for "
                 f"which there is from_index), got {type(index).__name__}."
             )
-        found = elsewhere(uec, LlamaIndexEngine(index), candidates, stored=stored, size=size)
+        engine = LlamaIndexEngine(index)
+        found = elsewhere(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
         return cls(found, similarity_top_k, **kwargs)
 
     @property
