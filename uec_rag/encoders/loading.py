@@ -1,4 +1,4 @@
-"""An encoder of whatever stands for one: a name, a folder, an object, a callable."""
+"""Load an encoder from a name, a folder, an object or a callable."""
 
 import copyreg
 import warnings
@@ -32,10 +32,10 @@ EncoderLike: TypeAlias = (
     "str | Path | SentenceTransformer | SparseEncoder | Encoder | LangChainEmbeddings"
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
-"""Whatever `load_encoder` makes an encoder of."""
+"""The values that `load_encoder` accepts."""
 
 MemberLike: TypeAlias = "EncoderLike | VerifierLike"
-"""Whatever is given again for a member of a saved ensemble."""
+"""The values accepted for a member of a saved ensemble."""
 
 _ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME', 'bm25', "

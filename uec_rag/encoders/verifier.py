@@ -41,7 +41,7 @@ class LangChainCrossEncoder(Protocol):
 VerifierLike: TypeAlias = (
     "str | Path | CrossEncoder | LangChainCrossEncoder | Verifier | ScoringFunction"
 )
-"""Whatever `load_verifier` makes a verifier of."""
+"""The values that `load_verifier` accepts."""
 
 _ACCEPTED = (
     "a hub name or folder of a CrossEncoder, a CrossEncoder, a LangChain BaseCrossEncoder, or a "
@@ -50,7 +50,7 @@ _ACCEPTED = (
 )
 
 LARGEST_SCORE = np.float32(1e6)
-"""How far a score counts: squares and slopes of larger ones are beyond single precision."""
+"""The largest score: squares and slopes of larger ones overflow single precision."""
 
 
 def bounded(scores: Float32Array) -> Float32Array:
@@ -217,7 +217,7 @@ def load_verifier(
     batch_size: int = 32,
     fetch: bool = True,
 ) -> Verifier:
-    """Make a verifier of whatever stands for one.
+    """Load a verifier from a name, a folder, an object or a callable.
 
     Parameters
     ----------
@@ -268,14 +268,14 @@ def _unpickled(
 
 
 def is_verifier(value: object) -> TypeGuard[Verifier]:
-    """Whether a value has every member of `Verifier`."""
+    """Tell if a value has every member of `Verifier`."""
     return not isinstance(value, type) and all(
         hasattr(value, member) for member in ("name", "revision", "spec", "score")
     )
 
 
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
-    """Whether a value is a CrossEncoder."""
+    """Tell if a value is a CrossEncoder."""
     return is_model(value, "CrossEncoder")
 
 

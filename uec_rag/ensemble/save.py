@@ -97,7 +97,7 @@ FILE = "verifier.json"
 
 @dataclass(frozen=True)
 class SavedVerifier:
-    """What a saved verifier brings back, but for the model.
+    """The saved state of a verifier, without the model.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ _OPTIONS = [field.name for field in fields(FitOptions) if field.name != "tempera
 
 @dataclass(frozen=True)
 class SavedEnsemble:
-    """What a saved ensemble brings back."""
+    """The saved state of an ensemble."""
 
     encoders: list[Encoder]
     fitted: Fitted

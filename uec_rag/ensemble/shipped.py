@@ -25,7 +25,7 @@ _STATE, _TENSORS = "shipped.json", "shipped.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ShippedFit:
-    """What was fitted before the package was built, by `benchmarks/quality/shipped_fit.py`.
+    """The fit that ships with the package, made by `benchmarks/quality/shipped_fit.py`.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ShippedFit:
 
     @property
     def confidence_model(self) -> ConfidenceModel:
-        """What many collections taught, at this ensemble's temperature."""
+        """The confidence model learned from many collections, at this ensemble's temperature."""
         return replace(shipped_model("words"), temperature=self.temperature)
 
     def write(self, folder: Path) -> None:

@@ -176,7 +176,7 @@ class UEC:
 
     @property
     def beta(self) -> float:
-        """How strongly sigma_s^2 lowers a score."""
+        """The weight with which sigma_s^2 lowers a score."""
         return self.fitted.beta
 
     @property
@@ -192,12 +192,12 @@ class UEC:
 
     @property
     def report(self) -> FitReport | None:
-        """What `fit` found; None before."""
+        """The report of `fit`; None before."""
         return self.fitted.report
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has been called, a fitted ensemble was loaded, or this is `UEC()`."""
+        """True after `fit`, in a loaded fitted ensemble, and in `UEC()`."""
         return self.fitted.posteriors is not None
 
     @property
@@ -352,7 +352,7 @@ class UEC:
 
     @property
     def fingerprint(self) -> str:
-        """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
+        """The hash of all that stored vectors depend on: models, revisions, space and posterior."""
         from uec_rag.ensemble.save import fingerprint
 
         return fingerprint(self.encoders, self.fitted, self.options.last_layer)

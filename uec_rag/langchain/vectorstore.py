@@ -50,7 +50,7 @@ from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
-"""What a store is made with."""
+"""The values that a store is made with."""
 
 _TEXTS = ("texts", "metadatas", "ids", "batch_size")
 _DOCUMENTS = ("documents", "ids", "batch_size")
@@ -62,7 +62,7 @@ _OPTIONS = {
     "similarity_score_threshold": ("k", "filter", "weights", "score_threshold"),
     "mmr": ("k", "filter", "weights", "fetch_k", "lambda_mult"),
 }
-"""What each kind of search may be asked for."""
+"""The options of each kind of search."""
 
 
 class UECVectorStore(VectorStore):
@@ -382,7 +382,7 @@ def _asked(
     unknown: Mapping[str, Any],
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What `Retriever.search` is given, of a method's arguments."""
+    """Convert a method's arguments to those of `Retriever.search`."""
     refuse_unknown(unknown, method, (*_TEXT, *more))
     return {"queries": [check_text(query, "query")], "k": k, "filter": passage_filter(filter)}
 
@@ -574,7 +574,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @property
     def report(self) -> str:
-        """What relevance and confidence are based on, in words."""
+        """A description of what relevance and confidence are based on."""
         return self.index.report
 
     def calibrate(
@@ -762,7 +762,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        """What tracing notes of a run, as LangChain's own has it, and the encoders' names."""
+        """Return LangChain's own tracing parameters, with the encoders' names."""
         params = super()._get_ls_params(**kwargs)
         params["ls_embedding_model"] = ", ".join(self.index.uec.names)
         return params

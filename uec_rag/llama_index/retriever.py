@@ -45,7 +45,7 @@ class LlamaIndexEngine:
         self._index, self.name = index, type(index.vector_store).__name__
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """What its own search finds, best first."""
+        """Return the results of its own search, best first."""
         retriever = self._index.as_retriever(similarity_top_k=count, filters=filter)
         return _passages(retriever.retrieve(query))
 
@@ -78,7 +78,7 @@ class LlamaIndexEngine:
         return [found.get(id_) for id_ in ids]
 
     def size(self) -> int | None:
-        """How many nodes there are, where that is known."""
+        """Return the number of nodes if it is known."""
         store = self._index.vector_store
         return len(store.data.embedding_dict) if isinstance(store, SimpleVectorStore) else None
 
@@ -314,7 +314,7 @@ class UECRetriever(BaseRetriever):
 
     @property
     def report(self) -> str:
-        """What relevance and confidence are based on, in words."""
+        """A description of what relevance and confidence are based on."""
         return self.retriever.report
 
     def calibrate(
@@ -365,7 +365,7 @@ class UECRetriever(BaseRetriever):
 
 
 def _texts(query_bundle: QueryBundle) -> list[str]:
-    """What to embed: the question, or what a query transform (HyDE, say) put in its place."""
+    """Return the texts to embed: the question, or the output of a query transform such as HyDE."""
     if not query_bundle.embedding_strs:
         raise ValueError("query: expected a text, got an empty one.")
     return query_bundle.embedding_strs
