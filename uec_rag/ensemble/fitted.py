@@ -282,8 +282,8 @@ _ALIKE = 0.7
 
 
 @dataclass(frozen=True)
-class Familiar(Record):
-    """What an ensemble was fitted on.
+class TrainingProfile(Record):
+    """A summary of the texts that an ensemble was fitted on.
 
     Attributes
     ----------
@@ -298,15 +298,15 @@ class Familiar(Record):
 
     @classmethod
     def of(cls, texts: Iterable[str], passages: Sequence[Gaussian]) -> Self:
-        """What texts are like, and each encoder's Gaussians of passages among them."""
+        """Summarise fit texts and each encoder's Gaussians of the passages among them."""
         return cls(writings(texts), tuple(distance(part.mean) for part in passages))
 
-    def strange(self, found: Iterable[str]) -> list[str]:
-        """Which of some writings no fit text was in."""
+    def unseen_scripts(self, found: Iterable[str]) -> list[str]:
+        """Return the writings that no fit text was in."""
         return [name for name in found if name not in self.writings]
 
-    def lost(self, vectors: Sequence[FloatArray]) -> list[int]:
-        """Encoders that hardly tell passages apart that they were not fitted on.
+    def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:
+        """Return the encoders that hardly tell apart the passages given.
 
         `vectors`, sequence of K arrays, shape (m, d_k): of the same passages.
         """
@@ -340,7 +340,7 @@ class Fitted:
         How strongly sigma_s^2 lowers a score.
     posteriors : tuple of K Posterior, or None
         None before `UEC.fit`: variances are 0 and slopes 1.
-    familiar : Familiar or None
+    training_profile : TrainingProfile or None
         What the fit's texts were like; None where that is not known.
     verifier : FittedVerifier or None
         Of a verifier beside the encoders.
@@ -353,7 +353,7 @@ class Fitted:
     posteriors: tuple[Posterior, ...] | None = None
     confidence_model: ConfidenceModel | None = None
     report: FitReport | None = None
-    familiar: Familiar | None = None
+    training_profile: TrainingProfile | None = None
     verifier: FittedVerifier | None = None
 
     @cached_property

@@ -24,7 +24,7 @@ from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import restore_rule
-from uec_rag.ensemble.fitted import Familiar, FitFacts, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary
 
@@ -264,8 +264,8 @@ def write_ensemble(
         state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
         if fitted.confidence_model is not None:
             state["confidence"] = fitted.confidence_model.metadata()
-        if fitted.familiar is not None:
-            state["familiar"] = fitted.familiar.metadata()
+        if fitted.training_profile is not None:
+            state["familiar"] = fitted.training_profile.metadata()
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
         state["source"] = fitted.report.source
         if fitted.report.facts is not None:
@@ -324,7 +324,9 @@ def read_ensemble(
                 ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
             ),
             report=report,
-            familiar=Familiar.restore(state["familiar"]) if "familiar" in state else None,
+            training_profile=TrainingProfile.restore(state["familiar"])
+            if "familiar" in state
+            else None,
         )
         expected = str(state["fingerprint"])
     checked = read_verifier(folder)

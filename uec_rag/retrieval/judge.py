@@ -29,15 +29,15 @@ def foreign_corpus(
     `texts`: of the passages. `vectors`, sequence of K arrays, shape (m, d_k): each encoder's means
     of them.
     """
-    familiar = fitted.familiar
-    if familiar is None:
+    training_profile = fitted.training_profile
+    if training_profile is None:
         return None
-    strange = familiar.strange(writings(texts[:_LOOKED_AT], least=0.5))
-    lost = familiar.lost(vectors) if strange else []
+    strange = training_profile.unseen_scripts(writings(texts[:_LOOKED_AT], least=0.5))
+    lost = training_profile.weak_encoders(vectors) if strange else []
     if not lost:
         return None
     names = ", ".join(repr(fitted.names[member]) for member in lost)
-    words = 0 in familiar.distance
+    words = 0 in training_profile.distance
     so = "what is found is found by its words" if words else "its similarities say little"
     also = "" if words else ', or "bm25"'
     return (
@@ -74,16 +74,16 @@ def foreign_questions(
     3 to 4 standard deviations in Chinese to an English model, and as many in English of another
     subject.
     """
-    familiar = fitted.familiar
+    training_profile = fitted.training_profile
     reasons, strange = [""] * len(queries), np.zeros(len(queries), dtype=bool)
     for row, (query, passages) in enumerate(zip(queries, found.passages, strict=True)):
         writing = writing_of(query)
-        if familiar is None or writing is None:
+        if training_profile is None or writing is None:
             continue
         letters = letters_of(writing)
-        if writing not in familiar.writings:
+        if writing not in training_profile.writings:
             reasons[row] = f"the question is in {writing}, which the ensemble was not fitted on"
-            strange[row] = letters not in map(letters_of, familiar.writings)
+            strange[row] = letters not in map(letters_of, training_profile.writings)
         # Of one hit, so that it does not rest on k; a table of numbers is in no letters.
         elif passages and letters_in(passages[0].text) not in (None, letters):
             reasons[row] = f"the question is in {writing}, and its first hit is not"

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.stores.base import Keeping, Passage, Store
+from uec_rag.stores.base import Passage, SharedState, Store
 
 _AT_ONCE = 512
 _MODULUS = 2**128
@@ -72,7 +72,7 @@ def transfer(
     ValueError, ConnectionError
         As the stores do.
     """
-    began = source.stamp().written if isinstance(source, Keeping) else None
+    began = source.stamp().written if isinstance(source, SharedState) else None
     source = moment(source)
     count = written = total = 0
     for passages in _parts(source.passages()):
@@ -102,7 +102,7 @@ def transfer(
         total = (total + sum(wanted)) % _MODULUS
         if advance is not None:
             advance(len(passages))
-    ended = source.stamp().written if isinstance(source, Keeping) else None
+    ended = source.stamp().written if isinstance(source, SharedState) else None
     if count != len(source) or began != ended:
         raise RuntimeError(
             f"source: it holds {len(source):,} passages, but {count:,} were read; it changed "

@@ -1,4 +1,4 @@
-"""What an engine of someone else's holds of passages, and what a query asks of it.
+"""The points that an engine stores, the queries sent to it, and its answers.
 
 An engine finds and orders candidates by the same sum that a store in memory has; those that come
 back are scored by the very same code (`uec_rag.base.postings`) with the frequencies of the whole
@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What an engine keeps of a passage."""
+    """A passage as an engine stores it."""
 
     passage: Passage
     mean: FloatArray  # shape (d,)
@@ -39,7 +39,7 @@ class Point(NamedTuple):
     words: tuple[Words, ...] = ()  # One for each sparse block
 
 
-class Wanted(NamedTuple):
+class QueryTerms(NamedTuple):
     """A query's terms in one sparse block."""
 
     # shape (t,): In the order that they are worth looking up in: the rarest first
@@ -52,11 +52,11 @@ class Wanted(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """What the best of the nearest are asked by, for each of n queries."""
+    """The ranking of n queries' candidates, as an engine computes it."""
 
     mean: FloatArray  # shape (n, d)
     spread: FloatArray  # shape (n, d + F): Whose inner product with a point's is sigma_s^2
-    words: list[tuple[Wanted, ...]]  # One for each sparse block
+    words: list[tuple[QueryTerms, ...]]  # One for each sparse block
     beta: float
     candidates: int  # How many of the nearest by mu_s, and by each block's words, are scored
     k: int
@@ -64,8 +64,8 @@ class Ranking(NamedTuple):
     exact: bool
 
 
-class Near(NamedTuple):
-    """What similarities to the candidates of a query are made of."""
+class CandidateProducts(NamedTuple):
+    """The inner products and words of a query's candidates."""
 
     products: FloatArray  # shape (P, c): Inner products of P vectors with their means
     words: list[tuple[Words, ...]]  # One for each sparse block; empty where the query has none
@@ -101,8 +101,8 @@ def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
 
 
 @dataclass(frozen=True)
-class WordNotes:
-    """What holds for all passages of a sparse block."""
+class BlockSchema:
+    """The scale and the saturation of a sparse block, the same for all passages."""
 
     saturation: Saturation | None
     scale: float  # Of every passage, see `Terms.scale`
@@ -112,7 +112,7 @@ class WordNotes:
 
     @classmethod
     def of(cls, terms: Terms) -> Self:
-        """What is noted about a first batch of passages."""
+        """Describe the terms of a first batch of passages."""
         usual = float(terms.lengths.mean()) if len(terms) else 1.0
         return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
 
@@ -127,14 +127,14 @@ class WordNotes:
         return weights
 
     def damping(self, words: Words, mean_length: float | None = None) -> float:
-        """What is added below a passage's counts when they are saturated."""
+        """Return the BM25 damping of a passage's counts."""
         assert self.saturation is not None
         k1, b = self.saturation.k1, self.saturation.b
         usual = self.usual_length if mean_length is None else mean_length
         return k1 * (1 - b + b * float(words.counts.sum()) / max(usual, 1e-30))
 
-    def wanted(self, queries: Terms, frequencies: Frequencies) -> list[Wanted]:
-        """What each of n queries asks of the block."""
+    def wanted(self, queries: Terms, frequencies: Frequencies) -> list[QueryTerms]:
+        """Return the terms of each of n queries in the block."""
         found = []
         for row in range(len(queries)):
             mine = slice(queries.starts[row], queries.starts[row + 1])
@@ -144,7 +144,9 @@ class WordNotes:
             share = shares(queries.weights[mine], rare, scale).astype(np.float32)
             held = frequencies.held(keys)
             order = np.argsort(held, kind="stable")
-            found.append(Wanted(keys[order], share[order], held[order], frequencies.mean_length))
+            found.append(
+                QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
+            )
         return found
 
     def terms(self, words: Sequence[Words]) -> Terms:
@@ -185,43 +187,43 @@ def similarities(queries: Terms, passages: Terms, frequencies: Frequencies) -> F
 
 
 def contributions(query: Terms, passages: Terms, frequencies: Frequencies) -> FloatArray:
-    """What each of t terms of one query adds to its similarity with m passages, shape (m, t)."""
+    """Return contributions of a query's t terms to its similarity with m passages, (m, t)."""
     corpus, rows = Corpus(len(passages), frequencies=frequencies), np.arange(len(passages))[None]
     return Postings.of(passages).contributions(query, rows, corpus)[0]
 
 
 def words_among(count: int, blocks: int) -> int:
-    """How many of `count` candidates are chosen by the words of each of some blocks."""
+    """Return how many of `count` candidates the words of each block choose."""
     return count // (2 * blocks)
 
 
 @dataclass(frozen=True, eq=False)
-class Notes:
-    """What holds for all Gaussians of a collection."""
+class CollectionSchema:
+    """The widths, profile, ensemble and blocks of all Gaussians of a collection."""
 
     widths: tuple[int, ...]  # Of the encoders' blocks of the means
     profile: FloatArray | None  # shape (F, d): Of a factored variance
     fingerprint: str | None  # Of the ensemble, where it is known
-    words: tuple[WordNotes, ...] = ()  # Of the sparse blocks
+    words: tuple[BlockSchema, ...] = ()  # Of the sparse blocks
 
     @classmethod
     def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
-        """What is noted about Gaussians."""
-        words = tuple(map(WordNotes.of, gaussians.terms))
+        """Describe Gaussians."""
+        words = tuple(map(BlockSchema.of, gaussians.terms))
         return cls(tuple(gaussians.widths), gaussians.profile, fingerprint, words)
 
     @property
     def dimension(self) -> int:
-        """Of the means."""
+        """Dimension of the means."""
         return sum(self.widths)
 
     @property
     def scales(self) -> int:
-        """How many scales a Gaussian has."""
+        """Number of scales of a Gaussian."""
         return self.dimension if self.profile is None else len(self.profile)
 
-    def admit(self, other: Notes) -> bool:
-        """Whether Gaussians of another description may stand beside these."""
+    def admit(self, other: CollectionSchema) -> bool:
+        """Tell if Gaussians of another schema may be stored beside these."""
         one, two = self.fingerprint, other.fingerprint
         mine, others = (
             (
@@ -278,7 +280,7 @@ class Notes:
                 if isinstance(profile, dict):
                     bits = base64.b64decode(profile["float32"])
                     factors = np.frombuffer(bits, dtype="<f4").reshape(profile["shape"])
-                return cls(tuple(widths), factors, name, tuple(map(WordNotes.restore, words)))
+                return cls(tuple(widths), factors, name, tuple(map(BlockSchema.restore, words)))
         raise ValueError(
             f"collection: {collection!r} exists and was not made by this version of uec_rag; "
             "choose another name."
@@ -290,17 +292,17 @@ OUTDATED = 0.05
 
 
 class Sample(NamedTuple):
-    """What was drawn of a corpus."""
+    """A sample of a corpus."""
 
     gaussians: Gaussian  # With terms
     size: int  # Of the corpus then
 
     def is_of(self, size: int) -> bool:
-        """Whether it still stands for a corpus of a size."""
+        """Tell if it still represents a corpus of this size."""
         return abs(size - self.size) <= OUTDATED * self.size
 
     def packed(self) -> bytes:
-        """As bytes, without what `Notes` holds."""
+        """As bytes, without what `CollectionSchema` holds."""
         arrays: dict[str, Any] = {"mean": self.gaussians.mean, "scales": self.gaussians.scales}
         for i, terms in enumerate(self.gaussians.terms):
             arrays |= {f"starts{i}": terms.starts, f"keys{i}": terms.keys}
@@ -310,7 +312,7 @@ class Sample(NamedTuple):
         return out.getvalue()
 
     @classmethod
-    def unpacked(cls, data: bytes, notes: Notes) -> Sample:
+    def unpacked(cls, data: bytes, notes: CollectionSchema) -> Sample:
         """Rebuild from `packed`."""
         held = np.load(io.BytesIO(data), allow_pickle=False)
         terms = [

@@ -26,20 +26,20 @@ from uec_rag.base.postings import Frequencies
 from uec_rag.stores.base import SAMPLE, Filter, Found, Passage, Stamp, check_query, checked_addition
 from uec_rag.stores.engine.points import (
     OUTDATED,
-    Near,
-    Notes,
+    BlockSchema,
+    CandidateProducts,
+    CollectionSchema,
     Point,
+    QueryTerms,
     Ranking,
     Sample,
-    Wanted,
-    WordNotes,
     contributions,
     padded,
     points_of,
     similarities,
     words_among,
 )
-from uec_rag.stores.filters import AnyFact, Condition, Every, fact, keys_of, parse
+from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.graph import CANDIDATES
 from uec_rag.stores.memory.store import MemoryStore
 
@@ -51,7 +51,7 @@ _MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
 class _Read:
     """What was read of an engine, kept while nothing is written there."""
 
-    notes: Notes | None = None
+    notes: CollectionSchema | None = None
     was_there: bool = False  # what they are of
     stamped: str | None = None
     written: str | None = None
@@ -135,7 +135,7 @@ class EngineStore(ABC):
             return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
         return notes.gaussians(points)
 
-    def notes(self) -> Notes | None:
+    def notes(self) -> CollectionSchema | None:
         """What is noted of the stored Gaussians; None where nothing was ever stored.
 
         RuntimeError if something was, and has gone.
@@ -152,7 +152,7 @@ class EngineStore(ABC):
         return read.notes
 
     @property
-    def _noted(self) -> Notes:
+    def _noted(self) -> CollectionSchema:
         """The notes, where there are some."""
         notes = self.notes()
         assert notes is not None
@@ -207,7 +207,7 @@ class EngineStore(ABC):
         version, notes = self.stamp().kept.get(SAMPLE), self._noted
         known = self._read.shared
         if known is None or known[0] != version:
-            held = self.kept(SAMPLE) if version else None
+            held = self.get_state(SAMPLE) if version else None
             known = (held[0], Sample.unpacked(held[1], notes)) if held and held[1] else None
         if known is None or not known[1].is_of(len(self)):
             drawn = Sample(self._gaussians([*self.scan(None, count)]), len(self))
@@ -219,7 +219,7 @@ class EngineStore(ABC):
     def _shared(self, drawn: Sample, version: str | None) -> str | None:
         """The version under which a sample is kept for all; who may only read keeps its own."""
         try:
-            return self.keep(SAMPLE, drawn.packed())
+            return self.put_state(SAMPLE, drawn.packed())
         except PermissionError:
             return version
 
@@ -230,7 +230,7 @@ class EngineStore(ABC):
             return
         self._unsampled += written
         if self._unsampled > OUTDATED * self.count(None):
-            self.keep(SAMPLE, b"")
+            self.put_state(SAMPLE, b"")
             self._unsampled = 0
 
     def _copy(self) -> MemoryStore:
@@ -262,7 +262,7 @@ class EngineStore(ABC):
         if not passages:
             return
         self.stamp()  # somebody may have made the place anew
-        wanted, notes = Notes.of(gaussians, self._fingerprint), self.notes()
+        wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.notes()
         if notes is None or not notes.admit(wanted):
             if notes is not None and self.count(None):
                 raise ValueError(
@@ -313,7 +313,7 @@ class EngineStore(ABC):
                     f"filter: no passage has the metadata key {key!r}.", UserWarning, stacklevel=2
                 )
         before = self._condition
-        view._condition = condition if before is None else Every((before, condition))
+        view._condition = condition if before is None else And((before, condition))
         return view
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -385,10 +385,10 @@ class EngineStore(ABC):
             shared.clear()
         return counted
 
-    def _wanted(self, query: Gaussian) -> tuple[list[tuple[Wanted, ...]], list[Frequencies]]:
+    def _wanted(self, query: Gaussian) -> tuple[list[tuple[QueryTerms, ...]], list[Frequencies]]:
         """What each query asks of the sparse blocks, and how often their terms occur."""
         notes, counted = self._noted, self._frequencies(query.terms)
-        blocks = [*map(WordNotes.wanted, notes.words, query.terms, counted)]
+        blocks = [*map(BlockSchema.wanted, notes.words, query.terms, counted)]
         return [tuple(block[row] for block in blocks) for row in range(len(query))], counted
 
     def contributions(
@@ -503,11 +503,11 @@ class EngineStore(ABC):
     # What an engine does.
 
     @abstractmethod
-    def read_notes(self) -> Notes | None:
+    def read_notes(self) -> CollectionSchema | None:
         """What is noted of the stored Gaussians; None where nothing was ever stored."""
 
     @abstractmethod
-    def make(self, notes: Notes) -> None:
+    def make(self, notes: CollectionSchema) -> None:
         """Make the place for points, instead of an empty one that is there."""
 
     @abstractmethod
@@ -551,10 +551,10 @@ class EngineStore(ABC):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[tuple[Wanted, ...]],
+        words: Sequence[tuple[QueryTerms, ...]],
         count: int,
         vectors: FloatArray,
-    ) -> list[Near]:
+    ) -> list[CandidateProducts]:
         """The nearest `count` points by each query's mean and words, multiplied with vectors.
 
         Half of them come by words at most, see `words_among`.
@@ -571,14 +571,14 @@ class EngineStore(ABC):
         """The state of what is stored, at little cost."""
 
     @abstractmethod
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes for all processes, under one of the names that there are.
 
         Returns their version.
         """
 
     @abstractmethod
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
 
     @abstractmethod

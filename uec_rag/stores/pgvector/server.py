@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from uec_rag.base.retries import retried
-from uec_rag.stores.engine.points import Notes
+from uec_rag.stores.engine.points import CollectionSchema
 from uec_rag.stores.pgvector.sql import Tables, create, drop, indexed
 
 _T = TypeVar("_T")
@@ -234,7 +234,7 @@ def _address_of(connected: psycopg.ConnectionInfo) -> str:
 _EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
 
 
-def notes_of(connection: Connection, collection: str) -> Notes | None:
+def notes_of(connection: Connection, collection: str) -> CollectionSchema | None:
     """What is noted of the stored Gaussians; None where there is no table.
 
     ValueError if the table is someone else's.
@@ -245,13 +245,15 @@ def notes_of(connection: Connection, collection: str) -> Notes | None:
     if table is None and noted is None:
         return None
     if noted is None:
-        return Notes.restore(None, collection)  # someone else's
+        return CollectionSchema.restore(None, collection)  # someone else's
     held = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
     row = connection.execute(held).fetchone()
-    return Notes.restore(row and row[0], collection)
+    return CollectionSchema.restore(row and row[0], collection)
 
 
-def make_tables(connection: Connection, collection: str, notes: Notes, *, with_index: bool) -> None:
+def make_tables(
+    connection: Connection, collection: str, notes: CollectionSchema, *, with_index: bool
+) -> None:
     """Make the tables of a collection, instead of empty ones that are there.
 
     ValueError if the server has no pgvector. PermissionError if this role may not make its

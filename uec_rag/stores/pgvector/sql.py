@@ -14,18 +14,26 @@ from psycopg import sql
 
 from uec_rag.base.gaussian import PROBIT, FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import Near, Notes, Point, Wanted, WordNotes, Words, point_id
+from uec_rag.stores.engine.points import (
+    BlockSchema,
+    CandidateProducts,
+    CollectionSchema,
+    Point,
+    QueryTerms,
+    Words,
+    point_id,
+)
 from uec_rag.stores.filters import (
+    And,
     AnyFact,
     Bound,
     Compare,
     Condition,
-    Every,
     HasId,
     HasPart,
     Not,
-    Some,
-    Where,
+    Or,
+    Predicate,
     by_facts,
     facts_of,
     field,
@@ -68,7 +76,7 @@ def drop(tables: Tables) -> sql.Composed:
     ).format(**tables._asdict())
 
 
-def create(tables: Tables, notes: Notes) -> sql.Composed:
+def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     """Make the tables, and their indexes but for `indexed`."""
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
@@ -101,7 +109,7 @@ def create(tables: Tables, notes: Notes) -> sql.Composed:
     return made + _counting(tables, len(notes.words))
 
 
-def indexed(tables: Tables, notes: Notes) -> sql.Composed:
+def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     """Make the HNSW that finds the nearest, unless there is one or means are too wide for it."""
     if notes.dimension > _HALF_INDEXED:  # every search looks at all
         return sql.SQL("SELECT").format()
@@ -118,12 +126,12 @@ def indexed(tables: Tables, notes: Notes) -> sql.Composed:
     return sql.SQL("DO {}").format(sql.Literal(body.as_string(None)))
 
 
-def is_half(notes: Notes) -> bool:
+def is_half(notes: CollectionSchema) -> bool:
     """Whether the index is of half precision."""
     return _INDEXED < notes.dimension <= _HALF_INDEXED
 
 
-def searched(notes: Notes) -> sql.Composable:
+def searched(notes: CollectionSchema) -> sql.Composable:
     """What the index is of."""
     if is_half(notes):
         return sql.SQL("(mean::halfvec({}))").format(sql.Literal(notes.dimension))
@@ -209,14 +217,16 @@ def clause(condition: Condition | AnyFact | None) -> Clause:
     ValueError if PostgreSQL cannot run it: a callable, or an order of what are no numbers.
     """
     asked = (
-        by_facts(condition, "PostgreSQL") if isinstance(condition, Compare | Where) else condition
+        by_facts(condition, "PostgreSQL")
+        if isinstance(condition, Compare | Predicate)
+        else condition
     )
     match asked:
         case None:
             return Clause(sql.SQL("TRUE"), [])
-        case Every(conditions):
+        case And(conditions):
             return _joined(" AND ", "TRUE", conditions)
-        case Some(conditions):
+        case Or(conditions):
             return _joined(" OR ", "FALSE", conditions)
         case Not(one):
             inner = clause(one)
@@ -289,10 +299,12 @@ def point_of(row: Sequence[Any]) -> Point:
     return Point(Passage(id_, text, metadata), _sent(mean), _sent(spread), _words_of(rest))
 
 
-def near_of(rows: Sequence[Sequence[Any]], vectors: int) -> Near:
+def near_of(rows: Sequence[Sequence[Any]], vectors: int) -> CandidateProducts:
     """Candidates of so many products, and each block's terms and counts."""
     products = np.array([row[:vectors] for row in rows], np.float32).reshape(-1, vectors).T
-    return Near(products, [_words_of(row[vectors:]) for row in rows if len(row) > vectors])
+    return CandidateProducts(
+        products, [_words_of(row[vectors:]) for row in rows if len(row) > vectors]
+    )
 
 
 def _sendable(vector: FloatArray) -> bytes:
@@ -323,12 +335,12 @@ _LOOKED_UP = 200_000  # postings; words that are more common than the rest of a 
 
 
 @dataclass(frozen=True)
-class Alike:
+class Bm25Query:
     """What a query asks of a sparse block."""
 
     block: int
-    noted: WordNotes
-    wanted: Wanted
+    noted: BlockSchema
+    wanted: QueryTerms
 
     def numbers(self, tables: Tables, where: Clause, count: int) -> Clause:
         """Numbers of the points with the highest similarity, of those that share a word.
@@ -386,10 +398,10 @@ _ASKED = sql.SQL("unnest(%s::bigint[], %s::float8[]) AS asked (key, share)")
 _SATURATED: LiteralString = "(held.count / (held.count + %s::float8 + %s::float8 * held.length))"
 
 
-def alike_of(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
+def bm25_queries(notes: CollectionSchema, words: Sequence[QueryTerms]) -> list[Bm25Query]:
     """What a query asks of each sparse block."""
     return [
-        Alike(block, noted, wanted)
+        Bm25Query(block, noted, wanted)
         for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))
         if len(wanted.keys)
     ]
@@ -398,7 +410,7 @@ def alike_of(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
 PASSAGE = sql.SQL("id, body, metadata")
 
 
-def point(notes: Notes) -> sql.SQL:
+def point(notes: CollectionSchema) -> sql.SQL:
     """Columns of a point, in the order of `point_of`."""
     return sql.SQL(
         f"id, body, metadata, vector_send(mean), vector_send(spread){_words(len(notes.words))}"
@@ -409,7 +421,7 @@ def _words(blocks: int) -> str:
     return "".join(f", words{i}, counts{i}" for i in range(blocks))
 
 
-def upserting(table: sql.Identifier, notes: Notes) -> tuple[sql.Composed, ...]:
+def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
     """Make a table of this transaction alone, copy into it, and take over what was copied.
 
     Points that are there are replaced.
@@ -443,10 +455,10 @@ def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed
 
 def candidates(
     tables: Tables,
-    notes: Notes,
+    notes: CollectionSchema,
     where: Clause,
     mean: FloatArray,
-    words: list[Alike],
+    words: list[Bm25Query],
     count: int,
     by_words: int,
 ) -> Clause:
@@ -482,11 +494,11 @@ def multiplied(tables: Tables, found: Clause, vectors: FloatArray, blocks: int) 
 
 def best(
     tables: Tables,
-    notes: Notes,
+    notes: CollectionSchema,
     found: Clause,
     mean: FloatArray,
     spread: FloatArray,
-    words: list[Alike],
+    words: list[Bm25Query],
     beta: float,
     k: int,
 ) -> Clause:

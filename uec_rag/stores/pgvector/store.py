@@ -21,7 +21,15 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import Near, Notes, Point, Ranking, Wanted, point_id, words_among
+from uec_rag.stores.engine.points import (
+    CandidateProducts,
+    CollectionSchema,
+    Point,
+    QueryTerms,
+    Ranking,
+    point_id,
+    words_among,
+)
 from uec_rag.stores.engine.store import EngineStore, check_collection, may_have_keys
 from uec_rag.stores.filters import AnyFact, Condition
 from uec_rag.stores.memory.graph import CANDIDATES
@@ -49,8 +57,8 @@ from uec_rag.stores.pgvector.sql import (
     WORD_TYPES,
     Clause,
     Tables,
-    alike_of,
     best,
+    bm25_queries,
     candidates,
     clause,
     multiplied,
@@ -130,11 +138,11 @@ class PgVectorStore(EngineStore):
         """Close the connections; those of a given pool stay open."""
         self._server.close()
 
-    def read_notes(self) -> Notes | None:
+    def read_notes(self) -> CollectionSchema | None:
         """What is noted of the stored Gaussians; None where there is no table."""
         return self._server.within(notes_of, self._collection)
 
-    def make(self, notes: Notes) -> None:
+    def make(self, notes: CollectionSchema) -> None:
         """Make the table, instead of an empty one that is there.
 
         Raises
@@ -277,16 +285,16 @@ class PgVectorStore(EngineStore):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[tuple[Wanted, ...]],
+        words: Sequence[tuple[QueryTerms, ...]],
         count: int,
         vectors: FloatArray,
-    ) -> list[Near]:
+    ) -> list[CandidateProducts]:
         """The nearest `count` points by each query's mean and words, multiplied with vectors."""
         where, notes = clause(condition), self._noted
         asked = []
         for one, wanted, several in zip(mean, words, vectors, strict=True):
             few = words_among(count, len(wanted)) if wanted else 0
-            alike = alike_of(notes, wanted)
+            alike = bm25_queries(notes, wanted)
             found = candidates(self._tables, notes, where, one, alike, count, few)
             blocks = len(notes.words) if wanted else 0
             asked.append(multiplied(self._tables, found, several, blocks))
@@ -297,7 +305,7 @@ class PgVectorStore(EngineStore):
         where, notes, count = clause(condition), self._noted, ranking.candidates
         asked = []
         for mean, spread, wanted in zip(ranking.mean, ranking.spread, ranking.words, strict=True):
-            alike = alike_of(notes, wanted)
+            alike = bm25_queries(notes, wanted)
             found = candidates(self._tables, notes, where, mean, alike, count, count)
             asked.append(
                 best(self._tables, notes, found, mean, spread, alike, ranking.beta, ranking.k)
@@ -336,7 +344,7 @@ class PgVectorStore(EngineStore):
         written, kept = self._server.rows(text)[0]
         return Stamp(written, kept or {})
 
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes for all processes, in one statement."""
         text = sql.SQL(
             "INSERT INTO {} VALUES (%s, gen_random_uuid()::text, %s) ON CONFLICT (name) DO UPDATE "
@@ -344,7 +352,7 @@ class PgVectorStore(EngineStore):
         ).format(self._tables.kept)
         return str(self._server.rows(text, [name, data])[0][0])
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
         if self.notes() is None:
             return None

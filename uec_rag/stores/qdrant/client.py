@@ -183,7 +183,7 @@ class Kept:
         versions = {payload["name"]: payload["version"] for payload in found if payload}
         return Stamp(versions.pop(_WRITTEN, ""), versions)
 
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes under a name: they are there whole when its version is."""
         before, version = self._head(name), uuid.uuid4().hex
         parts = [data[start : start + _PART] for start in range(0, len(data), _PART)]
@@ -202,7 +202,7 @@ class Kept:
             old = models.PointIdsList(points=[*gone])
             self._ask(self._client.delete, self._collection, old, wait=True)
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
         for _ in range(_TRIES):  # another process may replace it in between
             head = self._head(name)

@@ -13,18 +13,25 @@ from qdrant_client import models
 
 from uec_rag.base.gaussian import PROBIT, FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import Near, Notes, Point, Wanted, Words, point_id
+from uec_rag.stores.engine.points import (
+    CandidateProducts,
+    CollectionSchema,
+    Point,
+    QueryTerms,
+    Words,
+    point_id,
+)
 from uec_rag.stores.filters import (
+    And,
     AnyFact,
     Bound,
     Compare,
     Condition,
-    Every,
     HasId,
     HasPart,
     Not,
-    Some,
-    Where,
+    Or,
+    Predicate,
     by_facts,
     fact,
     facts_of,
@@ -59,7 +66,7 @@ def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector
 def candidates_of(
     where: models.Filter | None,
     mean: FloatArray,
-    words: Sequence[Wanted],
+    words: Sequence[QueryTerms],
     count: int,
     by_words: int,
     *,
@@ -103,7 +110,7 @@ def multiplied(
     )
 
 
-def scored_again(notes: Notes, k: int, count: int, words: Sequence[Wanted]) -> int:
+def scored_again(notes: CollectionSchema, k: int, count: int, words: Sequence[QueryTerms]) -> int:
     """How many of those that the engine finds best are worth scoring here, of twice `count`."""
     for noted, wanted in zip(notes.words, words, strict=False):
         if noted.saturation is not None:
@@ -173,11 +180,13 @@ def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
     ValueError if Qdrant cannot run it: a callable, an order of what are no numbers, a part of a
     text under a key with a quotation mark or a backslash.
     """
-    asked = by_facts(condition, "Qdrant") if isinstance(condition, Compare | Where) else condition
+    asked = (
+        by_facts(condition, "Qdrant") if isinstance(condition, Compare | Predicate) else condition
+    )
     match asked:
-        case Every(conditions):
+        case And(conditions):
             return models.Filter(must=[qdrant_filter(one) for one in conditions])
-        case Some(conditions):
+        case Or(conditions):
             if not conditions:
                 return models.Filter(must=[models.HasIdCondition(has_id=[])])
             return models.Filter(should=[qdrant_filter(one) for one in conditions])
@@ -213,7 +222,7 @@ def _all(condition: models.FieldCondition | models.HasIdCondition) -> models.Fil
     return models.Filter(must=[condition])
 
 
-def struct_of(point: Point, notes: Notes) -> models.PointStruct:
+def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
     """What is written for a point: its terms both as a vector and as they were."""
     vector: dict[str, Any] = {MEAN: point.mean.tolist(), SPREAD: point.spread.tolist()}
     passage = point.passage
@@ -245,14 +254,18 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
     return Point(passage_of(point.payload), mean, spread, words)
 
 
-def near_of(answers: Sequence[Sequence[models.ScoredPoint]], names: Sequence[str]) -> Near:
+def near_of(
+    answers: Sequence[Sequence[models.ScoredPoint]], names: Sequence[str]
+) -> CandidateProducts:
     """What comes back of a query's candidates for each vector, their words with the first."""
     scores = [{point.id: point.score for point in points} for points in answers]
     # Others may write between two answers.
     there = [id_ for id_ in scores[0] if all(id_ in of_one for of_one in scores)]
     products = np.array([[of_one[id_] for id_ in there] for of_one in scores], dtype=np.float32)
     payloads = {point.id: point.payload for point in answers[0] if point.payload}
-    return Near(products, [_words_of(payloads[id_], names) for id_ in there if payloads])
+    return CandidateProducts(
+        products, [_words_of(payloads[id_], names) for id_ in there if payloads]
+    )
 
 
 def _words_of(payload: Mapping[str, Any] | None, names: Sequence[str]) -> tuple[Words, ...]:

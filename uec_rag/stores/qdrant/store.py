@@ -28,7 +28,15 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import Near, Notes, Point, Ranking, Wanted, point_id, words_among
+from uec_rag.stores.engine.points import (
+    CandidateProducts,
+    CollectionSchema,
+    Point,
+    QueryTerms,
+    Ranking,
+    point_id,
+    words_among,
+)
 from uec_rag.stores.engine.store import EngineStore, check_collection, may_have_keys
 from uec_rag.stores.filters import AnyFact, Condition
 from uec_rag.stores.memory.graph import CANDIDATES
@@ -152,14 +160,14 @@ class QdrantStore(EngineStore):
         """Close the connection, or release the folder for another process."""
         self._client.close()
 
-    def read_notes(self) -> Notes | None:
+    def read_notes(self) -> CollectionSchema | None:
         """What the collection notes of its Gaussians; None where there is none."""
         if not self._ask(self._client.collection_exists, self._collection):
             return None
         config = self._ask(self._client.get_collection, self._collection).config
-        return Notes.restore((config.metadata or {}).get(_NOTES), self._collection)
+        return CollectionSchema.restore((config.metadata or {}).get(_NOTES), self._collection)
 
-    def make(self, notes: Notes) -> None:
+    def make(self, notes: CollectionSchema) -> None:
         """Make the collection, instead of an empty one that is there."""
         self._is_indexed = False
         if (there := self.notes()) is not None:
@@ -328,10 +336,10 @@ class QdrantStore(EngineStore):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[tuple[Wanted, ...]],
+        words: Sequence[tuple[QueryTerms, ...]],
         count: int,
         vectors: FloatArray,
-    ) -> list[Near]:
+    ) -> list[CandidateProducts]:
         """The nearest `count` points by each query's mean and words, multiplied with vectors.
 
         It is a request for each vector, which finds the points again: their numbers would take
@@ -369,13 +377,13 @@ class QdrantStore(EngineStore):
         """The state of what is stored."""
         return Stamp("", {}) if self.notes() is None else self._kept.stamp()
 
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes for all processes."""
-        return self._kept.keep(name, data)
+        return self._kept.put_state(name, data)
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
-        return None if self.notes() is None else self._kept.kept(name)
+        return None if self.notes() is None else self._kept.get_state(name)
 
     def _payload(self, vectors: bool) -> list[str]:
         """What comes back of a point's payload, with its vectors or without."""
