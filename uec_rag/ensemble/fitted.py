@@ -1,4 +1,4 @@
-"""How an ensemble is fitted, what that found, and what is computed from it, without encoders."""
+"""The options and results of a fit, and all that is computed from them without encoders."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class FitOptions(Record):
 
     @property
     def of_posterior(self) -> dict[str, Any]:
-        """Those that `fit_posterior` takes, by name."""
+        """The options of `fit_posterior`, by name."""
         names = ("structure", "likelihood", "negatives", "scaled", "seed")
         return {name: getattr(self, name) for name in names}
 
@@ -133,7 +133,7 @@ PAPER = FitOptions(
 
 @dataclass(frozen=True)
 class FitFacts(Record):
-    """What the posteriors do not tell of a fit.
+    """The facts of a fit beside its posteriors.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class FitFacts(Record):
 
 @dataclass(frozen=True)
 class FitReport:
-    """What `UEC.fit` found.
+    """The report of `UEC.fit`.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class FitReport:
 
     @property
     def notes(self) -> list[str]:
-        """What to know before trusting the fit, in sentences."""
+        """Return warnings about the fit, as sentences."""
         return [*self._of_pairs(), *self.of_shares, *self._of_confidence()]
 
     def _of_pairs(self) -> Iterator[str]:
@@ -240,7 +240,7 @@ class FitReport:
 
     @property
     def of_shares(self) -> list[str]:
-        """What to know of how much each encoder counts."""
+        """Return warnings about the encoders' weights."""
         if self.facts is None or len(self.facts.shares) < 2:
             return []
         # A verifier comes after the encoders, and has no share: it reads the first hits only.
@@ -382,11 +382,11 @@ class Fitted:
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
-        """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
+        """The weights of the rule "evidence"; None for another rule."""
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
     def among(self, members: Sequence[int]) -> Fitted:
-        """What was fitted of some of the encoders, without what was learned for all together."""
+        """Return the fit of some encoders, without what was learned for all together."""
         posteriors = self.posteriors
         return Fitted(
             tuple(self.names[member] for member in members),
@@ -490,7 +490,7 @@ class Fitted:
         return spread * np.float32(BETWEEN / self.slope**2)
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
+        """Return each query's log total variance, standardised by encoder, shape (n, K)."""
         if self.posteriors is None:
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
         traces = np.empty((len(parts[0]), len(parts)), dtype=np.float32)
@@ -499,7 +499,7 @@ class Fitted:
         return traces
 
     def shares(self, coefficients: FloatArray) -> FloatArray:
-        """How much each encoder counted: ``pi_k w_k``, rows summing to 1, shape (n, K).
+        """Return each encoder's share ``pi_k w_k``, rows summing to 1, shape (n, K).
 
         In the direct sum a similarity is ``sum_k pi_k w_k s_k``: an encoder of slope 0 counts for
         nothing whatever its coefficient.

@@ -1,4 +1,4 @@
-"""What every store in an engine of someone else's does; the engine itself is a few methods.
+"""The base of stores in vector databases; each database adds a few methods.
 
 An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms.
 sigma_s^2 is the inner product of the second with [var_q, w], so an engine that multiplies vectors
@@ -49,7 +49,7 @@ _MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
 
 @dataclass
 class _Read:
-    """What was read of an engine, kept while nothing is written there."""
+    """A cache of reads, valid until the engine is written to."""
 
     notes: CollectionSchema | None = None
     was_there: bool = False  # what they are of
@@ -61,7 +61,7 @@ class _Read:
     shared: tuple[str | None, Sample] | None = None  # with its version
 
     def of(self, written: str) -> _Read:
-        """What was read since a write, or nothing."""
+        """Return what was read since a write, or an empty cache."""
         if written != self.written:
             self.written, self.samples, self.copy, self.rarities = written, {}, None, {}
         return self
@@ -89,10 +89,10 @@ class EngineStore(ABC):
     """Its name, for messages."""
 
     approximate = True
-    """Whether a search looks at candidates only."""
+    """True: a search scores candidates only."""
 
     remote = True
-    """Whether passages are elsewhere: what needs all of them reads them all."""
+    """True: passages are not in memory, so reading all of them is expensive."""
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
         self.candidates = candidates
@@ -114,7 +114,7 @@ class EngineStore(ABC):
 
     @property
     def candidates(self) -> int:
-        """How many a search scores, at least."""
+        """The least number of passages that a search scores."""
         return self._candidates
 
     @candidates.setter
@@ -136,7 +136,7 @@ class EngineStore(ABC):
         return notes.gaussians(points)
 
     def notes(self) -> CollectionSchema | None:
-        """What is noted of the stored Gaussians; None where nothing was ever stored.
+        """Return the schema of the stored Gaussians; None if nothing was ever stored.
 
         RuntimeError if something was, and has gone.
         """
@@ -176,7 +176,7 @@ class EngineStore(ABC):
     def stamp(self) -> Stamp:
         """The state of the engine; of a view, when it was first asked.
 
-        FingerprintMismatch if somebody has made the collection anew, for another ensemble.
+        FingerprintMismatch if the collection was made anew for another ensemble.
         """
         if self._stamp is not None:
             return self._stamp
@@ -261,7 +261,7 @@ class EngineStore(ABC):
         passages = checked_addition(passages, gaussians)
         if not passages:
             return
-        self.stamp()  # somebody may have made the place anew
+        self.stamp()  # another process may have made the collection anew
         wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.notes()
         if notes is None or not notes.admit(wanted):
             if notes is not None and self.count(None):
@@ -364,7 +364,7 @@ class EngineStore(ABC):
         ]
 
     def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
-        """Of each block's terms, in the whole corpus; a term is asked for once until a write."""
+        """Return term frequencies of the whole corpus; each term is read once until a write."""
         if not terms:
             return []
         shared = self._read.of(self.stamp().written).rarities
@@ -386,7 +386,7 @@ class EngineStore(ABC):
         return counted
 
     def _wanted(self, query: Gaussian) -> tuple[list[tuple[QueryTerms, ...]], list[Frequencies]]:
-        """What each query asks of the sparse blocks, and how often their terms occur."""
+        """Return each query's terms in the sparse blocks, and their frequencies."""
         notes, counted = self._noted, self._frequencies(query.terms)
         blocks = [*map(BlockSchema.wanted, notes.words, query.terms, counted)]
         return [tuple(block[row] for block in blocks) for row in range(len(query))], counted
@@ -394,7 +394,7 @@ class EngineStore(ABC):
     def contributions(
         self, terms: Sequence[Terms], ids: Sequence[Sequence[str]]
     ) -> list[list[FloatArray]]:
-        """What each of the queries' terms adds to the similarity with some passages.
+        """Return contributions of the queries' terms to the similarity with some passages.
 
         KeyError if an id is not there.
         """
@@ -504,7 +504,7 @@ class EngineStore(ABC):
 
     @abstractmethod
     def read_notes(self) -> CollectionSchema | None:
-        """What is noted of the stored Gaussians; None where nothing was ever stored."""
+        """Return the schema of the stored Gaussians; None if nothing was ever stored."""
 
     @abstractmethod
     def make(self, notes: CollectionSchema) -> None:
@@ -520,7 +520,7 @@ class EngineStore(ABC):
 
     @abstractmethod
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """How many points a condition holds for."""
+        """Return the number of points that fulfil a condition."""
 
     @abstractmethod
     def check(self, condition: Condition) -> None:
@@ -544,7 +544,7 @@ class EngineStore(ABC):
 
     @abstractmethod
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """How often distinct terms of a sparse block occur, whatever a filter lets through."""
+        """Return the frequencies of distinct terms of a sparse block, without filters."""
 
     @abstractmethod
     def near(
@@ -622,9 +622,9 @@ OPEN_IT = (
 
 
 def may_have_keys(place: str | None, *, trust: bool) -> bool:
-    """Whether a place that a saved folder names is sent the environment's keys and passwords.
+    """Tell if a place that a saved folder names may get the environment's keys and passwords.
 
-    `place`: of a server, without secrets; None of a folder, which is opened for nobody. `trust`:
+    `place`: of a server, without secrets; None of a folder, which is never opened. `trust`:
     whether the user trusts the folder: the place is opened, and sent none. ValueError if it is not
     to be opened: the user has not named it.
     """

@@ -41,7 +41,7 @@ _SHOWN = frozenset(
         "user",
     }
 )
-"""What of an address is no secret, and is shown and saved."""
+"""The parts of an address that are no secret, and are shown and saved."""
 
 _REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
 _GONE = (
@@ -92,7 +92,7 @@ def without_keys(dsn: str) -> str:
 
 
 class Server:
-    """Where tables are: a pool of connections, made here or the user's own.
+    """A PostgreSQL server: a pool of connections, made here or the user's own.
 
     The address without secrets is its `place`. ValueError as `known_of`, or where there is not one
     of address and pool; ConnectionError if it cannot be reached.
@@ -169,7 +169,7 @@ class Server:
         return retried(translated, within=self._timeout)
 
     def _translation(self, error: psycopg.Error) -> Exception:
-        """What is raised in place of a driver's error."""
+        """Return the error to raise in place of a driver's."""
         said = str(error)
         for secret in self._secrets:  # of which servers, too, may say that they are not right
             said = said.replace(secret, "***")
@@ -235,7 +235,7 @@ _EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
 
 
 def notes_of(connection: Connection, collection: str) -> CollectionSchema | None:
-    """What is noted of the stored Gaussians; None where there is no table.
+    """Return the schema of the stored Gaussians; None if there is no table.
 
     ValueError if the table is someone else's.
     """

@@ -52,13 +52,13 @@ _INDEXED, _HALF_INDEXED = 2000, 4000  # that its HNSW takes, in single and in ha
 
 
 class Tables(NamedTuple):
-    """What belongs to a collection."""
+    """The tables and functions of a collection."""
 
     points: sql.Identifier
     notes: sql.Identifier  # One row: what holds for all of them, how many they are and how long
     words: sql.Identifier  # How many passages hold a term
     postings: sql.Identifier  # Which do
-    counting: sql.Identifier  # The function that keeps those three right, whoever writes
+    counting: sql.Identifier  # The function that keeps those three right
     kept: sql.Identifier  # What processes have in common
 
     @classmethod
@@ -69,7 +69,7 @@ class Tables(NamedTuple):
 
 
 def drop(tables: Tables) -> sql.Composed:
-    """Remove the tables; that of notes is locked first, as whoever writes does."""
+    """Remove the tables; that of notes is locked first, as every write does."""
     return sql.SQL(
         "DROP TABLE IF EXISTS {notes}, {points}, {words}, {postings}, {kept};"
         "DROP FUNCTION IF EXISTS {counting};"
@@ -127,12 +127,12 @@ def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
 
 
 def is_half(notes: CollectionSchema) -> bool:
-    """Whether the index is of half precision."""
+    """Tell if the index is of half precision."""
     return _INDEXED < notes.dimension <= _HALF_INDEXED
 
 
 def searched(notes: CollectionSchema) -> sql.Composable:
-    """What the index is of."""
+    """Return the expression that the index is over."""
     if is_half(notes):
         return sql.SQL("(mean::halfvec({}))").format(sql.Literal(notes.dimension))
     return sql.SQL("mean")
@@ -172,7 +172,7 @@ INSERT INTO {words} AS known SELECT {i}, key, count(*)
 def _counting(tables: Tables, blocks: int) -> sql.Composed:
     """Triggers by which passages are counted, and their terms, in the transaction that writes.
 
-    Whoever writes has locked the points by then, in their order; the row of notes is the first that
+    A writer has locked the points by then, in their order; the row of notes is the first that
     is taken here, so that no two wait for each other.
     """
 
@@ -261,14 +261,14 @@ def _facts(*facts: str) -> Clause:
 
 
 TYPES = ["uuid", "text", "text", "text", "text[]", "jsonb", "bytea", "bytea"]
-"""What PostgreSQL is sent for a point, in its binary form, as it takes it for the columns."""
+"""The column types of a point in PostgreSQL's binary form."""
 
 WORD_TYPES = ["int8[]", "float4[]"]
 """And for each sparse block."""
 
 
 def row_of(point: Point) -> tuple[object, ...]:
-    """What is copied into the table for a point, see `TYPES`."""
+    """Return the row of a point, with the types of `TYPES`."""
     passage = point.passage
     return (
         UUID(point_id(passage.id)),
@@ -336,7 +336,7 @@ _LOOKED_UP = 200_000  # postings; words that are more common than the rest of a 
 
 @dataclass(frozen=True)
 class Bm25Query:
-    """What a query asks of a sparse block."""
+    """A query's terms in a sparse block, ranked by BM25."""
 
     block: int
     noted: BlockSchema
@@ -386,7 +386,7 @@ class Bm25Query:
         return [keys.view(np.int64).tolist(), shares.tolist()]
 
     def _count(self) -> Clause:
-        """How often a passage has a term, saturated."""
+        """Return the expression of a term's saturated count."""
         if self.noted.saturation is None:
             return Clause(sql.SQL("held.count"), [])
         k1, b = self.noted.saturation.k1, self.noted.saturation.b
@@ -399,7 +399,7 @@ _SATURATED: LiteralString = "(held.count / (held.count + %s::float8 + %s::float8
 
 
 def bm25_queries(notes: CollectionSchema, words: Sequence[QueryTerms]) -> list[Bm25Query]:
-    """What a query asks of each sparse block."""
+    """Return a query's BM25 queries, one for each sparse block."""
     return [
         Bm25Query(block, noted, wanted)
         for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))

@@ -139,7 +139,7 @@ class PgVectorStore(EngineStore):
         self._server.close()
 
     def read_notes(self) -> CollectionSchema | None:
-        """What is noted of the stored Gaussians; None where there is no table."""
+        """Return the schema of the stored Gaussians; None if there is no table."""
         return self._server.within(notes_of, self._collection)
 
     def make(self, notes: CollectionSchema) -> None:
@@ -215,7 +215,7 @@ class PgVectorStore(EngineStore):
             self._server.rows(gone.format(points=self._tables.points), [[*map(point_id, ids)]])
 
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """How many points a condition holds for."""
+        """Return the number of points that fulfil a condition."""
         if self.notes() is None:
             return 0
         text, where = sql.SQL("SELECT passages FROM {}").format(self._tables.notes), clause(None)
@@ -270,7 +270,7 @@ class PgVectorStore(EngineStore):
             last, left = rows[-1][-1], None if left is None else left - count
 
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """How often distinct terms of a sparse block occur."""
+        """Return the frequencies of distinct terms of a sparse block."""
         text = sql.SQL(
             "SELECT passages, lengths[%s], ARRAY(SELECT ARRAY[key, held] FROM {} WHERE block = %s "
             "AND key = ANY(%s::bigint[])) FROM {}"
@@ -368,7 +368,7 @@ class PgVectorStore(EngineStore):
 
     @classmethod
     def check_saved(cls, noted: Mapping[str, Any], *, trust: bool) -> bool:
-        """Whether a saved place is sent passwords; ValueError where it is not to be opened."""
+        """Tell if a saved place may get passwords; ValueError if it may not be opened."""
         return may_have_keys(place_of(str(noted.get("dsn"))), trust=trust)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where a Qdrant collection is, another try where that is away a moment, and what it keeps."""
+"""The connection to Qdrant, with retries, and the state that it keeps for all processes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Place:
         return retried(translated, within=_WITHIN)
 
     def _translation(self, error: Exception, status: int) -> Exception:
-        """What is raised in place of the client's error."""
+        """Return the error to raise in place of the client's."""
         if status in _REFUSED:
             return PermissionError(
                 f"store: Qdrant at {self._named!r} does not let this key do that ({status}); give "
@@ -131,7 +131,7 @@ class Place:
         )
 
     def create(self, collection: str, **settings: Any) -> None:
-        """Make a collection, unless somebody else was quicker."""
+        """Make a collection, unless another process was quicker."""
         try:
             self.ask(self.client.create_collection, collection, **settings)
         except UnexpectedResponse as error:

@@ -45,7 +45,7 @@ _AS_USUAL = 1.1  # how far the mean length may be from the usual one for that
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
 PASSAGE = ["id", "text", "metadata", _EXACT]
-"""What of a point's payload makes a passage."""
+"""The keys of a point's payload that make a passage."""
 
 
 def words_name(block: int) -> str:
@@ -72,7 +72,7 @@ def candidates_of(
     *,
     exact: bool = False,
 ) -> list[dict[str, Any]]:
-    """What a query or a prefetch asks the nearest `count` by mu_s by, then those by words.
+    """Return the prefetches of the nearest `count` by mu_s, then of those by words.
 
     Where `exact`, all are looked at.
     """
@@ -111,7 +111,7 @@ def multiplied(
 
 
 def scored_again(notes: CollectionSchema, k: int, count: int, words: Sequence[QueryTerms]) -> int:
-    """How many of those that the engine finds best are worth scoring here, of twice `count`."""
+    """Return how many of the engine's best to score again here, of twice `count`."""
     for noted, wanted in zip(notes.words, words, strict=False):
         if noted.saturation is not None:
             k = max(k, min(count, max(4 * k, _SPARE)))
@@ -170,7 +170,7 @@ def passage_of(payload: dict[str, Any] | None) -> Passage:
 
 
 def having(key: str, number: int) -> models.Filter:
-    """What has a whole number among those of a key of the payload."""
+    """Return a condition: an integer is among those of a key of the payload."""
     return _all(models.FieldCondition(key=key, match=models.MatchValue(value=number)))
 
 
@@ -223,7 +223,7 @@ def _all(condition: models.FieldCondition | models.HasIdCondition) -> models.Fil
 
 
 def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
-    """What is written for a point: its terms both as a vector and as they were."""
+    """Return the record of a point: its terms both as a vector and as they were."""
     vector: dict[str, Any] = {MEAN: point.mean.tolist(), SPREAD: point.spread.tolist()}
     passage = point.passage
     payload: dict[str, Any] = {
@@ -257,7 +257,7 @@ def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
 def near_of(
     answers: Sequence[Sequence[models.ScoredPoint]], names: Sequence[str]
 ) -> CandidateProducts:
-    """What comes back of a query's candidates for each vector, their words with the first."""
+    """Return a query's candidates from the answers for each vector."""
     scores = [{point.id: point.score for point in points} for points in answers]
     # Others may write between two answers.
     there = [id_ for id_ in scores[0] if all(id_ in of_one for of_one in scores)]

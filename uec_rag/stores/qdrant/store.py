@@ -161,7 +161,7 @@ class QdrantStore(EngineStore):
         self._client.close()
 
     def read_notes(self) -> CollectionSchema | None:
-        """What the collection notes of its Gaussians; None where there is none."""
+        """Return the schema of the stored Gaussians; None if there is no collection."""
         if not self._ask(self._client.collection_exists, self._collection):
             return None
         config = self._ask(self._client.get_collection, self._collection).config
@@ -200,7 +200,7 @@ class QdrantStore(EngineStore):
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some at a time, and wait until each part is there."""
         notes = self._noted
-        if not self._is_indexed:  # whoever made it may not have come so far
+        if not self._is_indexed:  # the process that made it may have ended before this
             self._index(len(notes.words))
             self._is_indexed = True
         with self._marked():
@@ -240,7 +240,7 @@ class QdrantStore(EngineStore):
                 self._ask(self._client.delete, self._collection, chosen, wait=True)
 
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """How many points a condition holds for."""
+        """Return the number of points that fulfil a condition."""
         return self._counted(_where(condition))
 
     def _counted(self, where: models.Filter | None) -> int:
@@ -303,7 +303,7 @@ class QdrantStore(EngineStore):
                 return
 
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """How often distinct terms of a sparse block occur, as the payload's index counts them.
+        """Return frequencies of distinct terms of a sparse block, from the payload's index.
 
         Qdrant has no request for several counts; they are asked for at the same time. A facet
         would tell them together, and those of all other terms of the same passages, too.
@@ -386,7 +386,7 @@ class QdrantStore(EngineStore):
         return None if self.notes() is None else self._kept.get_state(name)
 
     def _payload(self, vectors: bool) -> list[str]:
-        """What comes back of a point's payload, with its vectors or without."""
+        """Return the keys of a point's payload to read, with its vectors or without."""
         notes = self.notes()
         blocks = range(len(notes.words) if notes and vectors else 0)
         return [*PASSAGE, *map(words_name, blocks)]
@@ -413,7 +413,7 @@ class QdrantStore(EngineStore):
 
     @classmethod
     def check_saved(cls, noted: Mapping[str, Any], *, trust: bool) -> bool:
-        """Whether a saved place is sent the key; ValueError where it is not to be opened."""
+        """Tell if a saved place may get the key; ValueError if it may not be opened."""
         url = noted.get("url")
         # Local mode unpickles what is in its folder.
         served = noted.get("path") is None and isinstance(url, str)
