@@ -1,10 +1,10 @@
-"""What encoding costs: UEC against sentence-transformers' own `encode`, backends, the cache.
+"""What encoding costs: UEC against sentence-transformers' own `encode`, precisions, the cache.
 
     python -m benchmarks.encode DATA --model MODEL --model MODEL --markdown
 
 Times are of texts from the first collection, systems taking turns; ratios are medians over the
 rounds, of the clock and of the processor's time, which other work on the machine disturbs less.
-Every backend of the first model also answers the collections' queries. DATA is a folder of test
+Every precision of the first model also answers the collections' queries. DATA is a folder of test
 collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
@@ -30,12 +30,6 @@ from uec_rag.encoders import CachedEncoder, Encoder, SentenceTransformerEncoder,
 
 _FIT_PAIRS = 64
 _HITS = 4000  # texts looked up in the cache
-_LABELS = {
-    "torch": "torch, float32",
-    "torch bfloat16": "torch, bfloat16",
-    "onnx": "onnx, float32",
-    "onnx-int8": "onnx, int8",
-}
 
 
 @dataclass
@@ -139,16 +133,14 @@ def ndcg(encoder: Encoder, collection: Collection) -> float:
     return score_retrieval(collection, [list(row) for row in ids[best]], top).ndcg10
 
 
-def backend_rows(
+def precision_rows(
     model: str, texts: list[str], collections: list[Collection], rounds: int, batch_size: int
 ) -> list[list[str]]:
     encoders: dict[str, Encoder] = {
-        "torch": load_encoder(model, batch_size=batch_size),
-        "torch bfloat16": load_encoder(model, dtype="bfloat16", batch_size=batch_size),
-        "onnx": load_encoder(model, backend="onnx"),
-        "onnx-int8": load_encoder(model, backend="onnx-int8"),
+        "float32": load_encoder(model, batch_size=batch_size),
+        "bfloat16": load_encoder(model, dtype="bfloat16", batch_size=batch_size),
     }
-    plain = encoders["torch"]
+    plain = encoders["float32"]
     assert isinstance(plain, SentenceTransformerEncoder)
     systems: dict[str, Callable[[], object]] = {"library": lambda: library(plain, texts)}
     for name, encoder in encoders.items():
@@ -161,8 +153,8 @@ def backend_rows(
     rows = []
     for name in encoders:
         clock, processor = times["library"].ratio(times[name])
-        rows.append([_LABELS[name], f"{clock:.2f}", f"{processor:.2f}"])
-        for value, reference in zip(quality[name], quality["torch"], strict=True):
+        rows.append([name, f"{clock:.2f}", f"{processor:.2f}"])
+        for value, reference in zip(quality[name], quality["float32"], strict=True):
             rows[-1] += [f"{value:.4f}", f"{value - reference:+.4f}"]
     return rows
 
@@ -197,18 +189,18 @@ def main(
     texts: Annotated[int, typer.Option(help="How many are timed.")] = 96,
     rounds: Annotated[int, typer.Option(help="How often each system has its turn.")] = 3,
     batch_size: Annotated[int, typer.Option(help="For both sides.")] = 32,
-    only: Annotated[str, typer.Option(help="Which tables.")] = "backends,ensemble,cache",
+    only: Annotated[str, typer.Option(help="Which tables.")] = "precisions,ensemble,cache",
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
 ) -> None:
     """Print the tables."""
     collections = [load_collection(data / name) for name in sets.split(",")]
     some = list(collections[0].passages.values())[:texts]
-    if "backends" in only:
-        rows = backend_rows(model[0], some, collections, rounds, batch_size)
-        header = ["backend", "times faster than the library, clock", "processor"]
+    if "precisions" in only:
+        rows = precision_rows(model[0], some, collections, rounds, batch_size)
+        header = ["precision", "times faster than the library, clock", "processor"]
         for collection in collections:
             header += [f"nDCG@10 {collection.name}", "change"]
-        print_table(f"Backends, {Path(model[0]).name}", header, rows, markdown=markdown)
+        print_table(f"Precisions, {Path(model[0]).name}", header, rows, markdown=markdown)
     if "ensemble" in only:
         encoders = [load_encoder(name, batch_size=batch_size) for name in model]
         with warnings.catch_warnings():

@@ -81,7 +81,7 @@ def _asked(
     queries = [queries[row] for row in np.random.default_rng(0).permutation(len(queries))[:most]]
     texts = [collection.queries[query] for query in queries]
     uec, fitted = retriever.uec, retriever.uec.fitted
-    uec.fitted = replace(fitted, familiar=None)
+    uec.fitted = replace(fitted, training_profile=None)
     before = retriever.search(texts, K)
     uec.fitted = fitted
     after = retriever.search(texts, K)

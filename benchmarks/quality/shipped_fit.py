@@ -224,7 +224,7 @@ def save(uec: UEC, fitted: Fitted, small: Sequence[CompactPosterior], pairs: int
     """Write the fit into the package."""
     assert fitted.evidence_weights is not None
     assert fitted.confidence_model is not None
-    assert fitted.familiar is not None
+    assert fitted.training_profile is not None
     ShippedFit(
         source=f"as it comes with uec-rag, fitted on {pairs:,} pairs ({LICENCE})",
         options={
@@ -242,7 +242,7 @@ def save(uec: UEC, fitted: Fitted, small: Sequence[CompactPosterior], pairs: int
         posteriors=tuple(small),
         weights=fitted.evidence_weights,
         temperature=fitted.confidence_model.temperature,
-        familiar=fitted.familiar,
+        training_profile=fitted.training_profile,
         fingerprint=fingerprint(uec.encoders, fitted, uec.options.last_layer),
     ).write(Path(uec_rag.ensemble.__file__).parent)
 

@@ -13,17 +13,13 @@ from uec_rag.encoders import (
     SentenceTransformerEncoder,
     load_encoder,
 )
-from uec_rag.encoders.parallel import ParallelEncoder
 
 
-@pytest.fixture(scope="module", params=["torch", "onnx"])
-def encoder(request, tiny, tmp_path_factory):
+@pytest.fixture(scope="module")
+def encoder(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     tiny().save(str(folder / "model"))
-    options = {"backend": request.param, "last_layer": "ffn", "batch_size": 2}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("UEC_CACHE", str(folder / "cache"))
-        yield load_encoder(folder / "model", **options)
+    return load_encoder(folder / "model", last_layer="ffn", batch_size=2)
 
 
 def test_in_another_process_an_encoder_is_loaded_by_its_name(encoder, texts):
@@ -62,8 +58,6 @@ def test_what_is_inside_goes_along(saved, tmp_path, texts):
     there = pickle.loads(pickle.dumps(cached))
     assert there.path == cached.path
     np.testing.assert_array_equal(there.encode(texts, "passage").embedding, expected)
-    parallel = load_encoder(saved("model"), device=["cpu", "cpu"])
-    assert isinstance(pickle.loads(pickle.dumps(parallel)), ParallelEncoder)
 
 
 def test_a_function_of_a_module_goes_along_with_its_name(texts):

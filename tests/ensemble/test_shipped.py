@@ -52,7 +52,7 @@ def test_the_encoders_that_were_fitted_take_it_up(known, unfitted):
     assert fitted.evidence_weights == shipped_fit().weights
     assert fitted.confidence_model == shipped_fit().confidence_model
     assert all(slope > 0 for slope in fitted.slopes)
-    assert fitted.familiar == shipped_fit().familiar
+    assert fitted.training_profile == shipped_fit().training_profile
 
 
 def test_its_report_says_what_it_was_fitted_on(known, unfitted):

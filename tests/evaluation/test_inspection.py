@@ -30,16 +30,16 @@ def test_passages_of_the_highest_variance_come_first(index):
 def test_questions_are_tried_and_what_comes_up_for_others_is_counted(index):
     asked = "what comes up for me"
     seen = inspect(index, [asked, asked], listed=3)
-    assert [one.question for one in seen.tried].count(asked) == 1
-    first = seen.tried[0]
+    assert [one.question for one in seen.probes].count(asked) == 1
+    first = seen.probes[0]
     result = index.search([asked], 10)
     assert first.sigma**2 == pytest.approx(result.sigma2[0, 0])
     assert first.firsts.keys() == set(index.uec.names)
-    assert all(0 <= one.disagreement <= 1 for one in seen.tried)
+    assert all(0 <= one.disagreement <= 1 for one in seen.probes)
     times = [count for _, count in seen.hubs]
     assert len(times) == 3
     assert times == sorted(times, reverse=True)
-    assert times[0] > seen.fair == 10 * len(seen.tried) / len(index)
+    assert times[0] > seen.fair == 10 * len(seen.probes) / len(index)
 
 
 def test_neighbours_are_those_of_each_encoder_without_the_passage_itself(index):

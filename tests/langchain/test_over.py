@@ -132,18 +132,20 @@ def test_confidence_with_some_candidates_is_near_that_of_all(fitted):
 def test_a_members_stored_vectors_spare_its_encoder(counting, fitted):
     uec, encoders = counting
     store = qdrant(Member(16, "small"))
-    over = UECRetriever.over(store, uec, candidates=20, stored=vectors_in(store))
+    over = UECRetriever.over(store, uec, candidates=20, vectors="small", stored=vectors_in(store))
     plain = UECRetriever.over(store, fitted, candidates=20)
     assert over.search(QUERIES).ids == plain.search(QUERIES).ids
     np.testing.assert_allclose(over.search(QUERIES).scores, plain.search(QUERIES).scores, rtol=1e-4)
     small, large = ([text for text in e.texts if text not in QUERIES] for e in encoders)
-    assert len(small) == 1  # to see whose the vectors are
+    assert len(small) == 1  # to check the vectors
     assert len(large) == len({*large}) > 20
 
 
 def test_the_ensembles_own_vectors_spare_all_of_them(counting, fitted):
     uec, encoders = counting
-    over = UECRetriever.over(in_memory(UECEmbeddings(fitted)), uec, candidates=20)
+    over = UECRetriever.over(
+        in_memory(UECEmbeddings(fitted)), uec, candidates=20, vectors="ensemble"
+    )
     ids = over.search(QUERIES).ids
     assert ids == UECRetriever.over(in_memory(UECEmbeddings(fitted)), fitted).search(QUERIES).ids
     for encoder in encoders:

@@ -110,7 +110,7 @@ class TestAgainstTheInMemoryStore:
         ],
         ids=["4", "7", "all", "metadata", "id", "nothing"],
     )
-    async def test_the_same_documents_and_scores(self, both, options):
+    def test_the_same_documents_and_scores(self, both, options):
         ours, theirs = both
         for query in passages(5, seed=3):
             vector = ours.embeddings.embed_query(query)
@@ -118,7 +118,6 @@ class TestAgainstTheInMemoryStore:
             expected = theirs.similarity_search_with_score(query, **options)
             for found in (
                 ours.similarity_search_with_score(query, **options),
-                await ours.asimilarity_search_with_score(query, **options),
                 ours.similarity_search_with_score_by_vector(vector, **options),
                 ours.similarity_search_with_score_by_vector(raw, **options),
             ):
@@ -127,22 +126,17 @@ class TestAgainstTheInMemoryStore:
                 np.testing.assert_allclose(*scores, rtol=1e-4, atol=1e-6)
             plain = [document for document, _ in expected]
             assert ours.similarity_search(query, **options) == plain
-            assert await ours.asimilarity_search(query, **options) == plain
             assert ours.similarity_search_by_vector(vector, **options) == plain
-            assert await ours.asimilarity_search_by_vector(vector, **options) == plain
 
     @pytest.mark.parametrize("lambda_mult", [0.0, 0.3, 0.5, 1.0])
-    async def test_the_same_maximal_marginal_relevance(self, both, lambda_mult):
+    def test_the_same_maximal_marginal_relevance(self, both, lambda_mult):
         ours, theirs = both
         options = {"k": 6, "fetch_k": 25, "lambda_mult": lambda_mult}
         for query in passages(5, seed=3):
             vector = ours.embeddings.embed_query(query)
             expected = theirs.max_marginal_relevance_search(query, **options)
             assert ours.max_marginal_relevance_search(query, **options) == expected
-            assert await ours.amax_marginal_relevance_search(query, **options) == expected
             assert ours.max_marginal_relevance_search_by_vector(vector, **options) == expected
-            found = await ours.amax_marginal_relevance_search_by_vector(vector, **options)
-            assert found == expected
 
 
 class TestScores:
@@ -216,7 +210,6 @@ class TestUncertainty:
                 told = {key: value for key, value in document.metadata.items() if key in DETAILS}
                 assert told == result.metadata(0, rank, details=True)
         assert found[0].metadata["uec_sigma2"] > 0
-        assert await store.asimilarity_search_with_uncertainty(QUERY, k=5) == found
 
     def test_the_keys_are_plain_values_that_json_takes(self, store):
         metadata = store.similarity_search_with_uncertainty(QUERY, k=1)[0].metadata
@@ -247,11 +240,10 @@ class TestFilters:
     @pytest.mark.parametrize(
         "where", [{"parity": 1}, lambda document: document.metadata["parity"] == 1]
     )
-    async def test_a_mapping_and_a_callable_let_the_same_through(self, store, method, where):
+    def test_a_mapping_and_a_callable_let_the_same_through(self, store, method, where):
         found = getattr(store, method)(QUERY, k=20, filter=where)
         assert len(found) == 20
         assert {document.metadata["parity"] for document in found} == {1}
-        assert await getattr(store, "a" + method)(QUERY, k=20, filter=where) == found
 
     def test_fewer_than_k_may_match(self, store):
         assert ids(store.similarity_search(QUERY, k=5, filter={"parity": 1, "place": 7})) == ["7"]
@@ -328,11 +320,9 @@ class TestBadQueries:
             (QUERY, {"fliter": {}}, TypeError, "'fliter'; expected some of query, k, filter"),
         ],
     )
-    async def test_are_refused_by_name(self, store, method, query, options, error, message):
+    def test_are_refused_by_name(self, store, method, query, options, error, message):
         with pytest.raises(error, match=message.replace("{method}", method)):
             getattr(store, method)(query, **options)
-        with pytest.raises(error, match=message.replace("{method}", f"a{method}")):
-            await getattr(store, "a" + method)(query, **options)
 
     @pytest.mark.parametrize(
         ("vector", "message"),
@@ -354,39 +344,27 @@ class TestBadQueries:
                 getattr(store, method)(vector, fliter={})
 
 
-class OnlyAsynchronous(Embeddings):
-    """An API client whose blocking calls must never be made."""
+class AsynchronousQueries(Embeddings):
+    """An API client whose queries must be awaited, six at a time."""
 
     def __init__(self):
         self.words = bag_of_words(16, "words")
         self.six_at_once = asyncio.Barrier(6)
 
     def embed_documents(self, texts):
-        raise AssertionError("a blocking call")
+        return self.words(texts).tolist()
 
     def embed_query(self, text):
         raise AssertionError("a blocking call")
 
-    async def aembed_documents(self, texts):
-        return self.words(texts).tolist()
-
     async def aembed_query(self, text):
         await asyncio.wait_for(self.six_at_once.wait(), 60)
-        return (await self.aembed_documents([text]))[0]
+        return self.embed_documents([text])[0]
 
 
-async def test_asynchronous_methods_use_the_embedding_s_own_and_run_side_by_side():
-    api = OnlyAsynchronous()
-    store = await UECVectorStore.afrom_texts(passages(10), api)
-    await store.aadd_documents([Document("bafima", id="a")])
-    answers = await asyncio.gather(
-        store.asimilarity_search(QUERY),
-        store.asimilarity_search_with_score(QUERY),
-        store.asimilarity_search_with_uncertainty(QUERY),
-        store.asimilarity_search_with_relevance_scores(QUERY),
-        store.amax_marginal_relevance_search(QUERY),
-        store.asearch(QUERY, "similarity"),
-    )
+async def test_a_retriever_awaits_the_embedding_s_own_queries_side_by_side():
+    store = await UECVectorStore.afrom_texts(passages(10), AsynchronousQueries())
+    answers = await asyncio.gather(*(store.as_retriever().ainvoke(QUERY) for _ in range(6)))
     assert [len(answer) for answer in answers] == [4] * 6
 
 

@@ -8,21 +8,16 @@ from operator import add
 import numpy as np
 import pytest
 import torch
+from laplace import DiagLaplace, KronLaplace
+from laplace.curvature import AsdlGGN, BackPackGGN, CurvlinopsGGN
+from laplace.utils import Kron
 from torch import nn
 
-from uec_rag.base.environment import shield_from_broken_torchvision
-
-shield_from_broken_torchvision()
-
-from laplace import DiagLaplace, KronLaplace  # noqa: E402
-from laplace.curvature import AsdlGGN, BackPackGGN, CurvlinopsGGN  # noqa: E402
-from laplace.utils import Kron  # noqa: E402
-
-from uec_rag.encoders import Encoded  # noqa: E402
-from uec_rag.laplace import curvature  # noqa: E402
-from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch  # noqa: E402
-from uec_rag.laplace.pairs import LabelledPairs  # noqa: E402
-from uec_rag.laplace.tuning import Side, candidates  # noqa: E402
+from uec_rag.encoders import Encoded
+from uec_rag.laplace import curvature
+from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch
+from uec_rag.laplace.pairs import LabelledPairs
+from uec_rag.laplace.tuning import Side, candidates
 
 N, M, D = 48, 5, 4
 BOTH = pytest.mark.parametrize("likelihood", ["pairs", "in_batch"])

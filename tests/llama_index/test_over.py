@@ -70,13 +70,16 @@ def test_with_every_node_a_candidate_it_says_what_our_own_index_says(
 
 def test_vectors_that_lie_there_spare_encoders(make, with_uuids, counting, fitted, question):
     uec, encoders = counting
-    for embedding, spared in ((Member(), [1]), (UECEmbedding(uec=fitted), [1, 1])):
+    for embedding, vectors, spared in (
+        (Member(), uec.names[0], [1]),
+        (UECEmbedding(uec=fitted), "ensemble", [1, 1]),
+    ):
         fresh = UEC(encoders)
         fresh.fitted = uec.fitted
         assert fresh.dimension == 56  # a black box embeds one text to tell
         for encoder in encoders:
             encoder.texts.clear()
-        over = UECRetriever.over(make(with_uuids, embedding), fresh, candidates=10)
+        over = UECRetriever.over(make(with_uuids, embedding), fresh, candidates=10, vectors=vectors)
         over.retrieve(question)
         asked = [len([text for text in e.texts if text != question]) for e in encoders]
         assert asked[: len(spared)] == spared

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.ensemble.fitted import Familiar, distance
+from uec_rag.ensemble.fitted import TrainingProfile, distance
 from uec_rag.retrieval.judge import foreign_questions, judge
 from uec_rag.retrieval.search import NOBODY, Scale, ask, search
 
@@ -161,8 +161,8 @@ def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):
     encoders = dict(zip(uec.names, uec.encoders, strict=True))
     uec.save(tmp_path / "uec")
     again = UEC.load(tmp_path / "uec", encoders=encoders)
-    assert again.fitted.familiar == uec.fitted.familiar
-    assert again.fitted.familiar.writings == ("Latin letters",)
+    assert again.fitted.training_profile == uec.fitted.training_profile
+    assert again.fitted.training_profile.writings == ("Latin letters",)
 
 
 def test_the_distance_of_texts_leaves_out_those_that_are_there_twice():
@@ -173,10 +173,10 @@ def test_the_distance_of_texts_leaves_out_those_that_are_there_twice():
 
 
 def test_encoders_without_vectors_are_never_lost():
-    familiar = Familiar(("Latin letters",), (0.0, 1.0))
-    assert familiar.lost([np.zeros((20, 0), "f4"), np.eye(20, dtype="f4")]) == []
+    training_profile = TrainingProfile(("Latin letters",), (0.0, 1.0))
+    assert training_profile.weak_encoders([np.zeros((20, 0), "f4"), np.eye(20, dtype="f4")]) == []
     alike = np.ones((20, 20), "f4") + np.eye(20, dtype="f4")
-    assert familiar.lost([np.zeros((20, 0), "f4"), alike]) == [1]
+    assert training_profile.weak_encoders([np.zeros((20, 0), "f4"), alike]) == [1]
 
 
 def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():

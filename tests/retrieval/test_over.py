@@ -67,7 +67,7 @@ def same(one, other, **tolerance):
 def test_a_query_is_asked_of_its_candidates_alone(fitted):
     """The sample's Gaussians are of one fit, and of that made once."""
     theirs = Theirs(TEXTS)
-    over = elsewhere(fitted, theirs, 10)
+    over = elsewhere(fitted, theirs, 10, vectors="small")
     for query in QUERIES:
         over.search([query])
     assert theirs.asked == [10, "anywhere", len(TEXTS[::2]), *[10] * (len(QUERIES) - 1)]
@@ -88,7 +88,7 @@ async def test_what_an_engine_fails_with_is_said_with_its_name(fitted, what, err
         raise error
 
     if what == "stored":
-        over = elsewhere(fitted, theirs, 10, stored=fail)
+        over = elsewhere(fitted, theirs, 10, vectors="small", stored=fail)
     else:
         over = elsewhere(fitted, theirs, 10)
         setattr(theirs, what, fail)
@@ -104,7 +104,7 @@ async def test_what_an_engine_fails_with_is_said_with_its_name(fitted, what, err
 
 def test_another_fit_makes_its_own_of_the_sample():
     theirs, uec = Theirs(TEXTS), UEC([bag_of_words(16, "small")]).fit(pairs(60))
-    over = elsewhere(uec, theirs, 10)
+    over = elsewhere(uec, theirs, 10, vectors="small")
     before = over.search(QUERIES)
     uec.fit(pairs(120))
     assert theirs.asked.count("anywhere") == 1
@@ -147,10 +147,23 @@ def test_what_is_told_of_an_engine_counts_before_what_it_says(fitted):
         asked.append(ids)
         return theirs.stored(ids)
 
-    over = elsewhere(fitted, theirs, 10, stored=stored, size=5000)
+    over = elsewhere(fitted, theirs, 10, vectors="small", stored=stored, size=5000)
     assert len(over) == 5000
     over.search(QUERIES)
     assert len(asked) == len([one for one in theirs.asked if one != "anywhere"]) == 6
+
+
+def test_vectors_are_reused_only_of_the_member_that_is_named(fitted):
+    theirs = Theirs(TEXTS)
+    elsewhere(fitted, theirs, 10).search(QUERIES)
+    assert theirs.asked == ["anywhere"]
+    with pytest.raises(ValueError, match=r"of \['small', 'large', 'ensemble'\], got 'x'"):
+        elsewhere(fitted, theirs, 10, vectors="x")
+    with pytest.raises(ValueError, match="stored: expected `vectors` too"):
+        elsewhere(fitted, theirs, 10, stored=theirs.stored)
+    for other in ("large", "ensemble"):
+        with pytest.raises(ValueError, match="differs from what it returns; leave out `vectors`"):
+            elsewhere(fitted, theirs, 10, vectors=other).search(QUERIES)
 
 
 @pytest.mark.parametrize("queries", [["none at all", *QUERIES], [*QUERIES, "few ba", "none"]])

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from datetime import UTC, date, datetime
 
 import numpy as np
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from tests.helpers import agree, bag_of_words
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval import Boost, Preferences, recency
+from uec_rag.retrieval import Boost, Preferences
 from uec_rag.retrieval.gate import Gate
-from uec_rag.stores.base import Passage
 from uec_rag.stores.places import store_at
 
 
@@ -227,28 +225,3 @@ class TestBoosts:
 
         gate = Gate(RiskThreshold(0.9, 0.1, 0.05, 100, 50, 2, 29), 4)
         assert len(gate.decide(found)) == len(queries)
-
-
-class TestRecency:
-    NOW = datetime(2026, 7, 31, tzinfo=UTC)
-
-    @pytest.mark.parametrize(
-        ("written", "expected"),
-        [
-            ("2026-07-31", 2.0),
-            ("2026-07-21T00:00:00+00:00", 1.0),
-            (datetime(2026, 7, 11), 0.5),
-            (date(2026, 7, 11), 0.5),
-            ("2027-01-01", 2.0),
-            (None, 0.0),
-        ],
-    )
-    def test_it_halves_with_age(self, written, expected):
-        boost = recency("date", half_life_days=10, weight=2.0, now=self.NOW)
-        assert boost.at(Passage("a", "text", {"date": written})) == pytest.approx(expected)
-
-    def test_what_is_no_date_is_refused(self):
-        with pytest.raises(ValueError, match="Invalid isoformat"):
-            recency("date", 10, 1.0).at(Passage("a", "text", {"date": "yesterday"}))
-        with pytest.raises(ValueError, match="half_life_days: expected a number above 0"):
-            recency("date", 0, 1.0)

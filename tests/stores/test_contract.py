@@ -14,7 +14,7 @@ from tests.stores.test_filters import COMPARISONS, METADATA, holds
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import Passage
-from uec_rag.stores.filters import Where, parse
+from uec_rag.stores.filters import Predicate, parse
 from uec_rag.stores.places import saved_store
 
 WIDTHS = (6, 2)
@@ -114,7 +114,7 @@ def test_filters_mean_the_same_in_every_store(store):
     store.add(given, stored)
     for filter_ in COMPARISONS:
         condition = parse(filter_)
-        if isinstance(condition, Where) and "memory" not in type(store).__module__:
+        if isinstance(condition, Predicate) and "memory" not in type(store).__module__:
             with pytest.raises(ValueError, match="filter: a callable runs in Python"):
                 store.passages(filter_)
             continue

@@ -418,7 +418,7 @@ def test_a_calibration_that_was_kept_in_part_is_not_taken_for_one(qdrant):
     """The version before counts until the next is there whole."""
     store = QdrantStore(url=qdrant.url)
     store.add(numbered(range(3)), gaussians(0, 3))
-    version = store.keep(CALIBRATION, b"of before")
+    version = store.put_state(CALIBRATION, b"of before")
     parts = iter(range(2))
 
     def before(method, path):
@@ -427,9 +427,9 @@ def test_a_calibration_that_was_kept_in_part_is_not_taken_for_one(qdrant):
 
     qdrant.before = before
     with pytest.raises(ConnectionError, match="does not answer"):
-        store.keep(CALIBRATION, np.random.default_rng(0).bytes(9_000_000))
+        store.put_state(CALIBRATION, np.random.default_rng(0).bytes(9_000_000))
     qdrant.before = lambda method, path: None
-    assert QdrantStore(url=qdrant.url).kept(CALIBRATION) == (version, b"of before")
+    assert QdrantStore(url=qdrant.url).get_state(CALIBRATION) == (version, b"of before")
 
 
 def test_a_collection_that_was_made_in_part_is_indexed_by_who_writes_next(qdrant):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag.stores import MemoryStore, Passage
-from uec_rag.stores.filters import Compare, Every, HasId, Not, Some, Where, parse
+from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, parse
 
 METADATA = [
     {"lang": "en", "year": 2020, "tags": ["tax", "law"], "draft": True},
@@ -58,15 +58,15 @@ FILTERS = st.recursive(
 def holds(condition, passage):
     """Whether a condition holds, by its definition."""
     match condition:
-        case Every(conditions):
+        case And(conditions):
             return all(holds(one, passage) for one in conditions)
-        case Some(conditions):
+        case Or(conditions):
             return any(holds(one, passage) for one in conditions)
         case Not(one):
             return not holds(one, passage)
         case HasId(ids):
             return passage.id in ids
-        case Where(predicate):
+        case Predicate(predicate):
             return predicate(passage)
         case Compare(key, "$ne", value):
             return not holds(Compare(key, "$eq", value), passage)

@@ -9,7 +9,7 @@ from tests.stores.kinds import QUICK, beside
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.base import CALIBRATION, GATE, SAMPLE, Keeping
+from uec_rag.stores.base import CALIBRATION, GATE, SAMPLE, SharedState
 from uec_rag.stores.engine import store as engine_cache
 
 every_engine = pytest.mark.parametrize("kind", QUICK)
@@ -17,20 +17,20 @@ every_engine = pytest.mark.parametrize("kind", QUICK)
 
 @every_engine
 def test_bytes_are_kept_whole_under_a_version(store):
-    assert isinstance(store, Keeping)
+    assert isinstance(store, SharedState)
     assert store.stamp().kept == {}
-    assert store.kept(GATE) is None
+    assert store.get_state(GATE) is None
     store.add(numbered(range(3)), gaussians(0, 3))
     large = np.random.default_rng(0).bytes(9_000_000)
     for data in (b"one", large, b"", b"two"):
-        version = store.keep(GATE, data)
-        assert store.kept(GATE) == (version, data)
-        assert beside(store).kept(GATE) == (version, data)
+        version = store.put_state(GATE, data)
+        assert store.get_state(GATE) == (version, data)
+        assert beside(store).get_state(GATE) == (version, data)
         assert beside(store).stamp().kept == {GATE: version}
 
 
 def test_a_store_in_memory_keeps_nothing_for_others():
-    assert not isinstance(MemoryStore(), Keeping)
+    assert not isinstance(MemoryStore(), SharedState)
 
 
 @every_engine
@@ -129,8 +129,8 @@ def test_clocks_that_differ_decide_nothing(store, monkeypatch):
     seen = set()
     for place, (writer, reader) in enumerate([(store, other), (other, store)] * 2):
         monkeypatch.setattr(time, "time", lambda hours=place: 10**9 - 86_400 * hours)
-        version = writer.keep(CALIBRATION, f"of writer {place}".encode())
-        assert reader.kept(CALIBRATION) == (version, f"of writer {place}".encode())
+        version = writer.put_state(CALIBRATION, f"of writer {place}".encode())
+        assert reader.get_state(CALIBRATION) == (version, f"of writer {place}".encode())
         before = reader.stamp().written
         writer.add(numbered([100 + place]), gaussians(place, 1))
         assert reader.stamp().kept[CALIBRATION] == version

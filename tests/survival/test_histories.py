@@ -35,7 +35,7 @@ from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.stores import MemoryStore, Passage
-from uec_rag.stores.filters import Where, parse
+from uec_rag.stores.filters import Predicate, parse
 from uec_rag.stores.pgvector.store import PgVectorStore
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -381,7 +381,7 @@ class History(RuleBasedStateMachine):
 
 def has_predicate(condition):
     """Whether a part of a filter runs in Python."""
-    if isinstance(condition, Where):
+    if isinstance(condition, Predicate):
         return True
     inner = getattr(condition, "conditions", None) or [getattr(condition, "condition", None)]
     return any(has_predicate(one) for one in inner if one is not None)

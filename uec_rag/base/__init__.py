@@ -1,1 +1,1 @@
-"""What every room stands on: Gaussians, their similarity, checks, saved folders."""
+"""The foundation of every room: Gaussians, their similarity, checks, saved folders."""

@@ -169,12 +169,12 @@ def quoted(text: str) -> str:
 
 
 def within(numbers: NDArray[Any], stop: int) -> bool:
-    """Whether all of some whole numbers are places in something of a length."""
+    """Tell if all integers are valid indices for a length."""
     return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
 
 
 def finite(numbers: NDArray[Any], *, least: float = -math.inf) -> bool:
-    """Whether all of some numbers are finite, and none is below the least; a NaN is neither."""
+    """Tell if all numbers are finite and none is below the least; NaN is refused."""
     if not numbers.size:
         return True
     low, high = float(numbers.min()), float(numbers.max())  # which hand on a NaN
@@ -182,7 +182,7 @@ def finite(numbers: NDArray[Any], *, least: float = -math.inf) -> bool:
 
 
 def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:
-    """Whether each number is above the one before it, but where a new run of them starts.
+    """Tell if numbers increase strictly within each run.
 
     `numbers`: array, shape (n,). `starts`: where runs start; by default all are one.
 

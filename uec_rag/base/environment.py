@@ -1,16 +1,12 @@
-"""What the installed libraries can do together: a guard, a report, and what to install next."""
+"""Checks of the installed libraries: errors that say what to install, and a report."""
 
-import functools
 import importlib
 import importlib.util
 import os
 import platform
 import sys
-import warnings
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from types import ModuleType
 
 from packaging.requirements import Requirement
 
@@ -27,13 +23,13 @@ FEATURES = {
     "serve": "Serving an index",
     "ray": "Work on a cluster",
 }
-"""What each extra of the package is for, as the subject of a sentence."""
+"""The purpose of each extra of the package, as the subject of a sentence."""
 
 _MODULES = {"laplace-torch": "laplace"}  # whose name is another than the distribution's
 
 
 def missing_extra(package: str, extra: str) -> str:
-    """Text of the ImportError to raise where an optional package is absent.
+    """Return the text of the ImportError to raise if an optional package is absent.
 
     `package`: the distribution that is missing, as pip spells it. `extra`: the extra of uec-rag
     that brings it; a key of `FEATURES`.
@@ -47,14 +43,24 @@ def missing_extra(package: str, extra: str) -> str:
 
 
 def require(extra: str, *packages: str) -> None:
-    """Raise ImportError, naming all that are absent and the extra that brings them, if any is.
+    """Raise ImportError if a package is absent, with the pip command that installs it.
 
-    `extra`: a key of `FEATURES`. `packages`: distributions, as pip spells them.
+    `extra`: a key of `FEATURES`. `packages`: distributions, as pip spells them. For "models" and
+    "fit", whose libraries import torchvision if it is installed, it must load as well.
     """
     names = {package: _MODULES.get(package, package.replace("-", "_")) for package in packages}
     missing = [package for package, module in names.items() if not _is_there(module)]
     if missing:
         raise ImportError(missing_extra(" and ".join(missing), extra))
+    if extra in ("models", "fit") and _is_there("torchvision"):
+        try:
+            importlib.import_module("torchvision")
+        except Exception as error:  # a build for another torch: RuntimeError, OSError, ImportError
+            raise ImportError(
+                f"{FEATURES[extra]} needs a torchvision that fits the installed torch, or none; "
+                f"importing it failed ({type(error).__name__}: {error}). uec_rag does not use it; "
+                "remove it with: pip uninstall -y torchvision"
+            ) from error
 
 
 def _is_there(module: str) -> bool:
@@ -65,103 +71,32 @@ def _is_there(module: str) -> bool:
 
 
 TRUSTED = "UEC_TRUSTED"
-"""Variable of the environment: what a saved folder may name, with commas between; see `trusted`."""
+"""The environment variable with the models and engines that a saved folder may name."""
 
 
 def trusted() -> list[str]:
-    """Hub names, or patterns such as "intfloat/*", and places of engines that the user lists."""
+    """Return the hub names, patterns such as "intfloat/*", and engine addresses in `TRUSTED`."""
     return [given.strip() for given in os.environ.get(TRUSTED, "").split(",") if given.strip()]
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-@functools.cache
-def shield_from_broken_torchvision() -> None:
-    """Make a torchvision that cannot be imported look absent.
-
-    Call it right before importing sentence_transformers, transformers or laplace. They use
-    torchvision wherever it is installed, although nothing here needs it, and a build made for
-    another torch (PyPI's beside a CPU-only torch) breaks their import. Costs nothing where
-    torchvision is absent, and nothing after the first call.
-
-    Warns
-    -----
-    RuntimeWarning
-        If torchvision is installed and does not load; says how to mend the environment.
-    """
-    failure = _torchvision_failure()
-    if failure is None:
-        return
-    for name in [name for name in sys.modules if name.startswith("torchvision.")]:
-        del sys.modules[name]
-    # None is Python's mark for a module that is not to be found: importing it raises
-    # ModuleNotFoundError, and find_spec, which transformers asks, answers None.
-    sys.modules["torchvision"] = None  # type: ignore[assignment]
-    # torchmetrics, which laplace imports, asks the installed distributions instead.
-    sys.meta_path.insert(0, _WithoutTorchvision())
-    # Where transformers came first, it has already noted that torchvision is there.
-    import_utils = sys.modules.get("transformers.utils.import_utils")
-    if import_utils is not None and hasattr(import_utils.is_torchvision_available, "cache_clear"):
-        import_utils.is_torchvision_available.cache_clear()
-    problem = _broken_torchvision(failure)
-    warnings.warn(
-        f"{problem.what}; continuing without it. To fix the environment: {problem.fix}",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-
-
-class _WithoutTorchvision(metadata.DistributionFinder):
-    """Answers a search for the installed distribution torchvision: there is none."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> None:
-        """Leave the finding of modules to the finders that follow."""
-
-    def find_distributions(
-        self, context: metadata.DistributionFinder.Context | None = None
-    ) -> Iterable[metadata.Distribution]:
-        if context is not None and context.name == "torchvision":
-            raise metadata.PackageNotFoundError("torchvision")
-        return ()
-
-
-@functools.cache
-def _torchvision_failure() -> str | None:
-    """Why an installed torchvision cannot be imported; None where it can, or is absent."""
-    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
-        return None
-    try:
-        importlib.import_module("torchvision")
-    except Exception as error:  # RuntimeError, OSError, ImportError: as many as ways to be broken
-        return f"{type(error).__name__}: {error}"
-    return None
-
-
 @dataclass(frozen=True)
 class Problem:
-    """Something that does not work here, and the command that mends it."""
+    """A problem of the environment, and the command that fixes it."""
 
     what: str
     fix: str
 
 
-def _broken_torchvision(failure: str) -> Problem:
-    return Problem(
-        what=f"torchvision, which nothing here needs, does not load beside this torch ({failure})",
-        fix="pip uninstall -y torchvision",
-    )
-
-
 @dataclass(frozen=True)
 class EnvironmentReport:
-    """What `uec-rag doctor` prints.
+    """The rows and problems that `uec-rag doctor` prints.
 
     Attributes
     ----------
@@ -169,7 +104,7 @@ class EnvironmentReport:
         Label and value, in the order to print: python, the installed libraries that uec-rag or one
         of its extras asks for, what each extra still lacks, torch's build and devices.
     problems
-        Empty where all is well.
+        Empty if there are none.
     """
 
     rows: dict[str, str]
@@ -177,7 +112,7 @@ class EnvironmentReport:
 
 
 def report() -> EnvironmentReport:
-    """Compare the installed libraries with what uec-rag asks for; imports torch where there is one.
+    """Compare the installed libraries with what uec-rag asks for; imports torch if installed.
 
     An optional library that is absent is named beside its extra and is no problem; a library that
     is needed and absent, out of range, or broken, is one.
@@ -225,10 +160,6 @@ def report() -> EnvironmentReport:
         except Exception as error:  # a missing library, a wrong processor: whatever kept torch out
             what = f"torch does not load ({type(error).__name__}: {error})"
             problems.append(Problem(what, "pip install --force-reinstall torch"))
-        failure = _torchvision_failure()
-        if failure is not None:
-            rows["torchvision"] = "does not load (not needed)"
-            problems.append(_broken_torchvision(failure))
     return EnvironmentReport(rows, tuple(problems))
 
 

@@ -1,4 +1,4 @@
-"""What is raised where saved files are not what they must be, or this package is not."""
+"""Errors about saved files, and about defects of this package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ def proving(kind: str) -> Iterator[None]:
 
 
 class InternalError(RuntimeError):
-    """What must not be, whatever is given: a defect of this package, to be reported."""
+    """A defect of this package, whatever was given; please report it."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Locks that a fork leaves free: it waits until nobody is in the middle of what they guard.
+"""Locks that a fork leaves free: it waits until none is held.
 
 Of a process's threads a forked child has the one that forked. What another one had locked would
 stay locked there for ever, half-written.

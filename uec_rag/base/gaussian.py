@@ -20,7 +20,7 @@ PROBIT = math.pi / 8
 
 @dataclass(frozen=True)
 class Saturation:
-    """How BM25 counts: a term's tenth occurrence adds less than its first, more in a short text.
+    """The saturation of BM25: a tenth occurrence adds less than the first, more in a short text.
 
     ``tf / (tf + k1 (1 - b + b length / mean length))``, as in Robertson and Zaragoza (2009); the
     factor k1 + 1 of other writings drops out where scores are divided by the most there can be.
@@ -152,7 +152,7 @@ class Terms:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Which text each term is of, shape (t,)."""
+        """The index of each term's text, shape (t,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     @property

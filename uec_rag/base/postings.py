@@ -1,4 +1,4 @@
-"""Which passages hold a term, and how often: the terms of a corpus, turned to be searched by term.
+"""An inverted index: the passages that hold a term, and how often.
 
 What BM25 knows of a corpus, how many passages hold a term and how long they are on average, is
 counted when a query asks, over the passages that are there at that moment: exact after every
@@ -145,7 +145,7 @@ def renumbered(segment: Segment, place: NDArray[np.int32]) -> Segment:
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """What BM25 asks of a corpus.
+    """The document frequencies of a corpus, as BM25 needs them.
 
     Attributes
     ----------
@@ -172,11 +172,11 @@ class Frequencies:
         return self.length / max(1, self.passages)
 
     def held(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """How many passages hold each term."""
+        """Return the number of passages that hold each term."""
         return np.array([self.holding.get(key, 0) for key in keys.tolist()], dtype=np.int64)
 
     def rarity(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """How much more a rare term counts than a common one."""
+        """Return the inverse document frequency of each term."""
         return rarity(self.held(keys), self.passages)
 
 
@@ -192,7 +192,7 @@ def rarity(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
 def shares(
     weights: FloatArray, rarity: NDArray[np.float64] | None, scale: float
 ) -> NDArray[np.float64]:
-    """How much each of a query's terms counts.
+    """Return the weight of each of a query's terms.
 
     `weights`, array, shape (t,): of one query's terms. `rarity`, array, shape (t,), or None: under
     a `Saturation`: shares then add up to `scale`. `scale`: factor on the similarity.
@@ -218,7 +218,7 @@ class _Piece(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What some queries' terms say, distinct ones ascending and numbered from 0.
+    """The distinct terms of some queries, ascending and numbered from 0.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class _Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Which rows of postings are there, and what holds for all of them.
+    """The rows of postings that are alive, and the statistics of all of them.
 
     Attributes
     ----------
@@ -349,7 +349,7 @@ class Postings:
     def contributions(
         self, queries: Terms, rows: NDArray[np.int64], corpus: Corpus
     ) -> list[FloatArray]:
-        """What each of a query's terms adds to its similarity with some rows.
+        """Return the contribution of each of a query's terms to its similarity with some rows.
 
         `rows`, int array, shape (n, k): of each query. Returns list of n arrays, shape (k, terms of
         the query): in the order of the query's `keys`; their sums are `similarities`.
@@ -370,7 +370,7 @@ class Postings:
     def _impacts(
         self, asked: _Asked, wanted: NDArray[np.int64], size: tuple[int, float]
     ) -> FloatArray:
-        """How far each term is in some rows, shape (terms, rows)."""
+        """Return the saturated count of each term in some rows, shape (terms, rows)."""
         out = np.zeros((asked.distinct, len(wanted)), dtype=np.float32)
         small = wanted.astype(np.int32)  # else all that is searched is widened
         for piece in asked.pieces:
@@ -407,7 +407,7 @@ class Postings:
                 yield _Piece(i, segment.rows[span], segment.weights[span])
 
     def _norms(self, lengths: FloatArray, size: tuple[int, float]) -> FloatArray | None:
-        """What a term's count is weighed against in passages of some lengths."""
+        """Return the BM25 damping of counts in passages of some lengths."""
         if self.saturation is None:
             return None
         k1, b = self.saturation.k1, self.saturation.b
@@ -417,7 +417,7 @@ class Postings:
         return norms
 
     def _size(self, corpus: Corpus) -> tuple[int, float]:
-        """How many passages there are, and the sum of their lengths."""
+        """Return the number of passages and the sum of their lengths."""
         if corpus.frequencies is not None:
             return corpus.frequencies.passages, corpus.frequencies.length
         lengths = self.lengths[: corpus.rows]
@@ -465,7 +465,7 @@ class Postings:
 
 
 def _held(keys: NDArray[np.uint64], pieces: Sequence[_Piece], corpus: Corpus) -> NDArray[np.int64]:
-    """How many passages hold each term."""
+    """Return the number of passages that hold each term."""
     if corpus.frequencies is not None:
         return corpus.frequencies.held(keys)
     held = np.zeros(len(keys), dtype=np.int64)

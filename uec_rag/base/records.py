@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, cast
 
 
 class Record:
-    """What a dataclass of numbers, texts, tuples and other records inherits to be saved.
+    """The base of dataclasses of numbers, texts, tuples and other records that are saved.
 
     Examples
     --------

@@ -32,7 +32,7 @@ _Out = TypeVar("_Out")
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether an error may be gone a moment later: of the connection, or "too many requests".
+    """Tell if an error may pass: a lost connection, or "too many requests".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the library tells of its work: spans of OpenTelemetry, and lines of the log at DEBUG."""
+"""Tracing: spans of OpenTelemetry, and log lines at DEBUG."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def span(name: str, **attributes: Value) -> Iterator[Callable[..., None]]:
 
     `**attributes`: numbers and names that say how much work it was, as "uec_rag.NAME" in the span.
     Yields a function that adds attributes known only once the work is done; those that others have
-    named come from a callable, which is called where somebody records the span.
+    named come from a callable, which is called only if the span is recorded.
     """
     tracer, begun = _tracer(), time.perf_counter()
     with (

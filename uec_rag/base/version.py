@@ -1,3 +1,3 @@
-"""The package's version, for whoever may not import its front door."""
+"""The package's version, in a module that imports nothing."""
 
 __version__ = "0.2.0"  # 2026-11-21

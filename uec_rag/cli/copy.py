@@ -40,10 +40,6 @@ def copy(
             "--out", metavar="IDX", help="Folder for an index that opens TO, if TO is not a folder."
         ),
     ] = None,
-    uec: Annotated[
-        Path | None,
-        typer.Option(metavar="FITTED", help="The same models with a new fit, for the copy."),
-    ] = None,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -52,9 +48,6 @@ def copy(
 
     The copy is read back and compared. Run an interrupted copy into Qdrant or PostgreSQL again to
     resume it; a folder is written whole at the end.
-
-    With --uec the copy is for another fit of the same models, without encoding texts again if the
-    models allow it.
 
     Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
     """
@@ -67,18 +60,14 @@ def copy(
         raise ValueError("--out: expected none if TO is a folder")
     check_output(folder)
     say(f"Opening {source} ...")
-    from uec_rag.ensemble import UEC
     from uec_rag.retrieval.copying import copy_index
     from uec_rag.stores import MemoryStore
 
     index = open_index(Path(source.removeprefix(MEMORY)), store, trust)
     made_in: Store = store_at(target) if is_place(target) else MemoryStore()
-    refitted = None if uec is None else UEC.load(uec)
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))
-        made, done = copy_index(
-            index, made_in, refitted=refitted, advance=lambda count: bar.advance(task, count)
-        )
+        made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
     made.save(folder)
     counts = {"passages": done.passages, "written": done.written, "others": done.others}
     if json:

@@ -36,7 +36,7 @@ _AHEAD = 3  # such parts on their way for each actor: one encoded, one waiting, 
 
 @dataclass(frozen=True)
 class Indexed:
-    """What `index` did.
+    """The counts of an `index` run.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def index(
 
 
 def is_as(held: Passage, given: Passage, words: AbstractSet[str]) -> bool:
-    """Whether a stored passage is the one that is given, and is not to be encoded again.
+    """Tell if a stored passage equals the one given, and need not be encoded again.
 
     `words`: members that a passage may lack for good: it has no word for them.
     """

@@ -21,7 +21,7 @@ _AT_ONCE = 256  # texts of a task
 
 @dataclass(frozen=True)
 class Resources:
-    """What Ray sets aside.
+    """The resources that Ray reserves.
 
     Attributes
     ----------

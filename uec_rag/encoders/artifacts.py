@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import shutil
@@ -12,8 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _log = logging.getLogger(__name__)
-
-_HASHES = "sha256.json"
 
 
 def cache_folder() -> Path:
@@ -24,10 +21,8 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
 
 
-def kept(
-    folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str] | None = None
-) -> Path:
-    """Return a folder of files, made if it is not there or is not what was made.
+def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
+    """Return a folder of files, made if it is not there or its files are not what `hashes` say.
 
     Parameters
     ----------
@@ -36,8 +31,7 @@ def kept(
     make
         Fills the empty folder that it is given; what it leaves is moved to `folder` in one step.
     hashes
-        sha256 (hex) of every file, by its path in the folder. Without them those of the files as
-        they were made are kept beside them, which finds damage, but no one who writes both.
+        sha256 (hex) of every file, by its path in the folder.
 
     Raises
     ------
@@ -53,9 +47,6 @@ def kept(
         made = Path(incoming) / "made"
         made.mkdir()
         make(made)
-        if hashes is None:
-            found = {name: sha256_of(made / name) for name in _names(made)}
-            (made / _HASHES).write_text(json.dumps(found, indent=1))
         wrong = _difference(made, hashes)
         if wrong is not None:
             raise ValueError(f"{folder}: {wrong}, as it came; nothing of it was kept")
@@ -63,8 +54,8 @@ def kept(
     return folder
 
 
-def is_intact(folder: Path, hashes: Mapping[str, str] | None = None) -> bool:
-    """Whether a folder is there, as `kept` made it; logs a warning where it is another."""
+def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
+    """Tell if a folder is there with exactly these files; log a warning if it has others."""
     wrong = _difference(folder, hashes) if folder.is_dir() else None
     if wrong is not None:
         _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
@@ -86,15 +77,9 @@ def move_into_place(complete: Path, folder: Path) -> None:
             raise
 
 
-def _difference(folder: Path, hashes: Mapping[str, str] | None) -> str | None:
-    """What is not as it was made; None where all is."""
-    found = set(_names(folder))
-    if hashes is None:
-        try:
-            hashes = dict(json.loads((folder / _HASHES).read_text()))
-        except (OSError, ValueError, TypeError):
-            return f"no {_HASHES}"
-        found.discard(_HASHES)
+def _difference(folder: Path, hashes: Mapping[str, str]) -> str | None:
+    """Describe the first difference from the expected files; None if there is none."""
+    found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
     if found != set(hashes):
         return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
     for name, expected in hashes.items():
@@ -102,8 +87,3 @@ def _difference(folder: Path, hashes: Mapping[str, str] | None) -> str | None:
         if got != expected:
             return f"{name} has sha256 {got}, expected {expected}"
     return None
-
-
-def _names(folder: Path) -> list[str]:
-    """Paths of the files below a folder, as they are written in a table of hashes."""
-    return [p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()]

@@ -1,4 +1,4 @@
-"""What an encoder is, what it gives, and the checks on everything that goes in and comes out."""
+"""The encoder protocol, its output, and checks of its input and output."""
 
 import asyncio
 import inspect
@@ -17,7 +17,7 @@ Role: TypeAlias = Literal["query", "passage"]
 
 LastLayer: TypeAlias = Literal["projection", "ffn"]
 LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
-"""Which linear layer of the network the Laplace posterior is about."""
+"""The linear layer of the network that the Laplace posterior is over."""
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]
 
@@ -52,7 +52,7 @@ class Encoded:
 
     @classmethod
     def empty(cls, dimension: int, feature_dimension: int) -> Self:
-        """Of no texts."""
+        """Return the encoding of no texts."""
         return cls(
             np.zeros((0, dimension), dtype=np.float32),
             np.zeros((0, feature_dimension), dtype=np.float32),
@@ -112,7 +112,7 @@ class OneInstance:
 
 
 class EncoderInside(OneInstance):
-    """What an encoder that wraps another one tells of it; `revision` and `encode` are its own."""
+    """The attributes that a wrapper takes from its encoder; `revision` and `encode` are its own."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -124,7 +124,7 @@ class EncoderInside(OneInstance):
 
     @property
     def spec(self) -> str | None:
-        """What rebuilds the encoder inside."""
+        """The spec that rebuilds the encoder inside."""
         return self._encoder.spec
 
     @property
@@ -158,7 +158,7 @@ class InThread(OneInstance):
 
 
 class IdentityHead(InThread):
-    """What encoders have in common whose last layer is the identity on their output.
+    """The base of encoders with the identity as last layer.
 
     Their `features` is their `embedding`; `dimension` and `encode` are their own.
     """
@@ -175,7 +175,7 @@ class IdentityHead(InThread):
 
 
 class WithoutVectors(IdentityHead):
-    """What members have in common that make `Terms` of texts, not vectors."""
+    """The base of members that make `Terms` of texts instead of vectors."""
 
     dimension = 0
 
@@ -193,7 +193,7 @@ _MEMBERS = (
 
 
 def is_encoder(value: object) -> TypeGuard[Encoder]:
-    """Whether a value has every member of `Encoder`; looks without computing any of them."""
+    """Tell if a value has every member of `Encoder`, without computing any of them."""
     missing = object()
     return not isinstance(value, type) and all(
         inspect.getattr_static(value, member, missing) is not missing for member in _MEMBERS

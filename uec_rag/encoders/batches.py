@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Features: TypeAlias = dict[str, Any]
-"""What a model's tokenizer returns: tensors of n rows, and settings."""
+"""The output of a model's tokenizer: tensors of n rows, and settings."""
 
 _WINDOW = 512  # texts tokenised together; two windows are in memory
 _CPU_TOKENS = 2048  # in a forward pass on a CPU
@@ -28,7 +28,7 @@ _Out = TypeVar("_Out")
 
 
 def can_batch(model: "SentenceTransformer") -> bool:
-    """Whether a model takes tokens as padded rows with a mask, so that batches can be cut of them.
+    """Tell if a model takes tokens as padded rows with a mask, so that batches can be cut of them.
 
     Static embeddings, routers between several networks and unpadded attention do not.
     """
@@ -59,7 +59,15 @@ def encode_in_batches(
 
     model.eval()
     tokens = _CPU_TOKENS if model.device.type == "cpu" else None
-    left = pads_left(model)
+    left = getattr(model.tokenizer, "padding_side", "right") == "left"
+    order = np.argsort([-len(text) for text in texts], kind="stable")
+    windows = [
+        [texts[row] for row in order[start : start + _WINDOW]]
+        for start in range(0, len(order), _WINDOW)
+    ]
+
+    def tokenise(window: Sequence[str]) -> Features:
+        return dict(model.preprocess(list(window), prompt=prompt))
 
     def embed(features: Features) -> Float32Array:
         lengths = features["attention_mask"].sum(dim=1).numpy()
@@ -76,30 +84,7 @@ def encode_in_batches(
         return unsorted
 
     with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
-        return by_windows(model, texts, prompt, embed)
-
-
-def by_windows(
-    model: "SentenceTransformer",
-    texts: Sequence[str],
-    prompt: str,
-    embed: Callable[[Features], Float32Array],
-) -> Float32Array:
-    """Tokenise texts in windows of similar length, each while the one before is embedded.
-
-    `embed` turns the tokens of n texts, padded to a common length, into (n, width) float32, in
-    this thread; what comes back is in the order of `texts`.
-    """
-    order = np.argsort([-len(text) for text in texts], kind="stable")
-    windows = [
-        [texts[row] for row in order[start : start + _WINDOW]]
-        for start in range(0, len(order), _WINDOW)
-    ]
-
-    def tokenise(window: Sequence[str]) -> Features:
-        return dict(model.preprocess(list(window), prompt=prompt))
-
-    parts = [embed(features) for features in one_ahead(tokenise, windows)]
+        parts = [embed(features) for features in one_ahead(tokenise, windows)]
     vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
     return vectors
 
@@ -123,7 +108,7 @@ def cut(lengths: npt.NDArray[np.integer], batch_size: int, tokens: int | None) -
 
 
 def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
-    """Results of a function in order, the next one computed in a thread while one is in use.
+    """Apply a function to items in order, computing the next in a thread while one is in use.
 
     Examples
     --------
@@ -144,7 +129,7 @@ def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator
 
 
 def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Features:
-    """Some rows of a model's input, without the columns that are padding in all of them."""
+    """Select rows of a model's input, without the columns that are padding in all of them."""
     mask = features["attention_mask"]
     longest = int(mask[rows].sum(dim=1).max())
     columns = slice(mask.shape[1] - longest, None) if left else slice(longest)
@@ -154,11 +139,6 @@ def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Fe
         else value
         for key, value in features.items()
     }
-
-
-def pads_left(model: "SentenceTransformer") -> bool:
-    """Whether a model's tokenizer puts padding before the text."""
-    return getattr(model.tokenizer, "padding_side", "right") == "left"
 
 
 def _is_tensor(value: object) -> bool:

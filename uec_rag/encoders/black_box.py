@@ -41,12 +41,12 @@ class LlamaIndexEmbedding(Protocol):
 
 
 def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:
-    """Whether a value has the methods of LangChain's `Embeddings`."""
+    """Tell if a value has the methods of LangChain's `Embeddings`."""
     return _has_methods(value, "embed_documents", "embed_query")
 
 
 def is_llama_index(value: object) -> TypeGuard[LlamaIndexEmbedding]:
-    """Whether a value has the methods of LlamaIndex's `BaseEmbedding`."""
+    """Tell if a value has the methods of LlamaIndex's `BaseEmbedding`."""
     return _has_methods(value, "get_text_embedding_batch", "get_query_embedding")
 
 
@@ -58,7 +58,7 @@ def _has_methods(value: object, *names: str) -> bool:
 
 @dataclass(frozen=True)
 class _Source:
-    """How to get vectors for many passages or queries; the last two where there is a native way."""
+    """The functions that embed passages and queries; the asynchronous ones if there are any."""
 
     passages: Callable[[list[str], bool], object]
     queries: Callable[[list[str], bool], object]

@@ -1,4 +1,4 @@
-"""What was encoded before: the latest in memory, all of it in a database on disk."""
+"""A cache of encoded texts: the latest in memory, all of them in a database on disk."""
 
 import asyncio
 import hashlib
@@ -291,7 +291,7 @@ class CachedEncoder(EncoderInside):
 
 
 def _fit(widths: tuple[int, int | None], encoder: Encoder) -> bool:
-    """Whether rows of so many bytes may be an encoder's."""
+    """Tell if rows of so many bytes can be an encoder's."""
     embedding, features = widths
     ours = 4 * encoder.dimension, 4 * encoder.feature_dimension
     return ours == (embedding, embedding if features is None else features)
@@ -307,7 +307,7 @@ def _crc32(embedding: bytes, features: bytes | None) -> int:
 
 
 def _is_whole(embedding: bytes, features: bytes | None, crc32: int | None) -> bool:
-    """Whether a row is what was stored; rows of earlier versions have no checksum."""
+    """Tell if a row's checksum is right; rows of earlier versions have none."""
     if crc32 is not None:
         return _crc32(embedding, features) == crc32
     vector = np.frombuffer(embedding, dtype=np.float32)

@@ -52,7 +52,7 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
     if not isinstance(given, (str, Path)):
         config = getattr(getattr(given[0], "auto_model", None), "config", None)  # type: ignore[index]
         return str(getattr(config, "_name_or_path", "") or ""), given
-    from uec_rag.base.environment import require, shield_from_broken_torchvision
+    from uec_rag.base.environment import require
 
     folder = Path(given).expanduser().absolute()
     name = str(given)
@@ -62,7 +62,6 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
             "owner/model"
         )
     require("models", "sentence-transformers", "torch")
-    shield_from_broken_torchvision()
     with _quiet_weight_loading():
         if folder.is_dir():
             return str(folder), _load_folder(kind, folder, device)

@@ -74,7 +74,7 @@ class LastLayerTap:
 
     @property
     def output_width(self) -> int | None:
-        """What to ask of `encode` as `truncate_dim` while recording; None for the model's own."""
+        """The `truncate_dim` to encode with while recording; None for the model's own."""
         return None if self.register is None else sys.maxsize
 
     def split(self, output: Float32Array) -> tuple[Float32Array, Float32Array | None]:

@@ -56,10 +56,10 @@ FOREIGN = frozenset(_OTHERS.split()) - ENGLISH
 
 
 Tokenizer: TypeAlias = Callable[[str], list[str]]
-"""What a user may give instead: the terms of a text, each as often as it occurs."""
+"""A user's tokenizer: returns the terms of a text, each as often as it occurs."""
 
 FRAGMENT_WEIGHT = 0.25
-"""Of a part of a word, where the word itself has 1."""
+"""The weight of a part of a word; a whole word has 1."""
 
 # Chosen on nDCG@10 of fourteen collections in five languages: .733 for stems, .739 with their first
 # four letters at this weight (none worse), .755 with all runs of four, too, which costs English
@@ -126,7 +126,7 @@ class WordTokenizer:
         return [term for word in words for term in self._terms(word, runs)]
 
     def named(self, text: str) -> dict[int, str]:
-        """What to call the terms of a text that are no parts of words: the word, as written."""
+        """Return the keys of a text's whole words, with each word as written."""
         found: dict[int, str] = {}
         for word in split_words(text):
             whole, *others = (t for t in self._terms(word, False) if not t.startswith("~"))
@@ -223,7 +223,7 @@ def _uninflected(word: str) -> str:
 
 
 def whole_share(matched: Mapping[str, float], text: str) -> float:
-    """How much of what words of a question count in a text is evidence that it has the answer.
+    """Return the share of the matched words' weight that is evidence of an answer.
 
     A text has "capitalize" and a question "capital": one stem, two words. A word that stands in the
     text as it is, or in another English inflection, counts in full, and one of which the text has
@@ -268,7 +268,7 @@ def key_of(term: str, *, part: bool = False) -> int:
 
 
 def weights_of(keys: NDArray[np.uint64]) -> NDArray[np.float32]:
-    """What each term weighs in a query."""
+    """Return the weight of each term in a query."""
     return np.where(keys & np.uint64(1), FRAGMENT_WEIGHT, 1).astype(np.float32)
 
 
@@ -286,7 +286,7 @@ _EAST_ASIAN |= {"KATAKANA": _EAST_ASIAN["HIRAGANA"], "HANGUL": "Korean character
 
 
 def writing_of(text: str) -> str | None:
-    """What most letters of a text are; None where it has none.
+    """Return the script of most letters of a text, and if it is not English; None without letters.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def writing_of(text: str) -> str | None:
 
 
 def letters_in(text: str) -> str | None:
-    """What most letters of a text are, whatever the language; None where it has none."""
+    """Return the script of most letters of a text, in any language; None if it has none."""
     if text.isascii():  # at once, as it is asked of hits in every search
         return LATIN if any(map(str.isalpha, text[:_MOST_LETTERS])) else None
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""An encoder of whatever stands for one: a name, a folder, an object, a callable."""
+"""Load an encoder from a name, a folder, an object or a callable."""
 
 import copyreg
 import warnings
@@ -21,8 +21,6 @@ from uec_rag.encoders.bundled.static import StaticEncoder
 from uec_rag.encoders.hub import SPARSE, Precision, is_model, is_sparse_folder
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
-from uec_rag.encoders.onnx import BACKENDS, Backend, ExportedEncoder
-from uec_rag.encoders.parallel import ParallelEncoder
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.sparse import LearnedSparse
 from uec_rag.encoders.verifier import VerifierLike, is_cross_encoder
@@ -34,13 +32,13 @@ EncoderLike: TypeAlias = (
     "str | Path | SentenceTransformer | SparseEncoder | Encoder | LangChainEmbeddings"
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
-"""Whatever `load_encoder` makes an encoder of."""
+"""The values that `load_encoder` accepts."""
 
 MemberLike: TypeAlias = "EncoderLike | VerifierLike"
-"""Whatever is given again for a member of a saved ensemble."""
+"""The values accepted for a member of a saved ensemble."""
 
 _ACCEPTED = (
-    "a hub name, a folder, 'pypi:NAME' (each also behind 'onnx:' or 'onnx-int8:'), 'bm25', "
+    "a hub name, a folder, 'pypi:NAME', 'bm25', "
     "'sparse:' and a hub name, a SentenceTransformer, a SparseEncoder, a LangChain Embeddings, "
     "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
 )
@@ -60,10 +58,9 @@ def load_encoders(
     specs: Sequence[EncoderLike],
     *,
     last_layer: LastLayers = "projection",
-    device: str | Sequence[str] | None = None,
+    device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
-    backend: Backend = "torch",
 ) -> list[Encoder]:
     """Make the encoders of an ensemble; parameters as in `load_encoder`.
 
@@ -82,12 +79,7 @@ def load_encoders(
 
     def load(spec: EncoderLike, layer: LastLayer) -> Encoder:
         return load_encoder(
-            spec,
-            last_layer=layer,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            backend=backend,
+            spec, last_layer=layer, device=device, dtype=dtype, batch_size=batch_size
         )
 
     return [load_layer(last_layer, partial(load, spec)) for spec in specs]
@@ -117,10 +109,9 @@ def load_encoder(
     spec: EncoderLike,
     *,
     last_layer: LastLayer = "projection",
-    device: str | Sequence[str] | None = None,
+    device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
-    backend: Backend = "torch",
     fetch: bool = True,
 ) -> Encoder:
     """Make an encoder from a name, a folder, a model or a callable.
@@ -138,11 +129,7 @@ def load_encoder(
     last_layer, device, dtype, batch_size
         As in `SentenceTransformerEncoder`; a SparseEncoder has no last layer to choose. A black box
         runs where and how it likes: device, dtype and batch_size do not reach it, and its last
-        layer is always "projection". A model with vectors that is loaded by name may have a list
-        of devices, see `ParallelEncoder`.
-    backend
-        What runs a model loaded by name, see `ExportedEncoder`. Also written before the name, for
-        one model of several, as in "onnx-int8:intfloat/e5-small-v2"; a saved ensemble remembers it.
+        layer is always "projection".
     fetch
         Whether to ask the hub for a model; otherwise only what was downloaded earlier is found.
 
@@ -151,10 +138,9 @@ def load_encoder(
     TypeError
         If spec is none of these.
     ValueError
-        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn"; if the
-        backend cannot run the model, or not on that device or in that precision.
+        If spec is empty, an unknown "pypi:" name, or a black box with last_layer="ffn".
     ImportError
-        If what the model or its backend needs is not installed.
+        If what the model needs is not installed.
     OSError
         If a model cannot be found or fetched.
     """
@@ -164,18 +150,9 @@ def load_encoder(
         return spec
     if isinstance(spec, str) and (spec == BM25 or spec.startswith(f"{BM25}:")):
         return restore_lexical(spec)
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
-    settings = _Settings(
-        last_layer=last_layer,
-        device=device if isinstance(device, str | None) else None,
-        dtype=dtype,
-        batch_size=batch_size,
-    )
+    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
     if isinstance(spec, (str, Path)):
-        if isinstance(device, str | None):
-            return _load_by_name(spec, settings, backend, fetch)
-        return _load_parallel(spec, settings, backend, device, fetch)
+        return _load_by_name(spec, settings, fetch)
     if _is_sparse_encoder(spec):
         return LearnedSparse(spec, **_of_sparse(settings))
     if _is_sentence_transformer(spec):
@@ -198,15 +175,8 @@ def load_encoder(
     return encoder
 
 
-def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend, fetch: bool) -> Encoder:
-    name = str(spec)
-    for known in BACKENDS:
-        if name.startswith(f"{known}:"):
-            backend, spec = known, name.removeprefix(f"{known}:")
-            return _load_by_name(spec, settings, backend, fetch)
-    if backend != "torch":
-        return _load_exported(spec, settings, backend, fetch)
-    name = PACKAGED.get(name, name)
+def _load_by_name(spec: str | Path, settings: _Settings, fetch: bool) -> Encoder:
+    name = PACKAGED.get(str(spec), str(spec))
     if name.startswith("pypi:"):
         return load_pypi(name.removeprefix("pypi:"), **settings)
     if isinstance(spec, str):
@@ -214,43 +184,6 @@ def _load_by_name(spec: str | Path, settings: _Settings, backend: Backend, fetch
     if name.startswith(SPARSE) or is_sparse_folder(spec):
         return LearnedSparse(name.removeprefix(SPARSE), **_of_sparse(settings), fetch=fetch)
     return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
-
-
-def _load_parallel(
-    spec: str | Path, settings: _Settings, backend: Backend, devices: Sequence[str], fetch: bool
-) -> Encoder:
-    if not devices or not all(isinstance(device, str) for device in devices):
-        raise ValueError(f"device: expected a name or a list of names, got {devices!r}")
-    here = _load_by_name(spec, {**settings, "device": devices[0]}, backend, fetch)
-    if len(devices) == 1 or not isinstance(here, SentenceTransformerEncoder):
-        return here  # what is no torch model uses all cores already
-    return ParallelEncoder(here, partial(_load_on, spec, settings, backend, fetch), devices)
-
-
-def _load_on(
-    spec: str | Path, settings: _Settings, backend: Backend, fetch: bool, device: str
-) -> Encoder:
-    return _load_by_name(spec, {**settings, "device": device}, backend, fetch)
-
-
-def _load_exported(spec: str | Path, settings: _Settings, backend: Backend, fetch: bool) -> Encoder:
-    if settings["device"] not in (None, "cpu"):
-        raise ValueError(
-            f"backend={backend!r} runs on the CPU, got device={settings['device']!r}; leave it "
-            "out, or use backend='torch'"
-        )
-    if settings["dtype"] not in (None, "float32"):
-        raise ValueError(
-            f"backend={backend!r} has a precision of its own, got dtype={settings['dtype']!r}; "
-            "leave it out, or use backend='torch'"
-        )
-    encoder = _load_by_name(spec, {**settings, "device": "cpu", "dtype": "float32"}, "torch", fetch)
-    if not isinstance(encoder, SentenceTransformerEncoder):
-        raise ValueError(
-            f"backend={backend!r}: encoder {str(spec)!r} is not a sentence-transformers model; "
-            f"leave it on torch, and write the backend on the others, as in '{backend}:NAME'"
-        )
-    return ExportedEncoder(encoder, backend)
 
 
 def _of_sparse(settings: _Settings) -> _SparseSettings:
@@ -297,7 +230,6 @@ def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
 
 
 for _kind in (
-    ExportedEncoder,
     LearnedSparse,
     OnnxEncoder,
     SentenceTransformerEncoder,

@@ -41,7 +41,7 @@ class LangChainCrossEncoder(Protocol):
 VerifierLike: TypeAlias = (
     "str | Path | CrossEncoder | LangChainCrossEncoder | Verifier | ScoringFunction"
 )
-"""Whatever `load_verifier` makes a verifier of."""
+"""The values that `load_verifier` accepts."""
 
 _ACCEPTED = (
     "a hub name or folder of a CrossEncoder, a CrossEncoder, a LangChain BaseCrossEncoder, or a "
@@ -50,7 +50,7 @@ _ACCEPTED = (
 )
 
 LARGEST_SCORE = np.float32(1e6)
-"""How far a score counts: squares and slopes of larger ones are beyond single precision."""
+"""The largest score: squares and slopes of larger ones overflow single precision."""
 
 
 def bounded(scores: Float32Array) -> Float32Array:
@@ -212,12 +212,12 @@ class CrossEncoderVerifier(OneInstance):
 def load_verifier(
     spec: VerifierLike,
     *,
-    device: str | Sequence[str] | None = None,
+    device: str | None = None,
     dtype: Precision | None = None,
     batch_size: int = 32,
     fetch: bool = True,
 ) -> Verifier:
-    """Make a verifier of whatever stands for one.
+    """Load a verifier from a name, a folder, an object or a callable.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def load_verifier(
         callable(query, passages) that returns a score per passage, or a `Verifier`, returned as it
         is.
     device, dtype, batch_size, fetch
-        As in `CrossEncoderVerifier`; of several devices the first.
+        As in `CrossEncoderVerifier`.
 
     Raises
     ------
@@ -240,9 +240,8 @@ def load_verifier(
     if isinstance(spec, (str, Path)) or is_cross_encoder(spec):
         if isinstance(spec, str) and not spec.strip():
             raise ValueError(f"verifier: its name must not be empty; expected {_ACCEPTED}")
-        here = device if isinstance(device, str | None) else next(iter(device), None)
         return CrossEncoderVerifier(
-            spec, device=here, dtype=dtype, batch_size=batch_size, fetch=fetch
+            spec, device=device, dtype=dtype, batch_size=batch_size, fetch=fetch
         )
     if not isinstance(spec, type) and callable(pairwise := getattr(spec, "score", None)):
 
@@ -269,14 +268,14 @@ def _unpickled(
 
 
 def is_verifier(value: object) -> TypeGuard[Verifier]:
-    """Whether a value has every member of `Verifier`."""
+    """Tell if a value has every member of `Verifier`."""
     return not isinstance(value, type) and all(
         hasattr(value, member) for member in ("name", "revision", "spec", "score")
     )
 
 
 def is_cross_encoder(value: object) -> "TypeGuard[CrossEncoder]":
-    """Whether a value is a CrossEncoder."""
+    """Tell if a value is a CrossEncoder."""
     return is_model(value, "CrossEncoder")
 
 

@@ -20,7 +20,7 @@ from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role, WithoutVector
 from uec_rag.laplace.posterior import Posterior
 
 OnError: TypeAlias = Literal["raise", "drop"]
-"""What to do where a member raises, or returns what is no vector."""
+"""The reaction to a member that raises, or returns no vector."""
 
 MISSING = "uec_missing"
 """Metadata key of a passage that is stored without some members: their names."""
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def missing_members(metadata: Mapping[str, object]) -> set[str]:
     """Names of the members that a passage is stored without."""
     names = metadata.get(MISSING)
-    # Whoever writes to a store by other means may have written anything.
+    # A store that is written to by other means may hold anything.
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
@@ -44,10 +44,10 @@ def encode_all(
     *,
     show_progress: bool = False,
 ) -> list[Encoded]:
-    """What each member makes of texts; with "drop", zeros where it failed.
+    """Encode texts with each member; with "drop", zeros if it failed.
 
-    Raises a member's own error: with "drop" only where no other answered, or it never did and
-    nobody knows how wide its vectors are.
+    Raises a member's own error: with "drop" only if no other answered, or it never did, so that
+    the width of its vectors is unknown.
     """
     encodes = [partial(e.encode, role=role, show_progress=show_progress) for e in encoders]
     if on_error == "raise":
@@ -72,7 +72,7 @@ async def aencode_all(
 
 
 def _attempt(encode: Callable[[list[str]], Encoded], texts: list[str]) -> Encoded | Exception:
-    """What a member makes of texts, with zeros where it gave no vector, or why it failed."""
+    """Encode texts with a member: zeros if it gave no vector, or the error."""
     try:
         try:
             return _checked(encode(texts))
@@ -136,7 +136,7 @@ def _without_failures(
 
 
 def present(parts: Sequence[Gaussian]) -> NDArray[np.bool_]:
-    """Which members answered, from their Gaussians of n texts, shape (n, K)."""
+    """Return a mask of the members that answered, shape (n, K), from their Gaussians of n texts."""
     return np.stack([_present(part.mean) for part in parts], axis=1)
 
 
@@ -152,7 +152,7 @@ def without_missing(coefficients: FloatArray, parts: Sequence[Gaussian]) -> Floa
 
 
 def _present(mean: FloatArray) -> NDArray[np.bool_]:
-    """Whether rows are vectors; members without any, of width 0, always answer."""
+    """Tell which rows are vectors; members without any, of width 0, always answer."""
     if not mean.shape[1]:
         return np.ones(len(mean), dtype=bool)
     there: NDArray[np.bool_] = (mean != 0).any(axis=1)

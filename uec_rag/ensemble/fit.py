@@ -17,7 +17,14 @@ from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.convolution import check_one_space
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
 from uec_rag.ensemble.fit_queries import FitQueries
-from uec_rag.ensemble.fitted import Familiar, FitFacts, FitOptions, FitReport, Fitted, blocks_of
+from uec_rag.ensemble.fitted import (
+    FitFacts,
+    FitOptions,
+    FitReport,
+    Fitted,
+    TrainingProfile,
+    blocks_of,
+)
 from uec_rag.ensemble.questions import LANGUAGES, Questions, choose_questions, made_up
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
@@ -114,7 +121,7 @@ def fit(
         fitted,
         confidence_model=model,
         report=report,
-        familiar=Familiar.of(texts, found.corpus),
+        training_profile=TrainingProfile.of(texts, found.corpus),
         verifier=checked,
     )
 

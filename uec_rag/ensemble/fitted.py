@@ -1,4 +1,4 @@
-"""How an ensemble is fitted, what that found, and what is computed from it, without encoders."""
+"""The options and results of a fit, and all that is computed from them without encoders."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class FitOptions(Record):
 
     @property
     def of_posterior(self) -> dict[str, Any]:
-        """Those that `fit_posterior` takes, by name."""
+        """The options of `fit_posterior`, by name."""
         names = ("structure", "likelihood", "negatives", "scaled", "seed")
         return {name: getattr(self, name) for name in names}
 
@@ -133,7 +133,7 @@ PAPER = FitOptions(
 
 @dataclass(frozen=True)
 class FitFacts(Record):
-    """What the posteriors do not tell of a fit.
+    """The facts of a fit beside its posteriors.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ class FitFacts(Record):
 
 @dataclass(frozen=True)
 class FitReport:
-    """What `UEC.fit` found.
+    """The report of `UEC.fit`.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class FitReport:
 
     @property
     def notes(self) -> list[str]:
-        """What to know before trusting the fit, in sentences."""
+        """Return warnings about the fit, as sentences."""
         return [*self._of_pairs(), *self.of_shares, *self._of_confidence()]
 
     def _of_pairs(self) -> Iterator[str]:
@@ -240,7 +240,7 @@ class FitReport:
 
     @property
     def of_shares(self) -> list[str]:
-        """What to know of how much each encoder counts."""
+        """Return warnings about the encoders' weights."""
         if self.facts is None or len(self.facts.shares) < 2:
             return []
         # A verifier comes after the encoders, and has no share: it reads the first hits only.
@@ -282,8 +282,8 @@ _ALIKE = 0.7
 
 
 @dataclass(frozen=True)
-class Familiar(Record):
-    """What an ensemble was fitted on.
+class TrainingProfile(Record):
+    """A summary of the texts that an ensemble was fitted on.
 
     Attributes
     ----------
@@ -298,11 +298,11 @@ class Familiar(Record):
 
     @classmethod
     def of(cls, texts: Iterable[str], passages: Sequence[Gaussian]) -> Self:
-        """What texts are like, and each encoder's Gaussians of passages among them."""
+        """Summarise fit texts and each encoder's Gaussians of the passages among them."""
         return cls(writings(texts), tuple(distance(part.mean) for part in passages))
 
-    def strange(self, found: Iterable[str]) -> list[str]:
-        """Which of some writings no fit text was in."""
+    def unseen_scripts(self, found: Iterable[str]) -> list[str]:
+        """Return the writings that no fit text was in."""
         return [name for name in found if name not in self.writings]
 
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
@@ -361,7 +361,7 @@ class Fitted:
         How strongly sigma_s^2 lowers a score.
     posteriors : tuple of K Posterior, or None
         None before `UEC.fit`: variances are 0 and slopes 1.
-    familiar : Familiar or None
+    training_profile : TrainingProfile or None
         What the fit's texts were like; None where that is not known.
     verifier : FittedVerifier or None
         Of a verifier beside the encoders.
@@ -374,7 +374,7 @@ class Fitted:
     posteriors: tuple[Posterior, ...] | None = None
     confidence_model: ConfidenceModel | None = None
     report: FitReport | None = None
-    familiar: Familiar | None = None
+    training_profile: TrainingProfile | None = None
     verifier: FittedVerifier | None = None
 
     @cached_property
@@ -403,11 +403,11 @@ class Fitted:
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
-        """What turns the corpus's evidence into coefficients, where the rule is "evidence"."""
+        """The weights of the rule "evidence"; None for another rule."""
         return self.rule.weights if isinstance(self.rule, Evidence) else None
 
     def among(self, members: Sequence[int]) -> Fitted:
-        """What was fitted of some of the encoders, without what was learned for all together."""
+        """Return the fit of some encoders, without what was learned for all together."""
         posteriors = self.posteriors
         return Fitted(
             tuple(self.names[member] for member in members),
@@ -423,15 +423,15 @@ class Fitted:
         `texts`: of the passages. `vectors`, sequence of K arrays, shape (m, d_k): each encoder's
         means of them.
         """
-        familiar = self.familiar
-        if familiar is None:
+        profile = self.training_profile
+        if profile is None:
             return None
-        strange = familiar.strange(writings(texts[:_COMPARED], least=0.5))
-        lost = familiar.lost(vectors) if strange else []
-        if not lost:
+        strange = profile.unseen_scripts(writings(texts[:_COMPARED], least=0.5))
+        weak = profile.weak_encoders(vectors) if strange else []
+        if not weak:
             return None
-        names = ", ".join(repr(self.names[member]) for member in lost)
-        words = 0 in familiar.distance
+        names = ", ".join(repr(self.names[member]) for member in weak)
+        words = 0 in profile.distance
         so = "what is found is found by its words" if words else "its similarities say little"
         also = "" if words else ', or "bm25"'
         return (
@@ -550,7 +550,7 @@ class Fitted:
         return spread * np.float32(BETWEEN / self.slope**2)
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """How unusual each query's variance is to each encoder, in standard deviations, (n, K)."""
+        """Return each query's log total variance, standardised by encoder, shape (n, K)."""
         if self.posteriors is None:
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
         traces = np.empty((len(parts[0]), len(parts)), dtype=np.float32)
@@ -559,7 +559,7 @@ class Fitted:
         return traces
 
     def shares(self, coefficients: FloatArray) -> FloatArray:
-        """How much each encoder counted: ``pi_k w_k``, rows summing to 1, shape (n, K).
+        """Return each encoder's share ``pi_k w_k``, rows summing to 1, shape (n, K).
 
         In the direct sum a similarity is ``sum_k pi_k w_k s_k``: an encoder of slope 0 counts for
         nothing whatever its coefficient.

@@ -1,11 +1,10 @@
-"""Each encoder's Gaussians of texts that have vectors already, without encoding a text twice.
+"""Encode texts for which vectors exist already, without encoding them twice.
 
-LlamaIndex asks the embedding for vectors and brings the store vectors: a variance finds no place in
-between. A vector store of someone else's keeps vectors, of one member perhaps. What the ensemble
-encoded lately in this process is in memory, by text. And in the direct sum a passage's vector holds
-every encoder's own; where the last layers are the identity the variance follows from these, in
-whatever process the vector was made. What is left is encoded, and the log says how much of it had a
-vector already.
+LlamaIndex asks the embedding for vectors and passes them to the store, which needs variances as
+well. Another package's vector store may hold one member's vectors. Texts that the ensemble encoded
+lately in this process are in memory. In the direct sum a passage's vector holds those of all
+encoders; if their last layers are the identity, the variance follows from these, in whatever
+process the vector was made.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,8 +35,39 @@ _MEMBERS: WeakKeyDictionary[UEC, list[Encoder]] = WeakKeyDictionary()
 _MAKING = threading.Lock()
 
 
-Whose: TypeAlias = int | Literal["all"]
-"""Whose vectors some are: of one encoder, by its place, or of the ensemble of all."""
+ENSEMBLE: Final = "ensemble"
+
+VectorOwner: TypeAlias = int | Literal["ensemble"]
+"""The encoder that made some vectors, by its index, or the whole ensemble."""
+
+
+def vector_owner(uec: UEC, name: str) -> VectorOwner:
+    """Return the owner of vectors from a member's name, or "ensemble".
+
+    Raises ValueError if no member that has vectors is called so.
+    """
+    if name == ENSEMBLE:
+        return ENSEMBLE
+    names = [
+        known
+        for known, encoder in zip(uec.names, uec.encoders, strict=True)
+        if not isinstance(encoder, WithoutVectors)
+    ]
+    if name not in names:
+        raise ValueError(f"vectors: expected one of {[*names, ENSEMBLE]}, got {name!r}.")
+    return uec.names.index(name)
+
+
+def check_owner(uec: UEC, owner: VectorOwner, text: str, vector: Sequence[float]) -> None:
+    """Raise ValueError unless a text's vector is the owner's and its Gaussian follows from it."""
+    view = copy.copy(uec)
+    view.encoders = _remembering(uec)
+    if not _owns(view, owner, text, np.asarray(vector, dtype=np.float32)):
+        whose = "the ensemble" if owner == ENSEMBLE else f"{uec.names[owner]!r}"
+        raise ValueError(
+            f"vectors: expected vectors of {whose}, without a last layer of its own, but the "
+            f"stored vector of {text[:40]!r} differs from what it returns; leave out `vectors`."
+        )
 
 
 def encode(
@@ -45,19 +75,20 @@ def encode(
     texts: Sequence[str],
     role: Role,
     vectors: Sequence[Sequence[float] | None] | None = None,
-    whose: Whose | None = None,
+    owner: VectorOwner | None = None,
 ) -> list[Gaussian]:
-    """`UEC.encode`, of which memory and vectors spare what they can.
+    """Encode as `UEC.encode`, except texts that are in memory or have vectors.
 
     Parameters
     ----------
     role : {"query", "passage"}
     vectors : sequence, optional
-        Of passages: each the ensemble's mean perhaps, or one encoder's vector.
-    whose : int or "all", optional
-        Whose they are, as `whose_is` says; by default one text is encoded to see.
+        Vectors of passages, None if one has none.
+    owner : VectorOwner, optional
+        Their owner, already checked. By default they are used if they are the ensemble's; one text
+        is encoded to check this.
     """
-    return _sparing(uec, texts, role, vectors, whose).encode(texts, role)
+    return _sparing(uec, texts, role, vectors, owner).encode(texts, role)
 
 
 async def aencode(
@@ -71,24 +102,14 @@ async def aencode(
     return await sparing.aencode(texts, role)
 
 
-def whose_is(uec: UEC, text: str, vector: Sequence[float]) -> Whose | None:
-    """Whose a passage's vector is, if it tells of an encoder all that its Gaussian is made of.
-
-    `vector`: of the text, whoever made it.
-    """
-    view = copy.copy(uec)
-    view.encoders = _remembering(uec)
-    return _whose(view, text, np.asarray(vector, dtype=np.float32))
-
-
 def _sparing(
     uec: UEC,
     texts: Sequence[str],
     role: Role,
     vectors: Sequence[Sequence[float] | None] | None,
-    whose: Whose | None = None,
+    owner: VectorOwner | None = None,
 ) -> UEC:
-    """The same ensemble, on encoders that remember, and know what vectors tell of some texts."""
+    """Return the ensemble on encoders with a memory and with the vectors given."""
     members = _remembering(uec)
     view = copy.copy(uec)
     view.encoders = members
@@ -97,11 +118,11 @@ def _sparing(
         t: np.asarray(given[t], dtype=np.float32)
         for t in (_unknown(members, list(given), role) if given else [])
     }
-    if not lacking or (whose is None and len(lacking) == 1):  # of one the check would be the work
+    if not lacking or (owner is None and len(lacking) == 1):  # the check would be all the work
         return view
-    if whose is None:
-        whose = _whose(view, *next(iter(lacking.items())))
-    if whose is None:
+    if owner is None and _owns(view, ENSEMBLE, *next(iter(lacking.items()))):
+        owner = ENSEMBLE
+    if owner is None:
         _log.warning(
             "%d texts have vectors already and are encoded again: these are not the ensemble's, "
             "or carry no variance. Keep them apart from other models', and give encoders a "
@@ -111,13 +132,13 @@ def _sparing(
         return view
     view.encoders = [
         _Knowing(member, rows) if rows else member
-        for member, rows in zip(members, _told(view, lacking, whose), strict=True)
+        for member, rows in zip(members, _vectors_by_member(view, lacking, owner), strict=True)
     ]
     return view
 
 
 def _remembering(uec: UEC) -> list[Encoder]:
-    """An ensemble's encoders, with a memory that lives as long as the ensemble."""
+    """Return an ensemble's encoders with a memory that lives as long as the ensemble."""
     with _MAKING:
         if uec not in _MEMBERS:
             _MEMBERS[uec] = [
@@ -130,45 +151,47 @@ def _remembering(uec: UEC) -> list[Encoder]:
 
 
 def _unknown(members: Sequence[Encoder], texts: Sequence[str], role: Role) -> list[str]:
-    """Texts that an encoder would have to encode."""
+    """Return the texts that some encoder would have to encode."""
     lacking = [set(m.unknown(texts, role)) for m in members if isinstance(m, CachedEncoder)]
     return [text for text in texts if any(text in some for some in lacking)]
 
 
-def _whose(view: UEC, text: str, vector: FloatArray) -> Whose | None:
-    """Encodes the text to see: its vectors must be those, and the features the vectors."""
+def _owns(view: UEC, owner: VectorOwner, text: str, vector: FloatArray) -> bool:
+    """Encode a text to see if its vectors are those given, and the input of the last layers."""
+    members = view.encoders if owner == ENSEMBLE else [view.encoders[owner]]
     try:
-        probed = [encoder.encode([text], "passage") for encoder in view.encoders]
-    except Exception:  # the ensemble itself will say, or do without
-        return None
-    widths = [encoded.embedding.shape[1] for encoded in probed]
-    if view.space == "direct" and len(vector) == sum(widths):
-        members = blocks(vector, widths, view.fitted.weights)
-        if all(map(_is_of, members, probed)):
-            return "all"
-    unit = vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))
-    return next((i for i, encoded in enumerate(probed) if _is_of(unit, encoded)), None)
+        probed = [encoder.encode([text], "passage") for encoder in members]
+    except Exception:  # which the ensemble will report, or do without
+        return False
+    if owner == ENSEMBLE:
+        widths = [encoded.embedding.shape[1] for encoded in probed]
+        if view.space != "direct" or len(vector) != sum(widths):
+            return False
+        own = blocks(vector, widths, view.fitted.weights)
+    else:
+        own = [vector / np.maximum(np.linalg.norm(vector), np.float32(1e-12))]
+    return all(map(_is_of, own, probed))
 
 
 def _is_of(vector: FloatArray, encoded: Encoded) -> bool:
-    """Whether a vector is an encoder's own, and all that its last layer takes in."""
+    """Tell if a vector is an encoder's output and the input of its last layer."""
     own = encoded.embedding
     same = len(vector) == own.shape[1] and np.allclose(own[0], vector, atol=_SAME)
     return same and np.array_equal(own, encoded.features)
 
 
-def _told(
-    view: UEC, vectors: Mapping[str, FloatArray], whose: Whose
+def _vectors_by_member(
+    view: UEC, vectors: Mapping[str, FloatArray], owner: VectorOwner
 ) -> list[dict[str, FloatArray]]:
-    """What passages' vectors tell of each encoder's own, by text; nothing of odd ones."""
+    """Split passages' vectors into each encoder's own, by text; leave out malformed ones."""
     texts, matrix = list(vectors), np.stack([*vectors.values()])
-    if whose == "all":
+    if owner == ENSEMBLE:
         widths = [encoder.dimension for encoder in view.encoders]
         members = blocks(matrix, widths, view.fitted.weights)
         lengths = [np.linalg.norm(ours, axis=1) for ours in members if ours.shape[1]]
         good = (np.abs(np.stack(lengths) - 1) < _UNIT).all(axis=0)
     else:  # as its own library leaves it: of any length
-        members = [matrix if i == whose else matrix[:, :0] for i in range(len(view.encoders))]
+        members = [matrix if i == owner else matrix[:, :0] for i in range(len(view.encoders))]
         good = matrix.any(axis=1)
     return [
         {text: row for text, row, fits in zip(texts, ours, good, strict=True) if fits}
@@ -191,7 +214,7 @@ class _Knowing(InThread, EncoderInside):
         return self._encoder.revision
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts, those that are known by a look."""
+        """Embed texts, except those whose vectors are known."""
         lacking = [text for text in dict.fromkeys(texts) if text not in self._known]
         known = dict(self._known)
         if lacking:

@@ -55,7 +55,7 @@ def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
     return Questions(chosen, list(corpus), relevant)
 
 
-# Fit questions in a language that nobody speaks: what evidence is like where models are lost.
+# Fit questions in a made-up language show the evidence of models that fail.
 #
 # Fit pairs are of languages and domains that the models know, and teach little of how it looks
 # when one does not. Letters put in place of one another make a text that every embedding model is
@@ -71,7 +71,7 @@ _ARABIC = "ابتثجحخدذرزسشصضطظعغفقكلمنهوي"
 
 @dataclass(frozen=True)
 class Language:
-    """A language that nobody speaks.
+    """A made-up language.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ LANGUAGES = (
     Language(1.0, _ARABIC),
     Language(1.0, spaces=False),
 )
-"""What a model may know half, and what it does not know in ways of its own each."""
+"""The made-up languages: one that models may half know, and others that they do not."""
 
 _QUERIES = 60
 _OTHERS = 100

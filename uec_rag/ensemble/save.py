@@ -22,10 +22,9 @@ from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
 from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
-from uec_rag.encoders.onnx import BACKENDS
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import restore_rule
-from uec_rag.ensemble.fitted import Familiar, FitFacts, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary
 
@@ -57,10 +56,7 @@ def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _M
     ValueError
         If it would have to be fetched, and the user has not said so.
     """
-    name = spec
-    for backend in BACKENDS:
-        name = name.removeprefix(f"{backend}:")
-    name = name.removeprefix("hf:").removeprefix(SPARSE)
+    name = spec.removeprefix("hf:").removeprefix(SPARSE)
     if name.startswith("pypi:"):  # of known content, whatever is fetched
         return load(True)
     folder = Path(name).expanduser()
@@ -101,7 +97,7 @@ FILE = "verifier.json"
 
 @dataclass(frozen=True)
 class SavedVerifier:
-    """What a saved verifier brings back, but for the model.
+    """The saved state of a verifier, without the model.
 
     Attributes
     ----------
@@ -117,9 +113,7 @@ class SavedVerifier:
     k: int
     fitted: FittedVerifier | None
 
-    def load(
-        self, given: Mapping[str, MemberLike], device: str | Sequence[str] | None, *, trust: bool
-    ) -> Verifier:
+    def load(self, given: Mapping[str, MemberLike], device: str | None, *, trust: bool) -> Verifier:
         """Load the model, or take the one given.
 
         Raises ValueError if it has to be given, or is not to be fetched unasked.
@@ -201,7 +195,7 @@ _OPTIONS = [field.name for field in fields(FitOptions) if field.name != "tempera
 
 @dataclass(frozen=True)
 class SavedEnsemble:
-    """What a saved ensemble brings back."""
+    """The saved state of an ensemble."""
 
     encoders: list[Encoder]
     fitted: Fitted
@@ -270,8 +264,8 @@ def write_ensemble(
         state["posteriors"] = [posterior.metadata() for posterior in fitted.posteriors]
         if fitted.confidence_model is not None:
             state["confidence"] = fitted.confidence_model.metadata()
-        if fitted.familiar is not None:
-            state["familiar"] = fitted.familiar.metadata()
+        if fitted.training_profile is not None:
+            state["familiar"] = fitted.training_profile.metadata()
         state["seconds"] = [fitted.report.encoding_seconds, fitted.report.fitting_seconds]
         state["source"] = fitted.report.source
         if fitted.report.facts is not None:
@@ -330,7 +324,9 @@ def read_ensemble(
                 ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
             ),
             report=report,
-            familiar=Familiar.restore(state["familiar"]) if "familiar" in state else None,
+            training_profile=TrainingProfile.restore(state["familiar"])
+            if "familiar" in state
+            else None,
         )
         expected = str(state["fingerprint"])
     checked = read_verifier(folder)

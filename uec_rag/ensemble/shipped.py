@@ -16,7 +16,7 @@ from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.coefficients import Evidence
 from uec_rag.ensemble.evidence import EvidenceWeights
-from uec_rag.ensemble.fitted import Familiar, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.save import fingerprint
 from uec_rag.laplace.posterior import CompactPosterior, PosteriorSummary
 
@@ -25,7 +25,7 @@ _STATE, _TENSORS = "shipped.json", "shipped.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ShippedFit:
-    """What was fitted before the package was built, by `benchmarks/quality/shipped_fit.py`.
+    """The fit that ships with the package, made by `benchmarks/quality/shipped_fit.py`.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class ShippedFit:
     posteriors: tuple[CompactPosterior, ...]
     weights: EvidenceWeights
     temperature: float
-    familiar: Familiar
+    training_profile: TrainingProfile
     fingerprint: str
 
     @property
     def confidence_model(self) -> ConfidenceModel:
-        """What many collections taught, at this ensemble's temperature."""
+        """The confidence model learned from many collections, at this ensemble's temperature."""
         return replace(shipped_model("words"), temperature=self.temperature)
 
     def write(self, folder: Path) -> None:
@@ -76,7 +76,7 @@ class ShippedFit:
             ],
             "weights": self.weights.metadata(),
             "temperature": self.temperature,
-            "familiar": self.familiar.metadata(),
+            "familiar": self.training_profile.metadata(),
             "fingerprint": self.fingerprint,
         }
         write_json(folder / _STATE, state)
@@ -103,8 +103,10 @@ def shipped_fit() -> ShippedFit:
         for i, saved in enumerate(state.pop("posteriors"))
     )
     weights = EvidenceWeights.restore(state.pop("weights"))
-    familiar = Familiar.restore(state.pop("familiar"))
-    return ShippedFit(posteriors=posteriors, weights=weights, familiar=familiar, **state)
+    training_profile = TrainingProfile.restore(state.pop("familiar"))
+    return ShippedFit(
+        posteriors=posteriors, weights=weights, training_profile=training_profile, **state
+    )
 
 
 def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:
@@ -160,7 +162,7 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
             0.0,
             shipped.source,
         ),
-        familiar=shipped.familiar,
+        training_profile=shipped.training_profile,
     )
     if fingerprint(encoders, fitted, "projection") != shipped.fingerprint:
         raise IndexCorrupted("The fit shipped with the package is damaged; install uec-rag again.")

@@ -19,7 +19,6 @@ from uec_rag.encoders import EMBEDDED, Encoder
 from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
-from uec_rag.encoders.onnx import Backend
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
 from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
 from uec_rag.ensemble.convolution import Space, block_scales
@@ -52,10 +51,9 @@ class UEC:
         single encoders.
     options : FitOptions, optional
         The space of the embeddings, and how `fit` fits.
-    device, dtype, batch_size, backend
-        For the encoders that are loaded here: "cpu", "cuda", "mps", or several for a process each;
-        "float32", "float16", "bfloat16"; texts at a time; "torch", "onnx", "onnx-int8" (also before
-        a name, as in "onnx-int8:intfloat/e5-small-v2").
+    device, dtype, batch_size
+        For the encoders that are loaded here: "cpu", "cuda" or "mps"; "float32", "float16" or
+        "bfloat16"; texts at a time.
     on_error : {"raise", "drop"}
         What to do if an encoder fails on texts that others encode. With "drop" its coefficient is 0
         for them; the log says so, and so does "uec_missing" in the metadata of passages, which rank
@@ -101,10 +99,9 @@ class UEC:
         *,
         coefficients: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None = None,
         options: FitOptions | None = None,
-        device: str | Sequence[str] | None = None,
+        device: str | None = None,
         dtype: Precision | None = None,
         batch_size: int = 32,
-        backend: Backend = "torch",
         on_error: OnError = "raise",
         verifier: VerifierLike | None = None,
         verify_k: int = VERIFY_K,
@@ -119,7 +116,6 @@ class UEC:
             device=device,
             dtype=dtype,
             batch_size=batch_size,
-            backend=backend,
         )
         self.verifier: Verifier | None = None
         if verifier is not None:
@@ -180,7 +176,7 @@ class UEC:
 
     @property
     def beta(self) -> float:
-        """How strongly sigma_s^2 lowers a score."""
+        """The weight with which sigma_s^2 lowers a score."""
         return self.fitted.beta
 
     @property
@@ -196,12 +192,12 @@ class UEC:
 
     @property
     def report(self) -> FitReport | None:
-        """What `fit` found; None before."""
+        """The report of `fit`; None before."""
         return self.fitted.report
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` has been called, a fitted ensemble was loaded, or this is `UEC()`."""
+        """True after `fit`, in a loaded fitted ensemble, and in `UEC()`."""
         return self.fitted.posteriors is not None
 
     @property
@@ -356,7 +352,7 @@ class UEC:
 
     @property
     def fingerprint(self) -> str:
-        """What stored vectors depend on: models, revisions, space and posterior, as a hash."""
+        """The hash of all that stored vectors depend on: models, revisions, space and posterior."""
         from uec_rag.ensemble.save import fingerprint
 
         return fingerprint(self.encoders, self.fitted, self.options.last_layer)

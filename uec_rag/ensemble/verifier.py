@@ -44,7 +44,7 @@ def verifier_name(names: Sequence[str], verifier: Verifier) -> str:
 
 @dataclass(frozen=True, eq=False)
 class FittedVerifier:
-    """What fitting found for a verifier.
+    """The fitted weights of a verifier.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class FittedVerifier:
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """What a verifier says of v hits of each of n queries.
+    """The scores of a verifier for v hits of each of n queries.
 
     Attributes
     ----------

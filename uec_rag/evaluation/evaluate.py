@@ -22,7 +22,7 @@ from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is being done, how much of it is done, and how much there is."""
+"""Called as `progress(stage, done, total)`."""
 
 RISKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 _CERTAINTY, _LEVEL = 0.95, 0.95
@@ -90,7 +90,7 @@ def evaluate(
     k : int
         Hits that an answer may use.
     progress : callable
-        Is told how far it is.
+        Called as `progress(stage, done, total)`.
 
     Raises
     ------

@@ -24,7 +24,7 @@ _BEGINNING = 2_000  # characters of a passage that are encoded to look at it
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
+class Probe:
     """A question, and what a search found for it.
 
     Attributes
@@ -52,7 +52,7 @@ class Inspection:
     ----------
     variances : list of (Passage, float)
         Passages and the sum of their variances over dimensions, the highest first.
-    tried : list of Tried
+    probes : list of Probe
     hubs : list of (Passage, int)
         How many of the questions each passage comes up for, beside those made from it; the most
         first.
@@ -61,7 +61,7 @@ class Inspection:
     """
 
     variances: list[tuple[Passage, float]]
-    tried: list[Tried]
+    probes: list[Probe]
     hubs: list[tuple[Passage, int]]
     fair: float
 
@@ -83,7 +83,7 @@ def inspect(
     listed : int
         How many passages come back as `hubs`.
     progress : callable
-        Is told what is being done, how much of it is done, and how much there is.
+        Called as `progress(stage, done, total)`.
     """
     passages = [*islice(retriever.passages(), _MOST_PASSAGES)]
     variances: list[float] = []
@@ -95,7 +95,7 @@ def inspect(
     places = dict(zip(made.questions, made.relevant, strict=True))
     queries = [*dict.fromkeys([*asked, *made.questions])]
     times: Counter[str] = Counter()
-    tried: list[Tried] = []
+    probes: list[Probe] = []
     for start in range(0, len(queries), _BATCH):
         progress("Asking questions", start, len(queries))
         some = queries[start : start + _BATCH]
@@ -109,11 +109,11 @@ def inspect(
             times.update(id_ for id_ in result.ids[row] if id_ not in expected)
             firsts = {name: found[row][0] for name, found in alone.items() if found[row]}
             sigma = math.sqrt(result.sigma2[row, 0]) if result.ids[row] else 0.0
-            tried.append(Tried(query, sigma, shares[row], firsts))
+            probes.append(Probe(query, sigma, shares[row], firsts))
     hubs = retriever.get([id_ for id_, _ in times.most_common(listed)])
     return Inspection(
         sorted(zip(passages, variances, strict=True), key=lambda one: one[1], reverse=True),
-        tried,
+        probes,
         [(passage, times[passage.id]) for passage in hubs],
         _DEPTH * len(queries) / max(len(retriever), 1),
     )
@@ -160,9 +160,11 @@ class Writing:
 
 def writing(retriever: Retriever) -> Writing:
     """In what the first passages of an index are written, and whether encoders know that."""
-    uec, familiar, strange = retriever.uec, retriever.uec.fitted.familiar, None
+    uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
     texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
-    if texts and familiar is not None:
+    if texts and training_profile is not None:
         parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
         strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
-    return Writing(writings(texts), () if familiar is None else familiar.writings, strange)
+    return Writing(
+        writings(texts), () if training_profile is None else training_profile.writings, strange
+    )

@@ -144,7 +144,7 @@ class UECTranslator(Visitor):
 def from_documents(
     documents: Iterable[Document], ids: Sequence[str | None] | None
 ) -> tuple[dict[str, Any], list[str]]:
-    """What `Retriever.add` takes, with the documents' own ids unless others are given; and blanks.
+    """Convert documents to the arguments of `Retriever.add`, and return the ids of blank ones.
 
     Loaders make blank documents, of blank pages; LangChain's `index` hands on a hundred at a time,
     and one of them must not end it in the middle. They are left out, with a warning that names id
@@ -187,7 +187,7 @@ def from_texts(
     ids: Sequence[str | None] | None,
     metadatas: Sequence[Mapping[str, Any] | None] | None,
 ) -> dict[str, Any]:
-    """What `Retriever.add` takes; ids are made up where None."""
+    """Convert texts to the arguments of `Retriever.add`; ids that are None are made up."""
     given = None if ids is None else listed(ids, "ids")
     return {
         "texts": texts if isinstance(texts, str) else list(texts),

@@ -14,13 +14,13 @@ from uec_rag.stores.base import Passage
 
 
 class LangChainEngine:
-    """What `uec_rag.retrieval.over` asks, of a LangChain vector store."""
+    """A LangChain vector store as an `Engine` of `uec_rag.retrieval.over`."""
 
     def __init__(self, vectorstore: VectorStore) -> None:
         self._vectorstore, self.name = vectorstore, type(vectorstore).__name__
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """What its own search finds, best first."""
+        """Return the results of its own search, best first."""
         options = {} if filter is None else {"filter": filter}
         found = self._vectorstore.similarity_search(query, k=count, **options)
         return [*map(_passage, found)]
@@ -52,7 +52,7 @@ class LangChainEngine:
         return None
 
     def size(self) -> int | None:
-        """How many documents there are, where that is known."""
+        """Return the number of documents if it is known."""
         held = self._vectorstore
         return len(held.store) if isinstance(held, InMemoryVectorStore) else None
 

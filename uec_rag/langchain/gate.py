@@ -146,7 +146,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @property
     def report(self) -> str:
-        """What the threshold is based on, in words."""
+        """A description of what the threshold is based on."""
         if self.gate is None:
             return "Answering above confidence 0.5; nothing is guaranteed: calibrate the gate."
         return self.gate.report

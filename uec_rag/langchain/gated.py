@@ -1,4 +1,4 @@
-"""What is decided about a question, as LangChain's runnables, graphs and tools hand it on."""
+"""The decision about a question, in the form of LangChain's runnables, graphs and tools."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
 
 
 class ToolInput(BaseModel):
-    """What an agent gives the tool."""
+    """The input of the tool."""
 
     query: str = Field(description="What to look up, as a question that can stand alone.")
 
@@ -139,7 +139,7 @@ def retriever_tool(
 
 
 class AsTool(Runnable[Input, Output]):
-    """What a gate and a retriever inherit to become a tool that tells what was decided."""
+    """A mixin that makes a gate or a retriever a tool that reports the decision."""
 
     def as_tool(
         self,
@@ -166,7 +166,7 @@ class AsTool(Runnable[Input, Output]):
 
 
 def as_text(found: Gated, source_key: str = "source") -> str:
-    """What a language model is told of what was found: the decision, then the passages, quoted."""
+    """Write a search for a language model: the decision, then the quoted passages."""
     passages = [
         (d.page_content, d.metadata.get(source_key), d in found["candidates"])
         for d in found["documents"]

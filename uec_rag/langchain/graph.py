@@ -68,7 +68,7 @@ def route_on_decision(state: object) -> Action:
 
 
 def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
-    """What the tools of `retriever_tool` found since the last human message, first things first."""
+    """Return the results of `retriever_tool` since the last human message, oldest first."""
     found: list[Gated] = []
     for message in reversed(messages):
         if isinstance(message, HumanMessage):
@@ -79,7 +79,7 @@ def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
 
 
 def best(found: Sequence[Gated]) -> Gated:
-    """Of several searches one that answers, else one that asks back; the surest of these."""
+    """Return the surest search that answers, else the surest that asks back."""
     order: list[Action] = ["abstain", "clarify", "answer"]
     return max(found, key=lambda one: (order.index(one["decision"]), one["confidence"]))
 

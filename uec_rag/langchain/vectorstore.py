@@ -20,7 +20,7 @@ from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import get_config_list
+from langchain_core.runnables.config import get_config_list, run_in_executor
 from langchain_core.stores import BaseStore
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, field_validator, model_validator
@@ -50,7 +50,7 @@ from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
-"""What a store is made with."""
+"""The values that a store is made with."""
 
 _TEXTS = ("texts", "metadatas", "ids", "batch_size")
 _DOCUMENTS = ("documents", "ids", "batch_size")
@@ -62,7 +62,7 @@ _OPTIONS = {
     "similarity_score_threshold": ("k", "filter", "weights", "score_threshold"),
     "mmr": ("k", "filter", "weights", "fetch_k", "lambda_mult"),
 }
-"""What each kind of search may be asked for."""
+"""The options of each kind of search."""
 
 
 class UECVectorStore(VectorStore):
@@ -130,21 +130,6 @@ class UECVectorStore(VectorStore):
         return made
 
     @classmethod
-    async def afrom_texts(
-        cls,
-        texts: Iterable[str],
-        embedding: Embedding = None,
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        store: Store | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """`from_texts` without blocking the event loop, as every asynchronous method."""
-        made = cls(embedding, store=store)
-        await made.aadd_texts(texts, metadatas, **kwargs)
-        return made
-
-    @classmethod
     def from_documents(
         cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
     ) -> Self:
@@ -157,10 +142,8 @@ class UECVectorStore(VectorStore):
     async def afrom_documents(
         cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
     ) -> Self:
-        """`from_documents` asynchronously."""
-        made = cls(embedding, store=kwargs.pop("store", None))
-        await made.aadd_documents(documents, **kwargs)
-        return made
+        """`from_documents` in LangChain's executor, as every asynchronous method of the store."""
+        return await run_in_executor(None, cls.from_documents, documents, embedding, **kwargs)
 
     def add_texts(
         self,
@@ -178,18 +161,6 @@ class UECVectorStore(VectorStore):
         """
         refuse_unknown(kwargs, "add_texts", (*_TEXTS, "show_progress"))
         return self.retriever.add(**from_texts(texts, ids, metadatas), show_progress=show_progress)
-
-    async def aadd_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
-    ) -> list[str]:
-        """`add_texts` asynchronously."""
-        refuse_unknown(kwargs, "aadd_texts", _TEXTS)
-        return await self.retriever.aadd(**from_texts(texts, ids, metadatas))
 
     def add_documents(
         self,
@@ -215,15 +186,6 @@ class UECVectorStore(VectorStore):
         added, blank = from_documents(documents, ids)
         self.retriever.delete(blank)
         return self.retriever.add(**added, show_progress=show_progress)
-
-    async def aadd_documents(
-        self, documents: Iterable[Document], ids: Sequence[str | None] | None = None, **kwargs: Any
-    ) -> list[str]:
-        """`add_documents` asynchronously."""
-        refuse_unknown(kwargs, "aadd_documents", _DOCUMENTS)
-        added, blank = from_documents(documents, ids)
-        self.retriever.delete(blank)
-        return await self.retriever.aadd(**added)
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
         """Remove documents of those ids, or all where ids is None, as LangChain defines it.
@@ -270,24 +232,11 @@ class UECVectorStore(VectorStore):
         """
         return self.documents(self._search("similarity_search", query, k, filter, kwargs))
 
-    async def asimilarity_search(
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
-    ) -> list[Document]:
-        """`similarity_search` asynchronously."""
-        return self.documents(await self._asearch("asimilarity_search", query, k, filter, kwargs))
-
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """`similarity_search`, each document with its s_hat: higher is better."""
         result = self._search("similarity_search_with_score", query, k, filter, kwargs)
-        return self._paired(result, result.scores)
-
-    async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        """`similarity_search_with_score` asynchronously."""
-        result = await self._asearch("asimilarity_search_with_score", query, k, filter, kwargs)
         return self._paired(result, result.scores)
 
     def similarity_search_with_uncertainty(
@@ -296,14 +245,6 @@ class UECVectorStore(VectorStore):
         """`similarity_search`, with the `uec_` keys in the documents' metadata."""
         return with_uncertainty(
             self._search("similarity_search_with_uncertainty", query, k, filter, kwargs)
-        )
-
-    async def asimilarity_search_with_uncertainty(
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
-    ) -> list[Document]:
-        """`similarity_search_with_uncertainty` asynchronously."""
-        return with_uncertainty(
-            await self._asearch("asimilarity_search_with_uncertainty", query, k, filter, kwargs)
         )
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
@@ -327,10 +268,9 @@ class UECVectorStore(VectorStore):
     async def _asimilarity_search_with_relevance_scores(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        result = await self._asearch(
-            "asimilarity_search_with_relevance_scores", query, k, filter, kwargs
-        )
-        return self._paired(result, result.relevance)
+        # LangChain's own maps scores by _select_relevance_score_fn
+        search = self._similarity_search_with_relevance_scores
+        return await run_in_executor(None, search, query, k, filter, **kwargs)
 
     def similarity_search_by_vector(
         self,
@@ -373,20 +313,6 @@ class UECVectorStore(VectorStore):
         asked |= {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self.documents(self.retriever.search_diverse(**asked))
 
-    async def amax_marginal_relevance_search(
-        self,
-        query: str,
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        filter: DocumentFilter | None = None,
-        **kwargs: Any,
-    ) -> list[Document]:
-        """`max_marginal_relevance_search` asynchronously."""
-        asked = _asked("amax_marginal_relevance_search", query, k, filter, kwargs, _DIVERSE)
-        asked |= {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self.documents(await self.retriever.asearch_diverse(**asked))
-
     def max_marginal_relevance_search_by_vector(
         self,
         embedding: Sequence[float],
@@ -409,9 +335,6 @@ class UECVectorStore(VectorStore):
 
     def _search(self, method: str, *asked: Any) -> SearchResult:
         return self.retriever.search(**_asked(method, *asked))
-
-    async def _asearch(self, method: str, *asked: Any) -> SearchResult:
-        return await self.retriever.asearch(**_asked(method, *asked))
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Save documents, vectors and ensemble to a folder, atomically: `Retriever.save`."""
@@ -459,7 +382,7 @@ def _asked(
     unknown: Mapping[str, Any],
     more: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What `Retriever.search` is given, of a method's arguments."""
+    """Convert a method's arguments to those of `Retriever.search`."""
     refuse_unknown(unknown, method, (*_TEXT, *more))
     return {"queries": [check_text(query, "query")], "k": k, "filter": passage_filter(filter)}
 
@@ -608,6 +531,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         k: int = 4,
         *,
         candidates: int = 50,
+        vectors: str | None = None,
         stored: Stored | None = None,
         size: int | None = None,
         **kwargs: Any,
@@ -620,7 +544,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         ----------
         vectorstore : VectorStore
             Written to through its own methods.
-        uec, candidates, size
+        uec, candidates, vectors, size
             As in `uec_rag.retrieval.over.elsewhere`.
         k : int
         stored : callable(list of id) -> list of vectors, optional
@@ -639,7 +563,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
                 "vectorstore: expected a LangChain VectorStore other than UECVectorStore (for "
                 f"which there is from_store), got {type(vectorstore).__name__}."
             )
-        found = elsewhere(uec, LangChainEngine(vectorstore), candidates, stored=stored, size=size)
+        engine = LangChainEngine(vectorstore)
+        found = elsewhere(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
         return cls(vectorstore=UECVectorStore(found), k=k, **kwargs)
 
     @property
@@ -649,7 +574,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @property
     def report(self) -> str:
-        """What relevance and confidence are based on, in words."""
+        """A description of what relevance and confidence are based on."""
         return self.index.report
 
     def calibrate(
@@ -837,7 +762,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
-        """What tracing notes of a run, as LangChain's own has it, and the encoders' names."""
+        """Return LangChain's own tracing parameters, with the encoders' names."""
         params = super()._get_ls_params(**kwargs)
         params["ls_embedding_model"] = ", ".join(self.index.uec.names)
         return params

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
-from uec_rag.base.environment import require, shield_from_broken_torchvision
+from uec_rag.base.environment import require
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood
@@ -81,7 +81,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """What labelled pairs say of the last layer's weights: sums, so that parts of them add up.
+    """The curvature of labelled pairs in the last layer's weights: sums, so that parts add up.
 
     Attributes
     ----------
@@ -103,13 +103,13 @@ class Curvature:
 
     @cached_property
     def eigenvalues(self) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Of "kron": eigenvalues, not below 0, and eigenvectors of G, and of A, a mean."""
+        """Decompose "kron": eigenvalues (at least 0) and eigenvectors of G, and of the mean A."""
         output, features = self.factors
         found = [np.linalg.eigh(factor) for factor in (output, features / (2 * self.pairs))]
         return [(np.maximum(values, 0), vectors) for values, vectors in found]
 
     def log_marginal_likelihood(self, prior_precision: float) -> float:
-        """Of the pairs, by Laplace's approximation, the prior centred on the weights as they are.
+        """Return the log marginal likelihood of the pairs, with the prior centred on the weights.
 
         ``-loss - (log det(H + delta I) - log det(delta I)) / 2``
         """
@@ -129,7 +129,7 @@ def accumulate(layer: Layer) -> Curvature:
 
 
 def _of_batch(layer: Layer, batch: slice) -> Curvature:
-    """Of some pairs: features h, h' (n, m) and embeddings z, z' (n, d) of their two texts.
+    """Compute the curvature of a batch: features h, h' (n, m), embeddings z, z' (n, d).
 
     "pairs": with ``w = p (1 - p) a^2`` and logits' Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
 
@@ -180,7 +180,7 @@ def _of_batch(layer: Layer, batch: slice) -> Curvature:
 
 
 def by_laplace_torch(layer: Layer) -> Curvature:
-    """What `accumulate` finds, found by laplace-torch's differentiation, the paper's own tool.
+    """Compute the curvature of `accumulate` with laplace-torch, the paper's own tool.
 
     To compare with, as ``fit_posterior(..., curvature=by_laplace_torch)``: 23 (kron) to 788 times
     (diag) slower. Of its backends only curvlinops can differentiate a layer used for two texts.
@@ -191,7 +191,6 @@ def by_laplace_torch(layer: Layer) -> Curvature:
     if layer.likelihood != "pairs":
         raise ValueError(f"likelihood: expected 'pairs', got {layer.likelihood!r}; use accumulate.")
     require("fit", "laplace-torch")
-    shield_from_broken_torchvision()
     import torch
     from laplace import Laplace
     from laplace.curvature import CurvlinopsGGN

@@ -1,4 +1,4 @@
-"""How likely a pair is an answer given its similarity: slope, intercept, probit predictive."""
+"""The likelihood of a pair given its similarity: slope, intercept, probit predictive."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ def variance_scale(
 
 
 def decided_by_prior(found: float, without: float) -> bool:
-    """Whether pairs alone would say something else of a positive number, by a factor of two."""
+    """Tell if the estimates with and without the prior differ by a factor of two."""
     return not 1 / _FACTOR < found / without < _FACTOR
 
 

@@ -13,7 +13,7 @@ from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.postings import Corpus, Postings
 
 Negatives = Literal["hard", "random"]
-"""What a query's answer is told from: a random passage and a hard one, or a random one alone."""
+"""The negatives of a query: a random and a hard passage, or a random one alone."""
 
 MINIMUM = 32
 """Fewest positive pairs a posterior is fitted on."""
@@ -177,16 +177,16 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[n
 
 
 class Similarities(Protocol):
-    """How alike queries and passages are, by vectors or by words."""
+    """The similarity of queries and passages, by vectors or by words."""
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """Of each query to some passages, shape (n, p): indices of shapes (n,) and (n, p)."""
+        """Return similarities of queries (n,) to passages (n, p), given by index, shape (n, p)."""
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """Of each pair, shape (n,)."""
+        """Return the similarity of each pair, shape (n,)."""
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """Of each query to every passage, shape (n, n_p): the caller's own."""
+        """Return similarities of each query to every passage, shape (n, n_p), as a new array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +307,7 @@ def _slices(rows: int, numbers: int) -> Iterator[slice]:
 def known_pairs(
     pairs: Pairs, query: NDArray[np.int64], passage: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Whether pairs of a query and a passage already have a label; the shapes broadcast."""
+    """Tell which pairs of a query and a passage have a label; the shapes broadcast."""
     count = len(pairs.passages)
     keys = np.sort(pairs.query_index * count + pairs.passage_index)
     wanted = query * count + passage

@@ -16,7 +16,7 @@ Structure = Literal["kron", "diag"]
 
 @dataclass(frozen=True)
 class PosteriorSummary:
-    """What fitting found for one encoder; numbers a person reads.
+    """The readable numbers of one encoder's fit.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Posterior:
         return Gaussian.factored(embedding, scale * leverage, self.profile)
 
     def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
-        """How unusual each text's total variance is for this encoder, in standard deviations.
+        """Return each text's log total variance, standardised for this encoder.
 
         0 is a typical fitting query; language or domain the encoder does not know lies above.
         """

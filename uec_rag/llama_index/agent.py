@@ -20,7 +20,7 @@ from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, plain_reply, too
 
 
 class UECSearch(BaseModel):
-    """What a tool of `retriever_tool` found, as its `raw_output`; as text, what the model reads.
+    """The `raw_output` of `retriever_tool`; its text is what the model reads.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Whether to answer from the nodes that were found, as a step between retriever and LLM."""
+"""A postprocessor between retriever and LLM that decides whether to answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _dispatcher = get_dispatcher(__name__)
 
 
 class UECGateEvent(BaseEvent):
-    """What a gate decided.
+    """The decision of a gate.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What LlamaIndex asks for: filters as every store takes them, modes, and a query's Gaussians."""
+"""Convert LlamaIndex's queries: filters, modes, and a query's Gaussians."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _check_mode(uec: UEC, query: VectorStoreQuery) -> None:
 
 
 def counted(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
-    """How much each member counts in a mode, by name; None: as the ensemble has it."""
+    """Return the weight of each member in a mode, by name; None for the ensemble's own."""
     wordwise = _wordwise(uec)
     if query.mode in _WORDS:
         alpha = 0.0
@@ -198,7 +198,7 @@ def _wordwise(uec: UEC) -> list[bool]:
 
 
 def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:
-    """Whether a vector is what `UECEmbedding` makes of the query with these parts."""
+    """Tell if a vector is what `UECEmbedding` makes of the query with these parts."""
     mean = uec.combine(parts, uec.coefficients(parts, "query")).mean
     return bool(np.allclose(vector, mean, atol=_SAME))
 

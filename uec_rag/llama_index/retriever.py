@@ -45,7 +45,7 @@ class LlamaIndexEngine:
         self._index, self.name = index, type(index.vector_store).__name__
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """What its own search finds, best first."""
+        """Return the results of its own search, best first."""
         retriever = self._index.as_retriever(similarity_top_k=count, filters=filter)
         return _passages(retriever.retrieve(query))
 
@@ -78,7 +78,7 @@ class LlamaIndexEngine:
         return [found.get(id_) for id_ in ids]
 
     def size(self) -> int | None:
-        """How many nodes there are, where that is known."""
+        """Return the number of nodes if it is known."""
         store = self._index.vector_store
         return len(store.data.embedding_dict) if isinstance(store, SimpleVectorStore) else None
 
@@ -275,6 +275,7 @@ class UECRetriever(BaseRetriever):
         similarity_top_k: int = 4,
         *,
         candidates: int = 50,
+        vectors: str | None = None,
         stored: Stored | None = None,
         size: int | None = None,
         **kwargs: Any,
@@ -287,7 +288,7 @@ class UECRetriever(BaseRetriever):
         ----------
         index : VectorStoreIndex
             Over any vector store; written to through its own methods.
-        uec, candidates, size
+        uec, candidates, vectors, size
             As in `uec_rag.retrieval.over.elsewhere`.
         similarity_top_k : int
         stored : callable(list of id) -> list of vectors, optional
@@ -307,12 +308,13 @@ class UECRetriever(BaseRetriever):
                 "index: expected a VectorStoreIndex over another store than UECVectorStore (for "
                 f"which there is from_index), got {type(index).__name__}."
             )
-        found = elsewhere(uec, LlamaIndexEngine(index), candidates, stored=stored, size=size)
+        engine = LlamaIndexEngine(index)
+        found = elsewhere(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
         return cls(found, similarity_top_k, **kwargs)
 
     @property
     def report(self) -> str:
-        """What relevance and confidence are based on, in words."""
+        """A description of what relevance and confidence are based on."""
         return self.retriever.report
 
     def calibrate(
@@ -363,7 +365,7 @@ class UECRetriever(BaseRetriever):
 
 
 def _texts(query_bundle: QueryBundle) -> list[str]:
-    """What to embed: the question, or what a query transform (HyDE, say) put in its place."""
+    """Return the texts to embed: the question, or the output of a query transform such as HyDE."""
     if not query_bundle.embedding_strs:
         raise ValueError("query: expected a text, got an empty one.")
     return query_bundle.embedding_strs

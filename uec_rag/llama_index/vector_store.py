@@ -7,7 +7,6 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
@@ -35,10 +34,8 @@ from uec_rag.llama_index.nodes import announce, hits, node_of, passages_of
 from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
 from uec_rag.llama_index.saving import (
     check_picklable,
-    download,
     index_from_dict,
     index_to_dict,
-    upload,
 )
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.plain import as_index
@@ -335,7 +332,8 @@ class UECVectorStore(BasePydanticVectorStore):
         persist_path : str
             Always becomes a folder, whatever the name's extension.
         fs : fsspec file system, optional
-            The local one by default. Readers see either the old or the new index, complete.
+            The local one by default, where readers see either the old or the new index, complete.
+            Another one takes a copy of the folder; files of an older index there are not removed.
 
         Raises
         ------
@@ -349,7 +347,7 @@ class UECVectorStore(BasePydanticVectorStore):
             return
         with tempfile.TemporaryDirectory() as folder:
             self._retriever.save(folder)
-            upload(Path(folder), fs, persist_path)
+            fs.put(f"{folder}/", f"{persist_path.rstrip('/')}/", recursive=True)
 
     @classmethod
     def from_persist_path(
@@ -371,7 +369,7 @@ class UECVectorStore(BasePydanticVectorStore):
         if fs is None or isinstance(fs, LocalFileSystem):
             return cls(Retriever.load(persist_path, **kwargs))
         with tempfile.TemporaryDirectory() as folder:
-            download(fs, persist_path, Path(folder))
+            fs.get(f"{persist_path.rstrip('/')}/", f"{folder}/", recursive=True)
             return cls(Retriever.load(folder, **kwargs))
 
     @classmethod

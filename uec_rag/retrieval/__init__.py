@@ -1,8 +1,8 @@
 """From a query to hits with a confidence, and the gate that decides by it."""
 
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.preferences import Boost, Preferences, recency
+from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
-__all__ = ["Boost", "Gate", "Preferences", "Retriever", "SearchResult", "recency"]
+__all__ = ["Boost", "Gate", "Preferences", "Retriever", "SearchResult"]

@@ -17,7 +17,7 @@ from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.pipeline import Method, find
-from uec_rag.stores.base import CALIBRATION, Keeping, Store, keep_in
+from uec_rag.stores.base import CALIBRATION, SharedState, Store, put_shared_state
 
 _ENOUGH = 100  # labels that teach an ensemble that was never fitted more than what is shipped
 
@@ -269,19 +269,19 @@ def publish(store: Store, calibration: CorpusCalibration, written: str) -> Publi
 
     `written`: state of the store that it was learned on.
     """
-    if not isinstance(store, Keeping):
+    if not isinstance(store, SharedState):
         return None
     state = {"calibration": calibration.metadata(), "written": written}
-    version = keep_in(store, CALIBRATION, json.dumps(state).encode())
+    version = put_shared_state(store, CALIBRATION, json.dumps(state).encode())
     return Published(version, calibration, written)
 
 
-def published(store: Keeping, known: Published | None) -> Published | None:
+def published(store: SharedState, known: Published | None) -> Published | None:
     """The calibration that a store keeps; the known one, where it is that or there is none."""
     stamp = store.stamp()
     version = stamp.kept.get(CALIBRATION)
     if version is not None and (known is None or known.version != version):
-        found = store.kept(CALIBRATION)
+        found = store.get_state(CALIBRATION)
         if found is not None:
             state = json.loads(found[1])
             calibration = CorpusCalibration.restore(state["calibration"])
@@ -293,4 +293,4 @@ def published(store: Keeping, known: Published | None) -> Published | None:
 
 def written(store: Store) -> str:
     """The state of a store that several processes write; of others nothing."""
-    return store.stamp().written if isinstance(store, Keeping) else ""
+    return store.stamp().written if isinstance(store, SharedState) else ""

@@ -172,7 +172,7 @@ def add_files(
     names : collection of str
         Of files in it.
     progress : callable
-        Is told what is being done, how much of it is done, and how much there is.
+        Called as `progress(stage, done, total)`.
 
     Raises
     ------

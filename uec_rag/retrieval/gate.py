@@ -33,7 +33,7 @@ from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.self_calibrate import trial
-from uec_rag.stores.base import GATE, Filter, Keeping, keep_in
+from uec_rag.stores.base import GATE, Filter, SharedState, put_shared_state
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -318,19 +318,19 @@ class Gate(Record):
         ValueError
             If nothing was ever added to it.
         """
-        if not isinstance(retriever.store, Keeping):
+        if not isinstance(retriever.store, SharedState):
             raise TypeError(
                 f"retriever: a {type(retriever.store).__name__} is not shared with other "
                 "processes; `save` the gate."
             )
-        keep_in(retriever.store, GATE, json.dumps(self.metadata()).encode())
+        put_shared_state(retriever.store, GATE, json.dumps(self.metadata()).encode())
         return self
 
     @classmethod
     def published(cls, retriever: Retriever) -> Self | None:
         """The last published gate, if any."""
         store = retriever.store
-        found = store.kept(GATE) if isinstance(store, Keeping) else None
+        found = store.get_state(GATE) if isinstance(store, SharedState) else None
         return None if found is None else cls.restore(json.loads(found[1]))
 
     @property

@@ -144,7 +144,7 @@ class Index:
 
         Passages that come one by one are looked at when there are enough of them.
         """
-        if self._foreign_said or self.uec.fitted.familiar is None:
+        if self._foreign_said or self.uec.fitted.training_profile is None:
             return
         some = slice(2 * ENOUGH_PASSAGES)
         self._not_looked_at.append((list(texts[some]), [mean[some] for mean in means]))

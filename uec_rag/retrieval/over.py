@@ -1,7 +1,7 @@
 """Passages in another package's vector store: it supplies candidates, the ensemble ranks them.
 
 Nothing is written there. A candidate's Gaussian is made from its text, or from the stored vector if
-that is the ensemble's or one encoder's. Passages near random directions are the sample for the
+the caller names the member that made it. Passages near random directions are the sample for the
 statistics of the corpus; document frequencies come from them and the candidates. Only the store
 chooses candidates.
 """
@@ -21,7 +21,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.retries import is_passing
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.known_vectors import Whose, encode, whose_is
+from uec_rag.ensemble.known_vectors import check_owner, encode, vector_owner
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage
@@ -115,15 +115,19 @@ def elsewhere(
     engine: Engine,
     candidates: int,
     *,
+    vectors: str | None = None,
     stored: Stored | None = None,
     size: int | None = None,
 ) -> Elsewhere:
-    """A retriever over an engine.
+    """Make a retriever over an engine.
 
     Parameters
     ----------
     candidates : int
         Least number of passages to request from the engine in each search.
+    vectors : str, optional
+        Name of the member whose vectors the engine holds, or "ensemble": candidates are not encoded
+        again by it. The first vector is checked against what it returns for the text.
     stored : callable, optional
         Returns vectors by id, instead of the engine's own `stored`.
     size : int, optional
@@ -132,33 +136,34 @@ def elsewhere(
     Raises
     ------
     TypeError, ValueError
-        If uec is not a UEC, or candidates < 1.
+        If uec is not a UEC, candidates < 1, `vectors` names no member, or `stored` is given without
+        `vectors`.
     """
     if not isinstance(uec, UEC):
         raise TypeError(f"uec: expected a UEC, got {type(uec).__name__}.")
     check_k(candidates, "candidates")
     if size is not None:
         check_k(size, "size")
-    return Elsewhere(uec, ForeignStore(uec, engine, candidates, stored=stored, size=size))
+    if stored is not None and vectors is None:
+        raise ValueError("stored: expected `vectors` too, the name of the member that made them.")
+    engine_store = ForeignStore(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
+    return Elsewhere(uec, engine_store)
 
 
 @dataclass
 class _Seen:
-    """What was found out of an engine, for it and its views.
+    """The sample of an engine and the check of its vectors, shared with its views.
 
     Attributes
     ----------
     sample : _Drawn or None
-        From all over it; None before a search finds something.
-    whose : int, "all" or None
-        Whose vectors lie there; None where they are of no use, and before any were seen.
-    looked : bool
-        Whether any were.
+        From all over the engine; None before a search finds something.
+    checked : bool
+        Whether a stored vector was compared with the member's own.
     """
 
     sample: _Drawn | None = None
-    whose: Whose | None = None
-    looked: bool = False
+    checked: bool = False
 
 
 @dataclass
@@ -195,7 +200,7 @@ class ForeignStore:
 
     Parameters
     ----------
-    uec, engine, candidates, stored, size
+    uec, engine, candidates, vectors, stored, size
         As in `elsewhere`.
     """
 
@@ -207,10 +212,12 @@ class ForeignStore:
         engine: Engine,
         candidates: int,
         *,
+        vectors: str | None = None,
         stored: Stored | None = None,
         size: int | None = None,
     ) -> None:
         self._uec, self._engine, self._candidates = uec, engine, candidates
+        self._owner = None if vectors is None else vector_owner(uec, vectors)
         self._stored, self._told = stored or engine.stored, size
         self._filter: object = None
         self._seen = _Seen()
@@ -284,17 +291,15 @@ class ForeignStore:
     def _gaussians(self, passages: Sequence[Passage]) -> Gaussian:
         uec, seen, vectors = self._uec, self._seen, None
         texts = [passage.text for passage in passages]
-        if seen.whose is not None or not seen.looked:
+        if self._owner is not None:
             ids = [passage.id for passage in passages]
             vectors = self._asked("vectors", self._stored, ids)
-        if not seen.looked:
             pairs = zip(texts, vectors or (), strict=False)
             first = next(((text, vector) for text, vector in pairs if vector is not None), None)
-            seen.whose = None if first is None else whose_is(uec, *first)
-            seen.looked = True
-        parts = encode(
-            uec, texts, "passage", vectors if seen.whose is not None else None, seen.whose
-        )
+            if first is not None and not seen.checked:
+                check_owner(uec, self._owner, *first)
+                seen.checked = True
+        parts = encode(uec, texts, "passage", vectors, self._owner)
         return uec.combine(parts, uec.coefficients(parts, "passage"))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -318,7 +323,15 @@ class ForeignStore:
             "passages to a Retriever with a store of this package."
         )
 
-    add = delete = sample = search = save = _refuse
+    add = delete = search = save = _refuse
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of passages near random directions, `count` at most."""
+        found = self._drawn(self._size()).gaussians
+        if found is None:
+            nothing = np.zeros((0, self._uec.dimension), dtype=np.float32)
+            return Gaussian(nothing, nothing)
+        return found[:count]
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
         """ValueError: they are not read whole."""

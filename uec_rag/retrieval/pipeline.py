@@ -392,7 +392,7 @@ def unfamiliar_questions(
 ) -> tuple[list[str], NDArray[np.bool_]]:
     """How each question differs from the fit's, "" if it does not, and whether in its letters."""
     reasons, strange = [""] * len(queries), np.zeros(len(queries), dtype=bool)
-    profile = method.fitted.familiar if method.check_familiar else None
+    profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:
         for row, (query, passages) in enumerate(zip(queries, hits.passages, strict=True)):
             # Of one hit, so that it does not rest on k.

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from uec_rag.confidence.decision import Ambiguity, decide_one
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Passage
 
-_SECONDS_A_DAY = 86400.0
 _MOST = 100.0  # log-odds of a boost
 
 
@@ -65,41 +63,6 @@ class Boost:
                 f"boosts: expected a number from 0 to 1 for passage {passage.id!r}, got {value}."
             )
         return self.weight * value
-
-
-def recency(key: str, half_life_days: float, weight: float, now: datetime | None = None) -> Boost:
-    """Make a boost of recent passages, which halves with every `half_life_days` of age.
-
-    Parameters
-    ----------
-    key : str
-        Metadata with an ISO date or time, or a `datetime`; a passage without it gets no boost.
-    half_life_days : float
-    weight : float
-        Log-odds of a passage of today relative to a very old one.
-    now : datetime, optional
-        Today by default.
-
-    Examples
-    --------
-    >>> today = datetime(2026, 7, 31, tzinfo=UTC)
-    >>> boost = recency("date", half_life_days=30, weight=1.0, now=today)
-    >>> boost.at(Passage("a", "text", {"date": "2026-07-01"}))
-    0.5
-    """
-    if not half_life_days > 0:
-        raise ValueError(f"half_life_days: expected a number above 0, got {half_life_days}.")
-
-    def value(passage: Passage) -> float:
-        written = passage.metadata.get(key)
-        if written is None:
-            return 0.0
-        time = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
-        time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        age = ((now or datetime.now(UTC)) - time).total_seconds() / _SECONDS_A_DAY
-        return float(0.5 ** (max(0.0, age) / half_life_days))
-
-    return Boost(value, weight)
 
 
 @dataclass(frozen=True)

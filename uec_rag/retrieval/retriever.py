@@ -43,7 +43,7 @@ from uec_rag.retrieval.preferences import (
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
-from uec_rag.stores.base import Filter, Keeping, Store
+from uec_rag.stores.base import Filter, SharedState, Store
 from uec_rag.stores.engine.store import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
@@ -615,7 +615,7 @@ class Retriever(Index):
 
     def _follow(self, store: Store) -> None:
         """Take over what another process has learned of the corpus, where the store keeps it."""
-        if not isinstance(store, Keeping):
+        if not isinstance(store, SharedState):
             return
         before, self._published = self._published, published(store, self._published)
         if self._published is None:

@@ -15,14 +15,14 @@ from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability, risk_over_coverage
 from uec_rag.encoders.lexical import marked
 from uec_rag.evaluation.alternatives import disagreement, fused, members_alone, plain_cosine
-from uec_rag.evaluation.inspection import Tried, inspect, neighbours, writing
+from uec_rag.evaluation.inspection import Probe, inspect, neighbours, writing
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is being done, how much of it is done, and how much there is."""
+"""Called as `progress(stage, done, total)`."""
 
 SHOWN = 2_000
 """Characters of a passage that the page shows."""
@@ -144,7 +144,7 @@ def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress)
     """
     seen = inspect(retriever, asked, listed=_LISTED, progress=progress)
 
-    def highest(key: Callable[[Tried], float]) -> list[View]:
+    def highest(key: Callable[[Probe], float]) -> list[View]:
         return [
             {
                 "question": visible(one.question),
@@ -152,12 +152,12 @@ def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress)
                 "sigma": one.sigma,
                 "firsts": {name: passage_view(passage) for name, passage in one.firsts.items()},
             }
-            for one in sorted(seen.tried, key=key, reverse=True)[:_LISTED]
+            for one in sorted(seen.probes, key=key, reverse=True)[:_LISTED]
             if key(one)
         ]
 
     return {
-        "questions": len(seen.tried),
+        "questions": len(seen.probes),
         "looked_at": len(seen.variances),
         "variances": [
             passage_view(passage) | {"variance": variance}

@@ -234,24 +234,24 @@ class RemoteStore(Protocol):
 
 
 @runtime_checkable
-class Keeping(Protocol):
-    """A store that keeps bytes by name; those in a process's own memory do not."""
+class SharedState(Protocol):
+    """A store with state that all its processes share; a store in memory has none."""
 
     def stamp(self) -> Stamp:
         """The state of what is stored, at little cost."""
         ...
 
-    def keep(self, name: str, data: bytes) -> str:
-        """Keep bytes under one of the names that there are; returns their version."""
+    def put_state(self, name: str, data: bytes) -> str:
+        """Store bytes under a name for all processes and return their version."""
         ...
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
-        """The version of what is kept under a name, and the bytes."""
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
+        """Return the version and the bytes stored under a name; None if there are none."""
         ...
 
 
-def keep_in(store: Keeping, name: str, data: bytes) -> str:
-    """Keep bytes in a store under a name; returns their version.
+def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
+    """Store bytes under a name for all processes and return their version.
 
     Raises ValueError if nothing was ever added to it: there is no place yet.
     """
@@ -260,7 +260,7 @@ def keep_in(store: Keeping, name: str, data: bytes) -> str:
             f"store: it stores a {name} with its passages, and nothing was added to it yet; add "
             "passages first."
         )
-    return store.keep(name, data)
+    return store.put_state(name, data)
 
 
 DEEPEST = 64

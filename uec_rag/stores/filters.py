@@ -47,21 +47,21 @@ class HasId:
 
 
 @dataclass(frozen=True)
-class Where:
+class Predicate:
     """A predicate, which only a store in memory can run."""
 
     predicate: Callable[[Passage], bool]
 
 
 @dataclass(frozen=True)
-class Every:
+class And:
     """All conditions hold; with none of them always."""
 
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
-class Some:
+class Or:
     """At least one condition holds; with none of them never."""
 
     conditions: tuple[Condition, ...]
@@ -74,7 +74,7 @@ class Not:
     condition: Condition
 
 
-Condition: TypeAlias = Compare | HasId | Where | Every | Some | Not
+Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
 
 
 def parse(filter: Filter) -> Condition:
@@ -106,7 +106,7 @@ def _items(value: object) -> Iterable[object]:
 
 def _parsed(filter: Filter) -> Condition:
     if callable(filter):
-        return Where(filter)
+        return Predicate(filter)
     if not isinstance(filter, Mapping):
         raise TypeError(
             "filter: expected a mapping of metadata values or a callable(passage) -> bool, "
@@ -116,15 +116,15 @@ def _parsed(filter: Filter) -> Condition:
 
 
 def _joined(conditions: list[Condition]) -> Condition:
-    return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
+    return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
 
 
 def _entry(key: str, value: object) -> Condition:
     match key:
         case "$and":
-            return Every(tuple(map(_parsed, _listed(key, value))))
+            return And(tuple(map(_parsed, _listed(key, value))))
         case "$or":
-            return Some(tuple(map(_parsed, _listed(key, value))))
+            return Or(tuple(map(_parsed, _listed(key, value))))
         case "$not":
             return Not(_parsed(cast(Filter, value)))  # which checks it
         case "$id":
@@ -137,7 +137,7 @@ def _entry(key: str, value: object) -> Condition:
                 raise TypeError(
                     f"filter: $where expects a callable(passage) -> bool, got {value!r:.60}."
                 )
-            return Where(value)
+            return Predicate(value)
     if not isinstance(key, str) or key.startswith("$"):
         raise ValueError(
             "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
@@ -188,7 +188,7 @@ def _listed(name: str, value: object) -> Sequence[Any]:
 def keys_of(condition: Condition) -> set[str]:
     """Metadata keys that a condition names."""
     match condition:
-        case Every(conditions) | Some(conditions):
+        case And(conditions) | Or(conditions):
             return set[str]().union(*map(keys_of, conditions))
         case Not(one):
             return keys_of(one)
@@ -292,12 +292,12 @@ class Bound:
     limit: float
 
 
-def by_facts(asked: Compare | Where, engine: str) -> Not | AnyFact | HasPart | Bound:
+def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart | Bound:
     """What an engine runs for a comparison: facts, parts of texts and limits of numbers.
 
     ValueError if none does: a callable, or an order of what are no numbers.
     """
-    if isinstance(asked, Where):
+    if isinstance(asked, Predicate):
         raise ValueError(
             f"filter: a callable runs in Python and {engine} does not; use operators "
             "(uec_rag.stores.filters) or a MemoryStore."

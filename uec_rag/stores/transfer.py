@@ -12,27 +12,27 @@ from typing import TypeAlias
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.stores.base import Keeping, Passage, Store
+from uec_rag.stores.base import Passage, SharedState, Store
 
 _AT_ONCE = 512
 _MODULUS = 2**128
 
 Convert: TypeAlias = Callable[[list[Passage], Gaussian], Gaussian]
-"""What is written in place of the Gaussians that were read of some passages."""
+"""Makes the Gaussians to write from passages and the Gaussians read with them."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """What a transfer did.
+    """The counts and the checksum of a transfer.
 
     Attributes
     ----------
     passages : int
-        That the source holds and, as was checked, the target holds alike.
+        Number in the source, all checked to be in the target.
     written : int
-        Those of them that were not there already.
+        Number of them that the target did not hold before.
     others : int
-        Passages of the target that are not from the source.
+        Number of passages in the target that are not from the source.
     checksum : str
         Of those passages, vectors and variances, in whatever order.
     """
@@ -52,18 +52,18 @@ def transfer(
 ) -> Transfer:
     """Copy all passages of a store into another, a few hundred at a time.
 
-    What is there already is left as it is, so that a transfer that ended half-way goes on where it
-    was. Each part is read again and compared with what was to be written.
+    Passages that are there already are kept, so that an interrupted transfer can be resumed. Each
+    part is read back and compared with what was to be written.
 
     Parameters
     ----------
     source, target : Store
-        Bound to one ensemble, by whoever calls. What is written to a source in memory meanwhile is
-        not copied; an engine has no such moment, and that it was written to is an error.
+        Both bound to one ensemble. Passages written to a source in memory meanwhile are not copied;
+        writing to a source in an engine meanwhile is an error.
     convert : callable, optional
-        Of passages and their Gaussians in the source: what to write instead.
+        Makes the Gaussians to write from passages and their Gaussians in the source.
     advance : callable, optional
-        Told after each part how many passages it had.
+        Called after each part with its number of passages.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def transfer(
     ValueError, ConnectionError
         As the stores do.
     """
-    began = source.stamp().written if isinstance(source, Keeping) else None
+    began = source.stamp().written if isinstance(source, SharedState) else None
     source = moment(source)
     count = written = total = 0
     for passages in _parts(source.passages()):
@@ -102,7 +102,7 @@ def transfer(
         total = (total + sum(wanted)) % _MODULUS
         if advance is not None:
             advance(len(passages))
-    ended = source.stamp().written if isinstance(source, Keeping) else None
+    ended = source.stamp().written if isinstance(source, SharedState) else None
     if count != len(source) or began != ended:
         raise RuntimeError(
             f"source: it holds {len(source):,} passages, but {count:,} were read; it changed "

@@ -22,7 +22,6 @@ from benchmarks.paper.analyses.calibration import error_auroc, measure_probabili
 from benchmarks.paper.plan import Group
 from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import NotApplicable
-from uec_rag.base.environment import shield_from_broken_torchvision
 from uec_rag.base.gaussian import PROBIT, FloatArray
 from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll, variance_scale
@@ -336,7 +335,6 @@ def layer_ablation(
             raise ValueError(f"{name}: expected pairs of both labels, 0 and 1.")
     if not all(0 <= fraction <= 1 for fraction in fractions):
         raise ValueError(f"fractions: expected numbers from 0 to 1, got {list(fractions)}.")
-    shield_from_broken_torchvision()
     from benchmarks.paper.analyses.pair_gradients import (
         PairLogits,
         last_linear_layers,

@@ -1,1 +1,1 @@
-"""What every store over somebody's vector database shares."""
+"""The parts that all stores in vector databases share."""

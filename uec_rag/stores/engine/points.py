@@ -1,4 +1,4 @@
-"""What an engine of someone else's holds of passages, and what a query asks of it.
+"""The points that an engine stores, the queries sent to it, and its answers.
 
 An engine finds candidates by the sum that a store in memory orders by; those that come back are
 scored by the very same code, with the frequencies of the whole corpus, so that the numbers are
@@ -30,7 +30,7 @@ class Words(NamedTuple):
 
 
 class Point(NamedTuple):
-    """What an engine keeps of a passage."""
+    """A passage as an engine stores it."""
 
     passage: Passage
     mean: FloatArray  # shape (d,)
@@ -38,7 +38,7 @@ class Point(NamedTuple):
     words: tuple[Words, ...] = ()  # One for each sparse block
 
 
-class Wanted(NamedTuple):
+class QueryTerms(NamedTuple):
     """A query's terms in one sparse block."""
 
     # shape (t,): In the order that they are worth looking up in: the rarest first
@@ -64,8 +64,8 @@ def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
 
 
 @dataclass(frozen=True)
-class WordNotes:
-    """What holds for all passages of a sparse block."""
+class BlockSchema:
+    """The scale and the saturation of a sparse block, the same for all passages."""
 
     saturation: Saturation | None
     scale: float  # Of every passage, see `Terms.scale`
@@ -75,7 +75,7 @@ class WordNotes:
 
     @classmethod
     def of(cls, terms: Terms) -> Self:
-        """What is noted about a first batch of passages."""
+        """Describe the terms of a first batch of passages."""
         usual = float(terms.lengths.mean()) if len(terms) else 1.0
         return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
 
@@ -90,14 +90,14 @@ class WordNotes:
         return weights
 
     def damping(self, words: Words, mean_length: float | None = None) -> float:
-        """What is added below a passage's counts when they are saturated."""
+        """Return the BM25 damping of a passage's counts."""
         assert self.saturation is not None
         k1, b = self.saturation.k1, self.saturation.b
         usual = self.usual_length if mean_length is None else mean_length
         return k1 * (1 - b + b * float(words.counts.sum()) / max(usual, 1e-30))
 
-    def wanted(self, queries: Terms, frequencies: Frequencies) -> list[Wanted]:
-        """What each of n queries asks of the block."""
+    def wanted(self, queries: Terms, frequencies: Frequencies) -> list[QueryTerms]:
+        """Return the terms of each of n queries in the block."""
         found = []
         for row in range(len(queries)):
             mine = slice(queries.starts[row], queries.starts[row + 1])
@@ -107,7 +107,9 @@ class WordNotes:
             share = shares(queries.weights[mine], rare, scale).astype(np.float32)
             held = frequencies.held(keys)
             order = np.argsort(held, kind="stable")
-            found.append(Wanted(keys[order], share[order], held[order], frequencies.mean_length))
+            found.append(
+                QueryTerms(keys[order], share[order], held[order], frequencies.mean_length)
+            )
         return found
 
     def terms(self, words: Sequence[Words]) -> Terms:
@@ -142,32 +144,32 @@ class WordNotes:
 
 
 @dataclass(frozen=True, eq=False)
-class Notes:
-    """What holds for all Gaussians of a collection."""
+class CollectionSchema:
+    """The widths, profile, ensemble and blocks of all Gaussians of a collection."""
 
     widths: tuple[int, ...]  # Of the encoders' blocks of the means
     profile: FloatArray | None  # shape (F, d): Of a factored variance
     fingerprint: str | None  # Of the ensemble, where it is known
-    words: tuple[WordNotes, ...] = ()  # Of the sparse blocks
+    words: tuple[BlockSchema, ...] = ()  # Of the sparse blocks
 
     @classmethod
     def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
-        """What is noted about Gaussians."""
-        words = tuple(map(WordNotes.of, gaussians.terms))
+        """Describe Gaussians."""
+        words = tuple(map(BlockSchema.of, gaussians.terms))
         return cls(tuple(gaussians.widths), gaussians.profile, fingerprint, words)
 
     @property
     def dimension(self) -> int:
-        """Of the means."""
+        """Dimension of the means."""
         return sum(self.widths)
 
     @property
     def scales(self) -> int:
-        """How many scales a Gaussian has."""
+        """Number of scales of a Gaussian."""
         return self.dimension if self.profile is None else len(self.profile)
 
-    def admit(self, other: Notes) -> bool:
-        """Whether Gaussians of another description may stand beside these."""
+    def admit(self, other: CollectionSchema) -> bool:
+        """Tell if Gaussians of another schema may be stored beside these."""
         one, two = self.fingerprint, other.fingerprint
         mine, others = (
             (
@@ -224,7 +226,7 @@ class Notes:
                 if isinstance(profile, dict):
                     bits = base64.b64decode(profile["float32"])
                     factors = np.frombuffer(bits, dtype="<f4").reshape(profile["shape"])
-                return cls(tuple(widths), factors, name, tuple(map(WordNotes.restore, words)))
+                return cls(tuple(widths), factors, name, tuple(map(BlockSchema.restore, words)))
         raise ValueError(
             f"collection: {collection!r} exists and was not made by this version of uec_rag; "
             "choose another name."

@@ -1,4 +1,4 @@
-"""What every store in an engine of someone else's does; the engine itself is a few methods.
+"""The base of stores in vector databases; each database adds a few methods.
 
 An engine keeps points: a passage with its mean, its "spread", [mean^2, scales], and its terms. It
 finds the candidates of a query; these are compared and scored here, in float32, by the very code
@@ -24,8 +24,8 @@ from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
 from uec_rag.stores.base import Filter, Found, Passage, Stamp, check_query, checked_addition
-from uec_rag.stores.engine.points import Notes, Point, Wanted, points_of
-from uec_rag.stores.filters import AnyFact, Condition, Every, fact, keys_of, parse
+from uec_rag.stores.engine.points import CollectionSchema, Point, QueryTerms, points_of
+from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
 
 CANDIDATES = 256
@@ -36,9 +36,9 @@ _MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
 
 @dataclass
 class _Read:
-    """What was read of an engine, kept while nothing is written there."""
+    """A cache of reads, valid until the engine is written to."""
 
-    notes: Notes | None = None
+    notes: CollectionSchema | None = None
     was_there: bool = False  # what they are of
     stamped: str | None = None
     written: str | None = None
@@ -46,7 +46,7 @@ class _Read:
     rarities: dict[int, Frequencies] = field(default_factory=dict)  # by block
 
     def of(self, written: str) -> _Read:
-        """What was read since a write, or nothing."""
+        """Return what was read since a write, or an empty cache."""
         if written != self.written:
             self.written, self.samples, self.rarities = written, {}, {}
         return self
@@ -95,7 +95,7 @@ class EngineStore(ABC):
 
     @property
     def candidates(self) -> int:
-        """How many a search scores, at least."""
+        """The least number of passages that a search scores."""
         return self._candidates
 
     @candidates.setter
@@ -116,8 +116,8 @@ class EngineStore(ABC):
             return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
         return notes.gaussians(points)
 
-    def notes(self) -> Notes | None:
-        """What is noted of the stored Gaussians; None where nothing was ever stored.
+    def notes(self) -> CollectionSchema | None:
+        """Return the schema of the stored Gaussians; None if nothing was ever stored.
 
         RuntimeError if something was, and has gone.
         """
@@ -133,7 +133,7 @@ class EngineStore(ABC):
         return read.notes
 
     @property
-    def _noted(self) -> Notes:
+    def _noted(self) -> CollectionSchema:
         """The notes, where there are some."""
         notes = self.notes()
         assert notes is not None
@@ -157,7 +157,7 @@ class EngineStore(ABC):
     def stamp(self) -> Stamp:
         """The state of the engine; of a view, when it was first asked.
 
-        FingerprintMismatch if somebody has made the collection anew, for another ensemble.
+        FingerprintMismatch if the collection was made anew for another ensemble.
         """
         if self._stamp is not None:
             return self._stamp
@@ -192,8 +192,8 @@ class EngineStore(ABC):
         passages = checked_addition(passages, gaussians)
         if not passages:
             return
-        self.stamp()  # somebody may have made the place anew
-        wanted, notes = Notes.of(gaussians, self._fingerprint), self.notes()
+        self.stamp()  # another process may have made the collection anew
+        wanted, notes = CollectionSchema.of(gaussians, self._fingerprint), self.notes()
         if notes is None or not notes.admit(wanted):
             if notes is not None and self.count(None):
                 raise ValueError(
@@ -243,7 +243,7 @@ class EngineStore(ABC):
                     f"filter: no passage has the metadata key {key!r}.", UserWarning, stacklevel=2
                 )
         before = self._condition
-        view._condition = condition if before is None else Every((before, condition))
+        view._condition = condition if before is None else And((before, condition))
         return view
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -278,7 +278,7 @@ class EngineStore(ABC):
         return self.scan_passages(self.snapshot(filter)._condition)
 
     def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
-        """Of each block's terms, in the whole corpus; a term is asked for once until a write."""
+        """Return term frequencies of the whole corpus; each term is read once until a write."""
         if not terms:
             return []
         shared = self._read.of(self.stamp().written).rarities
@@ -352,11 +352,11 @@ class EngineStore(ABC):
     # What an engine does.
 
     @abstractmethod
-    def read_notes(self) -> Notes | None:
-        """What is noted of the stored Gaussians; None where nothing was ever stored."""
+    def read_notes(self) -> CollectionSchema | None:
+        """Return the schema of the stored Gaussians; None if nothing was ever stored."""
 
     @abstractmethod
-    def make(self, notes: Notes) -> None:
+    def make(self, notes: CollectionSchema) -> None:
         """Make the place for points, instead of an empty one that is there."""
 
     @abstractmethod
@@ -369,7 +369,7 @@ class EngineStore(ABC):
 
     @abstractmethod
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """How many points a condition holds for."""
+        """Return the number of points that fulfil a condition."""
 
     @abstractmethod
     def check(self, condition: Condition) -> None:
@@ -393,14 +393,14 @@ class EngineStore(ABC):
 
     @abstractmethod
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """How often distinct terms of a sparse block occur, whatever a filter lets through."""
+        """Return the frequencies of distinct terms of a sparse block, without filters."""
 
     @abstractmethod
     def near(
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[Wanted],
+        words: Sequence[QueryTerms],
         count: int,
         *,
         exact: bool,
@@ -416,14 +416,14 @@ class EngineStore(ABC):
         """The state of what is stored, at little cost."""
 
     @abstractmethod
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes for all processes, under one of the names that there are.
 
         Returns their version.
         """
 
     @abstractmethod
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
 
     @abstractmethod
@@ -459,9 +459,9 @@ OPEN_IT = (
 
 
 def may_have_keys(place: str | None, *, trust: bool) -> bool:
-    """Whether a place that a saved folder names is sent the environment's keys and passwords.
+    """Tell if a place that a saved folder names may get the environment's keys and passwords.
 
-    `place`: of a server, without secrets; None of a folder, which is opened for nobody. `trust`:
+    `place`: of a server, without secrets; None of a folder, which is never opened. `trust`:
     whether the user trusts the folder: the place is opened, and sent none. ValueError if it is not
     to be opened: the user has not named it.
     """

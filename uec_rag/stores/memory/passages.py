@@ -21,7 +21,7 @@ from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores.base import DEEPEST, Passage, copied, keepable
-from uec_rag.stores.filters import Compare, Condition, Every, HasId, Not, Some, Where
+from uec_rag.stores.filters import And, Compare, Condition, HasId, Not, Or, Predicate
 
 # One encoder for all: json.dumps makes a new one for every line.
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -193,9 +193,9 @@ class MetadataIndex:
 
         def chosen(condition: Condition, rows: Rows) -> Rows:
             match condition:
-                case Every(conditions):
+                case And(conditions):
                     return reduce(lambda left, one: chosen(one, left), conditions, rows)
-                case Some(conditions):
+                case Or(conditions):
                     found = [chosen(one, rows) for one in conditions]
                     return np.unique(np.concatenate([rows[:0], *found]))
                 case Not(one):
@@ -203,7 +203,7 @@ class MetadataIndex:
                 case HasId(ids):
                     known = [row for id_ in ids if (row := row_of(id_)) is not None]
                     return np.intersect1d(rows, np.array(known, dtype=np.int64))
-                case Where(predicate):
+                case Predicate(predicate):
                     keep = (bool(predicate(passages[row])) for row in rows.tolist())
                     return np.asarray(rows[np.fromiter(keep, dtype=bool, count=len(rows))])
                 case Compare():

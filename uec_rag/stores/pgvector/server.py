@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from uec_rag.base.retries import retried
-from uec_rag.stores.engine.points import Notes
+from uec_rag.stores.engine.points import CollectionSchema
 from uec_rag.stores.pgvector.sql import Tables, create, drop, indexed
 
 _T = TypeVar("_T")
@@ -41,7 +41,7 @@ _SHOWN = frozenset(
         "user",
     }
 )
-"""What of an address is no secret, and is shown and saved."""
+"""The parts of an address that are no secret, and are shown and saved."""
 
 _REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
 _GONE = (
@@ -92,7 +92,7 @@ def without_keys(dsn: str) -> str:
 
 
 class Server:
-    """Where tables are: a pool of connections, made here or the user's own.
+    """A PostgreSQL server: a pool of connections, made here or the user's own.
 
     The address without secrets is its `place`. ValueError as `known_of`, or where there is not one
     of address and pool; ConnectionError if it cannot be reached.
@@ -169,7 +169,7 @@ class Server:
         return retried(translated, within=self._timeout)
 
     def _translation(self, error: psycopg.Error) -> Exception:
-        """What is raised in place of a driver's error."""
+        """Return the error to raise in place of a driver's."""
         said = str(error)
         for secret in self._secrets:  # of which servers, too, may say that they are not right
             said = said.replace(secret, "***")
@@ -234,8 +234,8 @@ def _address_of(connected: psycopg.ConnectionInfo) -> str:
 _EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"
 
 
-def notes_of(connection: Connection, collection: str) -> Notes | None:
-    """What is noted of the stored Gaussians; None where there is no table.
+def notes_of(connection: Connection, collection: str) -> CollectionSchema | None:
+    """Return the schema of the stored Gaussians; None if there is no table.
 
     ValueError if the table is someone else's.
     """
@@ -245,13 +245,15 @@ def notes_of(connection: Connection, collection: str) -> Notes | None:
     if table is None and noted is None:
         return None
     if noted is None:
-        return Notes.restore(None, collection)  # someone else's
+        return CollectionSchema.restore(None, collection)  # someone else's
     held = sql.SQL("SELECT notes FROM {}").format(Tables.of(collection).notes)
     row = connection.execute(held).fetchone()
-    return Notes.restore(row and row[0], collection)
+    return CollectionSchema.restore(row and row[0], collection)
 
 
-def make_tables(connection: Connection, collection: str, notes: Notes, *, with_index: bool) -> None:
+def make_tables(
+    connection: Connection, collection: str, notes: CollectionSchema, *, with_index: bool
+) -> None:
     """Make the tables of a collection, instead of empty ones that are there.
 
     ValueError if the server has no pgvector. PermissionError if this role may not make its

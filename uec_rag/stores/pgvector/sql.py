@@ -14,18 +14,25 @@ from psycopg import sql
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import Notes, Point, Wanted, WordNotes, Words, point_id
+from uec_rag.stores.engine.points import (
+    BlockSchema,
+    CollectionSchema,
+    Point,
+    QueryTerms,
+    Words,
+    point_id,
+)
 from uec_rag.stores.filters import (
+    And,
     AnyFact,
     Bound,
     Compare,
     Condition,
-    Every,
     HasId,
     HasPart,
     Not,
-    Some,
-    Where,
+    Or,
+    Predicate,
     by_facts,
     facts_of,
     field,
@@ -44,13 +51,13 @@ _INDEXED, _HALF_INDEXED = 2000, 4000  # that its HNSW takes, in single and in ha
 
 
 class Tables(NamedTuple):
-    """What belongs to a collection."""
+    """The tables and functions of a collection."""
 
     points: sql.Identifier
     notes: sql.Identifier  # One row: what holds for all of them, how many they are and how long
     words: sql.Identifier  # How many passages hold a term
     postings: sql.Identifier  # Which do
-    counting: sql.Identifier  # The function that keeps those three right, whoever writes
+    counting: sql.Identifier  # The function that keeps those three right
     kept: sql.Identifier  # What processes have in common
 
     @classmethod
@@ -61,14 +68,14 @@ class Tables(NamedTuple):
 
 
 def drop(tables: Tables) -> sql.Composed:
-    """Remove the tables; that of notes is locked first, as whoever writes does."""
+    """Remove the tables; that of notes is locked first, as every write does."""
     return sql.SQL(
         "DROP TABLE IF EXISTS {notes}, {points}, {words}, {postings}, {kept};"
         "DROP FUNCTION IF EXISTS {counting};"
     ).format(**tables._asdict())
 
 
-def create(tables: Tables, notes: Notes) -> sql.Composed:
+def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     """Make the tables, and their indexes but for `indexed`."""
     blocks = range(len(notes.words))
     columns = "".join(f", words{i} bigint[] NOT NULL, counts{i} real[] NOT NULL" for i in blocks)
@@ -101,7 +108,7 @@ def create(tables: Tables, notes: Notes) -> sql.Composed:
     return made + _counting(tables, len(notes.words))
 
 
-def indexed(tables: Tables, notes: Notes) -> sql.Composed:
+def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
     """Make the HNSW that finds the nearest, unless there is one or means are too wide for it."""
     if notes.dimension > _HALF_INDEXED:  # every search looks at all
         return sql.SQL("SELECT").format()
@@ -118,13 +125,13 @@ def indexed(tables: Tables, notes: Notes) -> sql.Composed:
     return sql.SQL("DO {}").format(sql.Literal(body.as_string(None)))
 
 
-def is_half(notes: Notes) -> bool:
-    """Whether the index is of half precision."""
+def is_half(notes: CollectionSchema) -> bool:
+    """Tell if the index is of half precision."""
     return _INDEXED < notes.dimension <= _HALF_INDEXED
 
 
-def searched(notes: Notes) -> sql.Composable:
-    """What the index is of."""
+def searched(notes: CollectionSchema) -> sql.Composable:
+    """Return the expression that the index is over."""
     if is_half(notes):
         return sql.SQL("(mean::halfvec({}))").format(sql.Literal(notes.dimension))
     return sql.SQL("mean")
@@ -164,7 +171,7 @@ INSERT INTO {words} AS known SELECT {i}, key, count(*)
 def _counting(tables: Tables, blocks: int) -> sql.Composed:
     """Triggers by which passages are counted, and their terms, in the transaction that writes.
 
-    Whoever writes has locked the points by then, in their order; the row of notes is the first that
+    A writer has locked the points by then, in their order; the row of notes is the first that
     is taken here, so that no two wait for each other.
     """
 
@@ -209,14 +216,16 @@ def clause(condition: Condition | AnyFact | None) -> Clause:
     ValueError if PostgreSQL cannot run it: a callable, or an order of what are no numbers.
     """
     asked = (
-        by_facts(condition, "PostgreSQL") if isinstance(condition, Compare | Where) else condition
+        by_facts(condition, "PostgreSQL")
+        if isinstance(condition, Compare | Predicate)
+        else condition
     )
     match asked:
         case None:
             return Clause(sql.SQL("TRUE"), [])
-        case Every(conditions):
+        case And(conditions):
             return _joined(" AND ", "TRUE", conditions)
-        case Some(conditions):
+        case Or(conditions):
             return _joined(" OR ", "FALSE", conditions)
         case Not(one):
             inner = clause(one)
@@ -251,14 +260,14 @@ def _facts(*facts: str) -> Clause:
 
 
 TYPES = ["uuid", "text", "text", "text", "text[]", "jsonb", "bytea", "bytea"]
-"""What PostgreSQL is sent for a point, in its binary form, as it takes it for the columns."""
+"""The column types of a point in PostgreSQL's binary form."""
 
 WORD_TYPES = ["int8[]", "float4[]"]
 """And for each sparse block."""
 
 
 def row_of(point: Point) -> tuple[object, ...]:
-    """What is copied into the table for a point, see `TYPES`."""
+    """Return the row of a point, with the types of `TYPES`."""
     passage = point.passage
     return (
         UUID(point_id(passage.id)),
@@ -317,12 +326,12 @@ _LOOKED_UP = 200_000  # postings; words that are more common than the rest of a 
 
 
 @dataclass(frozen=True)
-class Alike:
-    """What a query asks of a sparse block."""
+class Bm25Query:
+    """A query's terms in a sparse block, ranked by BM25."""
 
     block: int
-    noted: WordNotes
-    wanted: Wanted
+    noted: BlockSchema
+    wanted: QueryTerms
 
     def numbers(self, tables: Tables, where: Clause, count: int) -> Clause:
         """Numbers of the points with the highest similarity, of those that share a word.
@@ -354,7 +363,7 @@ class Alike:
         return [keys.view(np.int64).tolist(), shares.tolist()]
 
     def _count(self) -> Clause:
-        """How often a passage has a term, saturated."""
+        """Return the expression of a term's saturated count."""
         if self.noted.saturation is None:
             return Clause(sql.SQL("held.count"), [])
         k1, b = self.noted.saturation.k1, self.noted.saturation.b
@@ -366,10 +375,10 @@ _ASKED = sql.SQL("unnest(%s::bigint[], %s::float8[]) AS asked (key, share)")
 _SATURATED: LiteralString = "(held.count / (held.count + %s::float8 + %s::float8 * held.length))"
 
 
-def alike_of(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
-    """What a query asks of each sparse block."""
+def bm25_queries(notes: CollectionSchema, words: Sequence[QueryTerms]) -> list[Bm25Query]:
+    """Return a query's BM25 queries, one for each sparse block."""
     return [
-        Alike(block, noted, wanted)
+        Bm25Query(block, noted, wanted)
         for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))
         if len(wanted.keys)
     ]
@@ -378,7 +387,7 @@ def alike_of(notes: Notes, words: Sequence[Wanted]) -> list[Alike]:
 PASSAGE = sql.SQL("id, body, metadata")
 
 
-def point(notes: Notes) -> sql.SQL:
+def point(notes: CollectionSchema) -> sql.SQL:
     """Columns of a point, in the order of `point_of`."""
     return sql.SQL(
         f"id, body, metadata, vector_send(mean), vector_send(spread){_words(len(notes.words))}"
@@ -389,7 +398,7 @@ def _words(blocks: int) -> str:
     return "".join(f", words{i}, counts{i}" for i in range(blocks))
 
 
-def upserting(table: sql.Identifier, notes: Notes) -> tuple[sql.Composed, ...]:
+def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
     """Make a table of this transaction alone, copy into it, and take over what was copied.
 
     Points that are there are replaced.
@@ -423,10 +432,10 @@ def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed
 
 def candidates(
     tables: Tables,
-    notes: Notes,
+    notes: CollectionSchema,
     where: Clause,
     mean: FloatArray,
-    words: list[Alike],
+    words: list[Bm25Query],
     count: int,
     by_words: int,
 ) -> Clause:
@@ -446,7 +455,7 @@ def candidates(
     return Clause(together, [value for one in found for value in one.values])
 
 
-def fetched(tables: Tables, notes: Notes, found: Clause) -> Clause:
+def fetched(tables: Tables, notes: CollectionSchema, found: Clause) -> Clause:
     """The points of candidates, as `candidates` gives their numbers."""
     text = sql.SQL("SELECT {} FROM ({}) AS candidates JOIN {} USING (number)").format(
         point(notes), found.text, tables.points

@@ -20,7 +20,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import Notes, Point, Wanted, point_id
+from uec_rag.stores.engine.points import CollectionSchema, Point, QueryTerms, point_id
 from uec_rag.stores.engine.store import CANDIDATES, EngineStore, check_collection, may_have_keys
 from uec_rag.stores.filters import AnyFact, Condition
 
@@ -46,7 +46,7 @@ from uec_rag.stores.pgvector.sql import (
     WIDEST,
     WORD_TYPES,
     Tables,
-    alike_of,
+    bm25_queries,
     candidates,
     clause,
     fetched,
@@ -124,11 +124,11 @@ class PgVectorStore(EngineStore):
         """Close the connections; those of a given pool stay open."""
         self._server.close()
 
-    def read_notes(self) -> Notes | None:
-        """What is noted of the stored Gaussians; None where there is no table."""
+    def read_notes(self) -> CollectionSchema | None:
+        """Return the schema of the stored Gaussians; None if there is no table."""
         return self._server.within(notes_of, self._collection)
 
-    def make(self, notes: Notes) -> None:
+    def make(self, notes: CollectionSchema) -> None:
         """Make the table, instead of an empty one that is there.
 
         Raises
@@ -201,7 +201,7 @@ class PgVectorStore(EngineStore):
             self._server.rows(gone.format(points=self._tables.points), [[*map(point_id, ids)]])
 
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """How many points a condition holds for."""
+        """Return the number of points that fulfil a condition."""
         if self.notes() is None:
             return 0
         text, where = sql.SQL("SELECT passages FROM {}").format(self._tables.notes), clause(None)
@@ -256,7 +256,7 @@ class PgVectorStore(EngineStore):
             last, left = rows[-1][-1], None if left is None else left - count
 
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """How often distinct terms of a sparse block occur."""
+        """Return the frequencies of distinct terms of a sparse block."""
         text = sql.SQL(
             "SELECT passages, lengths[%s], ARRAY(SELECT ARRAY[key, held] FROM {} WHERE block = %s "
             "AND key = ANY(%s::bigint[])) FROM {}"
@@ -271,14 +271,14 @@ class PgVectorStore(EngineStore):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[Wanted],
+        words: Sequence[QueryTerms],
         count: int,
         *,
         exact: bool,
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
         notes = self._noted
-        alike = alike_of(notes, words)
+        alike = bm25_queries(notes, words)
         found = candidates(self._tables, notes, clause(condition), mean, alike, count, count)
         asked = fetched(self._tables, notes, found)
         settings = {
@@ -308,7 +308,7 @@ class PgVectorStore(EngineStore):
         written, kept = self._server.rows(text)[0]
         return Stamp(written, kept or {})
 
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes for all processes, in one statement."""
         text = sql.SQL(
             "INSERT INTO {} VALUES (%s, gen_random_uuid()::text, %s) ON CONFLICT (name) DO UPDATE "
@@ -316,7 +316,7 @@ class PgVectorStore(EngineStore):
         ).format(self._tables.kept)
         return str(self._server.rows(text, [name, data])[0][0])
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
         if self.notes() is None:
             return None
@@ -332,7 +332,7 @@ class PgVectorStore(EngineStore):
 
     @classmethod
     def check_saved(cls, noted: Mapping[str, Any], *, trust: bool) -> bool:
-        """Whether a saved place is sent passwords; ValueError where it is not to be opened."""
+        """Tell if a saved place may get passwords; ValueError if it may not be opened."""
         return may_have_keys(place_of(str(noted.get("dsn"))), trust=trust)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where a Qdrant collection is, another try where that is away a moment, and what it keeps."""
+"""The connection to Qdrant, with retries, and the state that it keeps for all processes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Place:
         return retried(translated, within=_WITHIN)
 
     def _translation(self, error: Exception, status: int) -> Exception:
-        """What is raised in place of the client's error."""
+        """Return the error to raise in place of the client's."""
         if status in _REFUSED:
             return PermissionError(
                 f"store: Qdrant at {self._named!r} does not let this key do that ({status}); give "
@@ -131,7 +131,7 @@ class Place:
         )
 
     def create(self, collection: str, **settings: Any) -> None:
-        """Make a collection, unless somebody else was quicker."""
+        """Make a collection, unless another process was quicker."""
         try:
             self.ask(self.client.create_collection, collection, **settings)
         except UnexpectedResponse as error:
@@ -183,7 +183,7 @@ class Kept:
         versions = {payload["name"]: payload["version"] for payload in found if payload}
         return Stamp(versions.pop(_WRITTEN, ""), versions)
 
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes under a name: they are there whole when its version is."""
         before, version = self._head(name), uuid.uuid4().hex
         parts = [data[start : start + _PART] for start in range(0, len(data), _PART)]
@@ -202,7 +202,7 @@ class Kept:
             old = models.PointIdsList(points=[*gone])
             self._ask(self._client.delete, self._collection, old, wait=True)
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
         for _ in range(_TRIES):  # another process may replace it in between
             head = self._head(name)

@@ -13,18 +13,18 @@ from qdrant_client import models
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import Notes, Point, Wanted, Words, point_id
+from uec_rag.stores.engine.points import CollectionSchema, Point, QueryTerms, Words, point_id
 from uec_rag.stores.filters import (
+    And,
     AnyFact,
     Bound,
     Compare,
     Condition,
-    Every,
     HasId,
     HasPart,
     Not,
-    Some,
-    Where,
+    Or,
+    Predicate,
     by_facts,
     fact,
     facts_of,
@@ -35,7 +35,7 @@ from uec_rag.stores.filters import (
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
 PASSAGE = ["id", "text", "metadata", _EXACT]
-"""What of a point's payload makes a passage."""
+"""The keys of a point's payload that make a passage."""
 
 
 def words_name(block: int) -> str:
@@ -56,7 +56,7 @@ def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector
 def nearest(
     where: models.Filter | None,
     mean: FloatArray,
-    words: Sequence[Wanted],
+    words: Sequence[QueryTerms],
     count: int,
     answer: dict[str, Any],
     *,
@@ -101,7 +101,7 @@ def passage_of(payload: dict[str, Any] | None) -> Passage:
 
 
 def having(key: str, number: int) -> models.Filter:
-    """What has a whole number among those of a key of the payload."""
+    """Return a condition: an integer is among those of a key of the payload."""
     return _all(models.FieldCondition(key=key, match=models.MatchValue(value=number)))
 
 
@@ -111,11 +111,13 @@ def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
     ValueError if Qdrant cannot run it: a callable, an order of what are no numbers, a part of a
     text under a key with a quotation mark or a backslash.
     """
-    asked = by_facts(condition, "Qdrant") if isinstance(condition, Compare | Where) else condition
+    asked = (
+        by_facts(condition, "Qdrant") if isinstance(condition, Compare | Predicate) else condition
+    )
     match asked:
-        case Every(conditions):
+        case And(conditions):
             return models.Filter(must=[qdrant_filter(one) for one in conditions])
-        case Some(conditions):
+        case Or(conditions):
             if not conditions:
                 return models.Filter(must=[models.HasIdCondition(has_id=[])])
             return models.Filter(should=[qdrant_filter(one) for one in conditions])
@@ -151,8 +153,8 @@ def _all(condition: models.FieldCondition | models.HasIdCondition) -> models.Fil
     return models.Filter(must=[condition])
 
 
-def struct_of(point: Point, notes: Notes) -> models.PointStruct:
-    """What is written for a point: its terms both as a vector and as they were."""
+def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
+    """Return the record of a point: its terms both as a vector and as they were."""
     vector: dict[str, Any] = {MEAN: point.mean.tolist(), SPREAD: point.spread.tolist()}
     passage = point.passage
     payload: dict[str, Any] = {

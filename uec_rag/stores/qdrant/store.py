@@ -27,7 +27,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import Notes, Point, Wanted, point_id
+from uec_rag.stores.engine.points import CollectionSchema, Point, QueryTerms, point_id
 from uec_rag.stores.engine.store import CANDIDATES, EngineStore, check_collection, may_have_keys
 from uec_rag.stores.filters import AnyFact, Condition
 
@@ -146,14 +146,14 @@ class QdrantStore(EngineStore):
         """Close the connection, or release the folder for another process."""
         self._client.close()
 
-    def read_notes(self) -> Notes | None:
-        """What the collection notes of its Gaussians; None where there is none."""
+    def read_notes(self) -> CollectionSchema | None:
+        """Return the schema of the stored Gaussians; None if there is no collection."""
         if not self._ask(self._client.collection_exists, self._collection):
             return None
         config = self._ask(self._client.get_collection, self._collection).config
-        return Notes.restore((config.metadata or {}).get(_NOTES), self._collection)
+        return CollectionSchema.restore((config.metadata or {}).get(_NOTES), self._collection)
 
-    def make(self, notes: Notes) -> None:
+    def make(self, notes: CollectionSchema) -> None:
         """Make the collection, instead of an empty one that is there."""
         self._is_indexed = False
         if (there := self.notes()) is not None:
@@ -186,7 +186,7 @@ class QdrantStore(EngineStore):
     def put(self, points: Sequence[Point]) -> None:
         """Write points, some at a time, and wait until each part is there."""
         notes = self._noted
-        if not self._is_indexed:  # whoever made it may not have come so far
+        if not self._is_indexed:  # the process that made it may have ended before this
             self._index(len(notes.words))
             self._is_indexed = True
         with self._marked():
@@ -226,7 +226,7 @@ class QdrantStore(EngineStore):
                 self._ask(self._client.delete, self._collection, chosen, wait=True)
 
     def count(self, condition: Condition | AnyFact | None) -> int:
-        """How many points a condition holds for."""
+        """Return the number of points that fulfil a condition."""
         return self._counted(_where(condition))
 
     def _counted(self, where: models.Filter | None) -> int:
@@ -289,7 +289,7 @@ class QdrantStore(EngineStore):
                 return
 
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """How often distinct terms of a sparse block occur, as the payload's index counts them.
+        """Return frequencies of distinct terms of a sparse block, from the payload's index.
 
         Qdrant has no request for several counts; they are asked for at the same time. A facet
         would tell them together, and those of all other terms of the same passages, too.
@@ -322,7 +322,7 @@ class QdrantStore(EngineStore):
         self,
         condition: Condition | None,
         mean: FloatArray,
-        words: Sequence[Wanted],
+        words: Sequence[QueryTerms],
         count: int,
         *,
         exact: bool,
@@ -338,16 +338,16 @@ class QdrantStore(EngineStore):
         """The state of what is stored."""
         return Stamp("", {}) if self.notes() is None else self._kept.stamp()
 
-    def keep(self, name: str, data: bytes) -> str:
+    def put_state(self, name: str, data: bytes) -> str:
         """Keep bytes for all processes."""
-        return self._kept.keep(name, data)
+        return self._kept.put_state(name, data)
 
-    def kept(self, name: str) -> tuple[str, bytes] | None:
+    def get_state(self, name: str) -> tuple[str, bytes] | None:
         """The version of what is kept under a name, and the bytes."""
-        return None if self.notes() is None else self._kept.kept(name)
+        return None if self.notes() is None else self._kept.get_state(name)
 
     def _payload(self, vectors: bool) -> list[str]:
-        """What comes back of a point's payload, with its vectors or without."""
+        """Return the keys of a point's payload to read, with its vectors or without."""
         notes = self.notes()
         blocks = range(len(notes.words) if notes and vectors else 0)
         return [*PASSAGE, *map(words_name, blocks)]
@@ -374,7 +374,7 @@ class QdrantStore(EngineStore):
 
     @classmethod
     def check_saved(cls, noted: Mapping[str, Any], *, trust: bool) -> bool:
-        """Whether a saved place is sent the key; ValueError where it is not to be opened."""
+        """Tell if a saved place may get the key; ValueError if it may not be opened."""
         url = noted.get("url")
         # Local mode unpickles what is in its folder.
         served = noted.get("path") is None and isinstance(url, str)
