@@ -95,6 +95,8 @@ class UEC:
     ((2, 3), [[1.0], [1.0]])
     """
 
+    _generation: Path | None = None  # loaded, or saved last: the next save is of it
+
     def __init__(
         self,
         encoders: Sequence[EncoderLike] | None = None,
@@ -370,12 +372,15 @@ class UEC:
             If `path` is anything but a saved ensemble.
         BlockingIOError
             If another process is saving there.
+        SavedMeanwhile
+            If it was loaded from there, or saved there, and somebody else has saved there since.
         """
         from uec_rag.ensemble.save import KIND
 
-        with writing(path, KIND) as folder:
+        with writing(path, KIND, since=self._generation) as folder:
             self.write(folder)
             self.prove(folder)
+        self._generation = folder.absolute()
 
     def write(self, folder: Path) -> None:
         """Write the files of a saved ensemble into an existing folder, as a part of something else.
@@ -453,7 +458,9 @@ class UEC:
         from uec_rag.ensemble.save import KIND
 
         with reading(path, KIND, verify=verify) as folder:
-            return cls.read(folder, encoders=encoders, device=device, trust=trust)
+            loaded = cls.read(folder, encoders=encoders, device=device, trust=trust)
+            loaded._generation = folder.absolute()
+            return loaded
 
     @classmethod
     def read(

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Literal, Self, TypedDict, Unpack
 
 import numpy as np
@@ -114,6 +115,7 @@ class Retriever(Index):
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self._published: Published | None = None
+        self._generation: Path | None = None  # loaded, or saved last: the next save is of it
         self._level: tuple[object, float] = None, 0.0
         self._follow(self.store)
 
@@ -701,8 +703,14 @@ class Retriever(Index):
             If `path` is anything but a saved index.
         BlockingIOError
             If another process is saving there.
+        SavedMeanwhile
+            If it was loaded from there, or saved there, and somebody else has saved there since. It
+            is a BlockingIOError, too.
+        OSError
+            If the disk is full.
         """
-        save_index(path, self.uec, self.store.snapshot(), self.calibration)
+        state = self.uec, self.store.snapshot(), self.calibration
+        self._generation = save_index(path, *state, self._generation)
 
     @classmethod
     def filling(
@@ -808,6 +816,7 @@ class Retriever(Index):
         retriever = cls(saved.uec, saved.store)
         if retriever._published is None:  # else others have learned since it was saved
             retriever.set_calibration(saved.calibration, current=saved.current)
+        retriever._generation = saved.generation
         return retriever
 
 

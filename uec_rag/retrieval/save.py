@@ -32,24 +32,35 @@ class SavedIndex:
     ----------
     current : bool
         Whether the calibration is of the corpus as it was saved.
+    generation : Path
+        What was loaded, for the next save: see `writing`.
     """
 
     uec: UEC
     store: Store
     calibration: CorpusCalibration | None
     current: bool
+    generation: Path
 
 
 def save_index(
-    path: str | os.PathLike[str], uec: UEC, store: Store, calibration: CorpusCalibration | None
-) -> None:
-    """Write an index to the folder `path`; see `Retriever.save`."""
-    with writing(path, KIND) as folder:
+    path: str | os.PathLike[str],
+    uec: UEC,
+    store: Store,
+    calibration: CorpusCalibration | None,
+    since: Path | None,
+) -> Path:
+    """Write an index to the folder `path`; see `Retriever.save`.
+
+    Returns the generation that it is.
+    """
+    with writing(path, KIND, since=since) as folder:
         (folder / "store").mkdir()
         store.save(folder / "store")
         corpus = None if calibration is None else corpus_fingerprint(store)
         _write_rest(folder, uec, calibration, corpus)
         _prove(folder, uec, store)
+    return folder.absolute()
 
 
 @contextmanager
@@ -138,4 +149,4 @@ def load_index(
                 "is another index's; save the index again."
             )
     current = calibration is None or calibration.corpus == corpus
-    return SavedIndex(uec, store, calibration, current)
+    return SavedIndex(uec, store, calibration, current, folder.absolute())
