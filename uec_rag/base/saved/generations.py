@@ -6,8 +6,8 @@ names the generation, for a new one in a single rename. Before that rename the o
 the saved one, after it the new one: whatever ends the program in between, and for whoever reads.
 
 A reader holds a shared lock on the generation it opens; those that no manifest names and nobody
-holds are removed by the next save. One process saves to a folder at a time, and what was loaded from
-a generation is saved there only while that one is the last: what others saved is never undone.
+holds are removed by the next save. One process saves to a folder at a time, and what was loaded
+from a generation is saved there only while that one is the last: others' saves are never undone.
 """
 
 from __future__ import annotations
@@ -354,8 +354,8 @@ def _full(target: Path, generation: Path, kind: str) -> OSError | None:
         return OSError(
             error.errno,
             f"path: {error.strerror} at {str(target)!r}, where {free / 1e6:,.1f} MB are free and "
-            f"this save had written {written / 1e6:,.1f} MB. Nothing was saved, and the {kind} that "
-            "was there is unchanged; make room and save again.",
+            f"this save had written {written / 1e6:,.1f} MB. Nothing was saved, and what was there "
+            f"is unchanged; make room and save the {kind} again.",
         )
     return None
 
