@@ -45,15 +45,16 @@ class Writers:
         self.folder, self.staged = tmp_path / "folder", tmp_path / "staged"
         self.folder.mkdir()
         self.staged.mkdir()
-        self.live = None
+        self.client = self.live = None
 
     def server(self, writer, slot, version):
-        id_ = f"{writer}#{slot}"
-        with httpx.Client(base_url=self.address, timeout=30) as client:
-            if version % GOES:
-                new = {"id": id_, "text": text_of(writer, slot, version)}
-                return client.post("/documents", json={"documents": [new]}).status_code == 201
-            return client.delete(f"/documents?id={writer}%23{slot}").status_code in (200, 404)
+        if self.client is None:
+            self.client = httpx.Client(base_url=self.address, timeout=30)
+        if version % GOES:
+            new = {"id": f"{writer}#{slot}", "text": text_of(writer, slot, version)}
+            return self.client.post("/documents", json={"documents": [new]}).status_code == 201
+        answer = self.client.delete("/documents", params={"id": f"{writer}#{slot}"})
+        return answer.status_code in (200, 404)  # 404: it is not there
 
     def process(self, writer, slot, version):
         index = Retriever.load(self.index)
