@@ -1,4 +1,4 @@
-"""Several writers of one saved index, killed at random: the model is the list of accepted writes."""
+"""Several writers of one index, killed at random: the model is the list of accepted writes."""
 
 import os
 import random

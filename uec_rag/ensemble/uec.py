@@ -95,7 +95,7 @@ class UEC:
     ((2, 3), [[1.0], [1.0]])
     """
 
-    _generation: Path | None = None  # loaded, or saved last: the next save is of it
+    saved_as: tuple[Path, ...] = ()  # see `uec_rag.base.saved.generations.Saved`
 
     def __init__(
         self,
@@ -377,10 +377,9 @@ class UEC:
         """
         from uec_rag.ensemble.save import KIND
 
-        with writing(path, KIND, since=self._generation) as folder:
+        with writing(path, KIND, of=self) as folder:
             self.write(folder)
             self.prove(folder)
-        self._generation = folder.absolute()
 
     def write(self, folder: Path) -> None:
         """Write the files of a saved ensemble into an existing folder, as a part of something else.
@@ -459,7 +458,7 @@ class UEC:
 
         with reading(path, KIND, verify=verify) as folder:
             loaded = cls.read(folder, encoders=encoders, device=device, trust=trust)
-            loaded._generation = folder.absolute()
+            loaded.saved_as = (folder.absolute(),)
             return loaded
 
     @classmethod

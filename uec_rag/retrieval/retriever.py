@@ -115,7 +115,7 @@ class Retriever(Index):
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self._published: Published | None = None
-        self._generation: Path | None = None  # loaded, or saved last: the next save is of it
+        self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._level: tuple[object, float] = None, 0.0
         self._follow(self.store)
 
@@ -709,8 +709,7 @@ class Retriever(Index):
         OSError
             If the disk is full.
         """
-        state = self.uec, self.store.snapshot(), self.calibration
-        self._generation = save_index(path, *state, self._generation)
+        save_index(path, self.uec, self.store.snapshot(), self.calibration, self)
 
     @classmethod
     def filling(
@@ -816,7 +815,7 @@ class Retriever(Index):
         retriever = cls(saved.uec, saved.store)
         if retriever._published is None:  # else others have learned since it was saved
             retriever.set_calibration(saved.calibration, current=saved.current)
-        retriever._generation = saved.generation
+        retriever.saved_as = (saved.generation,)
         return retriever
 
 

@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, proving
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import reading, writing
+from uec_rag.base.saved.generations import Saved, reading, writing
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
@@ -33,7 +33,7 @@ class SavedIndex:
     current : bool
         Whether the calibration is of the corpus as it was saved.
     generation : Path
-        What was loaded, for the next save: see `writing`.
+        What was loaded: see `Saved`.
     """
 
     uec: UEC
@@ -48,19 +48,15 @@ def save_index(
     uec: UEC,
     store: Store,
     calibration: CorpusCalibration | None,
-    since: Path | None,
-) -> Path:
-    """Write an index to the folder `path`; see `Retriever.save`.
-
-    Returns the generation that it is.
-    """
-    with writing(path, KIND, since=since) as folder:
+    of: Saved,
+) -> None:
+    """Write an index to the folder `path`; see `Retriever.save`. `of`: what is saved."""
+    with writing(path, KIND, of=of) as folder:
         (folder / "store").mkdir()
         store.save(folder / "store")
         corpus = None if calibration is None else corpus_fingerprint(store)
         _write_rest(folder, uec, calibration, corpus)
         _prove(folder, uec, store)
-    return folder.absolute()
 
 
 @contextmanager

@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from filelock import FileLock, Timeout
 
@@ -48,10 +49,20 @@ _NAME = re.compile(r"[0-9]{8,18}-[0-9a-f]{8}")
 _this_thread = threading.local()
 
 
+class Saved(Protocol):
+    """What is loaded and saved.
+
+    Attributes
+    ----------
+    saved_as : tuple of path
+        Generations that it was loaded from or saved as, absolute: those that it may be saved over.
+    """
+
+    saved_as: tuple[Path, ...]
+
+
 @contextmanager
-def writing(
-    path: str | os.PathLike[str], kind: str, *, since: Path | None = None
-) -> Iterator[Path]:
+def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None) -> Iterator[Path]:
     """Save a folder so that others see the old one or the new one, never a part.
 
     What the block writes into the yielded folder is the next generation of `path`; if the block
@@ -60,9 +71,9 @@ def writing(
 
     Parameters
     ----------
-    since : path, optional
-        The generation that what is saved was loaded from or saved to last, as `reading` or this
-        yielded it, and absolute. If it is of another folder, what is in `path` is replaced.
+    of : Saved, optional
+        What is saved. What was neither loaded from `path` nor saved there before replaces what is
+        there.
 
     Raises
     ------
@@ -71,7 +82,7 @@ def writing(
     BlockingIOError
         If another process or thread is saving there.
     SavedMeanwhile
-        If `since` is a generation of `path`, and no longer the last.
+        If somebody else has saved there since `of` was loaded from there or saved there.
     OSError
         If the file system takes no more.
     """
@@ -79,12 +90,20 @@ def writing(
     _current(target, kind)
     made = _make(target)
     with _locked(target, kind):
-        _check_last(target, kind, since)
+        before = _current(target, kind)
+        known = () if of is None else of.saved_as
+        here = [one for one in known if _lies_in(one, target)]
+        if here and before is not None and before.generation not in map(_named, here):
+            raise SavedMeanwhile(
+                f"path: the {kind} at {str(target)!r} was saved by somebody else since it was "
+                "loaded. Nothing was saved; load it and make the change again, or save elsewhere."
+            )
         generation = None
         try:
-            before = _current(target, kind)
             _collect(target, before)
             generation = _new_generation(target)
+            if of is not None:  # interrupted after the swap, this one is the last
+                of.saved_as = (*known, generation.absolute())
             yield generation
             manifest = _finish(target, generation, kind, before)
             os.replace(generation / MANIFEST, target / MANIFEST)
@@ -96,6 +115,8 @@ def writing(
             if full:
                 raise full from error
             raise
+        if of is not None:
+            of.saved_as = (*(one for one in known if one not in here), generation.absolute())
         _collect(target, manifest)
 
 
@@ -328,17 +349,10 @@ def _holding(generation: Path) -> Iterator[None]:
         yield
 
 
-def _check_last(target: Path, kind: str, since: Path | None) -> None:
-    """Raise SavedMeanwhile if `since` is a generation of a folder, and no longer the last."""
-    before = _current(target, kind)
-    if since is None or before is None or before.generation == _named(since):
-        return
-    loaded_from = since.parent.parent
-    if loaded_from.exists() and loaded_from.samefile(target):
-        raise SavedMeanwhile(
-            f"path: the {kind} at {str(target)!r} was saved by somebody else since it was loaded. "
-            "Nothing was saved; load it and make the change again, or save elsewhere."
-        )
+def _lies_in(generation: Path, target: Path) -> bool:
+    """Whether a generation is, or was, one of a folder's."""
+    folder = generation.parent.parent
+    return folder.exists() and folder.samefile(target)
 
 
 def _full(target: Path, generation: Path, kind: str) -> OSError | None:

@@ -86,7 +86,9 @@ def read_state(folder: Path) -> State:
         bound = float(settings["longest"])
         blocks, held = settings["blocks"], len([*folder.glob(_MEAN.format("*"))])
         if isinstance(blocks, bool) or blocks != held or not held:
-            raise ValueError(f"blocks: expected the number of files of means, {held}, got {blocks!r}")
+            raise ValueError(
+                f"blocks: expected the number of files of means, {held}, got {blocks!r}"
+            )
         names = map(_MEAN.format, range(held))
         means = Means(
             tuple(read_array(folder / name, np.float32, 2, mapped=True) for name in names)
