@@ -276,7 +276,7 @@ def keep_in(store: Keeping, name: str, data: bytes) -> str:
 DEEPEST = 64
 """Levels of lists and dicts in metadata and filters, far below what Python can recurse into."""
 _EXACT = 2**53  # up to which a float holds every whole number
-_LARGEST_MEAN = 1e15  # the square of its product with a query's is still a float32
+_LARGEST_MEAN = 1e6  # the square of any product of two means is still a float32
 _LARGEST = 1e19  # variance: the product of a query's and a passage's is still a float32
 
 _T = TypeVar("_T")

@@ -13,7 +13,7 @@ from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, Terms, probit
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.base.sums import largest
 from uec_rag.stores.base import Found, Passage
-from uec_rag.stores.memory.state import State, checked
+from uec_rag.stores.memory.state import LARGEST_PRODUCT, State, checked
 
 # Exact top-k by the uncertainty-aware score, looking at a few candidates only.
 #
@@ -145,8 +145,8 @@ def _products(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         return []
     source, live = state.scan or state.means, state.live
     if live is not None and len(live) < state.rows * _COPY_BELOW:
-        return checked(source.products(live, blocks))
-    products = checked(source.products(slice(state.rows), blocks))
+        return checked(source.products(live, blocks), LARGEST_PRODUCT)
+    products = checked(source.products(slice(state.rows), blocks), LARGEST_PRODUCT)
     return products if live is None else [product[:, live] for product in products]
 
 
@@ -189,7 +189,8 @@ def similarities_near(
     means = [block for block in blocks if not isinstance(block, Terms)]
     by_means = [np.zeros(rows.shape, dtype=np.float32) for _ in means]
     for i, near in enumerate(rows if state.means.dimension else ()):
-        products = checked(state.means.products(near, [block[i : i + 1] for block in means]))
+        near_products = state.means.products(near, [block[i : i + 1] for block in means])
+        products = checked(near_products, LARGEST_PRODUCT)
         for similarities_, product in zip(by_means, products, strict=True):
             similarities_[i] = product[0]
     by_terms = [
