@@ -8,9 +8,10 @@ import re
 import pytest
 
 from tests.cli.conftest import TOPICS
+from uec_rag import Retriever
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.corpora.tables import read_questions
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import Gate, LabelledSearch
 
 
 @pytest.fixture
@@ -39,6 +40,26 @@ def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     asked = run("ask", index, "honey in the hive", "--gate", to, "--json", json_output=True)
     assert f"{gate.threshold.threshold:.2f}" in asked["reason"]
     assert "the gate was made" not in run("ask", index, "honey", "--gate", to).stderr
+
+
+def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
+    run, index, questions, tmp_path, monkeypatch
+):
+    of, changes = LabelledSearch.of, [lambda index: None, lambda index: index.add(["A note."])]
+
+    def searched(*given, **options):
+        found = of(*given, **options)
+        other = Retriever.load(index)
+        changes.pop(0)(other)
+        other.save(index)
+        return found
+
+    monkeypatch.setattr(LabelledSearch, "of", searched)
+    command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--risk", "0.2")
+    run(*command)  # what was saved is the same
+    before = (tmp_path / "gate.json").read_bytes()
+    assert "the index has changed" in " ".join(run(*command, code=2).stderr.split())
+    assert (tmp_path / "gate.json").read_bytes() == before
 
 
 def test_questions_about_one_file_are_noted_and_counted_once_where_asked(

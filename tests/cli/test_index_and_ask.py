@@ -16,7 +16,10 @@ from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.ask import _beginning
 from uec_rag.corpora import passages_of, read_folder
+from uec_rag.corpora.document import Document, Section
 from uec_rag.corpora.reading_process import ReadingProcess
+from uec_rag.retrieval.files import EncodedFiles, add_passages
+from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage
 
 
@@ -256,18 +259,89 @@ class TestUpdating:
         assert (told["removed"], told["passages"], told["encoded"]) == (1, 90, 0)
 
 
+class TestAnUpdateBesideOthers:
+    @pytest.fixture
+    def folder(self, tmp_path, few_documents):
+        return shutil.copytree(few_documents, tmp_path / "folder")
+
+    @pytest.fixture
+    def index(self, run, folder, words, tmp_path):
+        run("index", folder, "--out", tmp_path / "idx", "--model", words)
+        return tmp_path / "idx"
+
+    @pytest.fixture
+    def meanwhile(self, monkeypatch, index):
+        """Has others do something to the index once an update has encoded its files."""
+
+        def set_up(*changes):
+            of, left = EncodedFiles.of, [*changes]
+
+            def encoded(*given, **options):
+                files = of(*given, **options)
+                while left:
+                    LiveIndex(Place(index)).write(left.pop(0))
+                return files
+
+            monkeypatch.setattr(EncodedFiles, "of", encoded)
+            return of
+
+        return set_up
+
+    def test_what_others_save_while_it_encodes_stays(self, run, folder, index, meanwhile):
+        meanwhile(
+            lambda index: index.add(["A note on dough."], ["note"]),
+            lambda index: add_passages(index, ["A correction."], ["bread.txt#0"], [{}]),
+        )
+        (folder / "bread.txt").write_text("The crust is brown.")
+        (folder / "new.txt").write_text("The dough is in the oven.")
+        run("index", folder, "--out", index, "--update")
+        after = Retriever.load(index)
+        assert [p.text for p in after.get(["note", "bread.txt#0"])] == [
+            "A note on dough.",
+            "A correction.",
+        ]
+        assert after.get(["new.txt#0"])
+        told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
+        assert (told["new"], told["changed"], told["removed"]) == (0, 0, 0)
+
+    def test_a_file_that_another_update_changed_is_compared_again(
+        self, run, folder, index, meanwhile
+    ):
+        def older(index):
+            read = Document("new.txt", (Section("", "An older state."),), "ab")
+            of(index, [read], lambda *_: None).replace_in(index)
+
+        of = meanwhile(older)
+        (folder / "new.txt").write_text("The dough is in the oven.")
+        told = run("index", folder, "--out", index, "--update")
+        assert "comparing again" in told.stderr
+        assert "0 new, 1 changed, 0 removed" in told.stdout
+        [found] = Retriever.load(index).get(["new.txt#0"])
+        assert "The dough is in the oven." in found.text
+
+    def test_passages_of_no_file_stay_whatever_their_source(self, run, folder, index):
+        retriever = Retriever.load(index)
+        sources = [None, "faq.md", ["a", "b"], {"file": "a"}, 3]
+        ids = retriever.add(["A note."] * 5, metadatas=[{"source": s} for s in sources])
+        retriever.save(index)
+        (folder / "bread.txt").unlink()
+        told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
+        assert told["removed"] == 1
+        assert len(Retriever.load(index).get(ids)) == 5
+
+
 KILLED_IN_THE_THIRD_BATCH = """
 import os, signal, sys
 from uec_rag.cli import app
 from uec_rag.cli.ask import _beginning
 from uec_rag.retrieval import Retriever
-add, calls = Retriever.add, []
+add, calls = Retriever.add_encoded, []
 def add_or_die(self, *given, **options):
     calls.append(given)
     if len(calls) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return add(self, *given, **options)
-Retriever.add = add_or_die
+Retriever.add_encoded = add_or_die
 app(sys.argv[1:], standalone_mode=False)
 """
 

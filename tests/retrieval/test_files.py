@@ -1,11 +1,20 @@
 """Files in place of what an index knows of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
+from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
-from uec_rag.retrieval.files import Added, EncodedFiles, add_files
+from uec_rag.retrieval.files import (
+    Added,
+    EncodedFiles,
+    add_files,
+    add_passages,
+    changes_since,
+)
 from uec_rag.retrieval.live import LiveIndex, Place
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -16,7 +25,7 @@ def document(source, *texts):
 
 
 def encoded(retriever, *documents):
-    return EncodedFiles.of(retriever.uec, documents, lambda done, total: None)
+    return EncodedFiles.of(retriever, documents, lambda done, total: None)
 
 
 @pytest.fixture
@@ -36,6 +45,49 @@ def test_a_file_takes_the_place_of_what_was_known_of_it(retriever):
     assert (passage.metadata["file_sha256"], passage.metadata["file_passages"]) == ("ab", 1)
 
 
+@pytest.mark.parametrize("source", [None, "a.md", ["a.md"], {"file": "a.md"}, 3])
+def test_only_files_are_replaced_and_removed_whatever_the_source_of_other_passages(
+    retriever, source
+):
+    retriever.add(["a note"], ["note"], [{} if source is None else {"source": source}])
+    files = EncodedFiles.of(retriever, [document("a.md", "five")], lambda *_: None, gone=["b.md"])
+    assert files.replace_in(retriever) == 4
+    assert {p.id for p in retriever.passages()} == {"a.md#0", "note"}
+    changes = changes_since(retriever, {"c.md": "cd"})
+    assert (changes.new, changes.removed) == ({"c.md"}, {"a.md"})
+
+
+def test_files_added_by_themselves_are_not_missed_in_a_folder(retriever):
+    c = document("c.md", "six")
+    EncodedFiles.of(retriever, [c], lambda *_: None, uploaded=True).replace_in(retriever)
+    assert changes_since(retriever, {"b.md": "ab"}).removed == {"a.md"}
+    assert changes_since(retriever, {"c.md": "new"}).changed == {"c.md"}
+
+
+def test_a_passage_corrected_while_its_file_is_encoded_stays_until_the_file_changes(retriever):
+    files = encoded(retriever, replace(document("a.md", "five", "six"), sha256="cd"))
+    add_passages(retriever, ["a correction"], ["a.md#1"], [{}])
+    files.replace_in(retriever)
+    found = {p.id: p.text.split()[-1] for p in retriever.passages()}
+    assert found == {"a.md#0": "five", "a.md#1": "correction", "b.md#0": "four"}
+    assert changes_since(retriever, {"a.md": "cd", "b.md": "ab"}).unchanged == {"a.md", "b.md"}
+    encoded(retriever, replace(document("a.md", "seven", "eight"), sha256="ef")).replace_in(
+        retriever
+    )
+    assert retriever.get(["a.md#1"])[0].text.endswith("eight")
+
+
+def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retriever):
+    first, second = (
+        encoded(retriever, replace(document("a.md", text), sha256=text)) for text in ("xx", "yy")
+    )
+    first.replace_in(retriever)
+    with pytest.raises(SavedMeanwhile):
+        second.replace_in(retriever)
+    assert retriever.get(["a.md#0"])[0].text.endswith("xx")
+    first.replace_in(retriever)  # the same once more is no conflict
+
+
 def test_files_of_another_ensemble_are_refused_and_nothing_is_changed(retriever):
     other = Retriever(UEC([bag_of_words(16, "other", seed=1)]))
     with pytest.raises(ValueError, match="another ensemble by now"):
@@ -46,7 +98,7 @@ def test_files_of_another_ensemble_are_refused_and_nothing_is_changed(retriever)
 def test_progress_is_reported_for_every_few_passages(retriever):
     told = []
     many = document("d.md", *(f"text {i}" for i in range(100)))
-    EncodedFiles.of(retriever.uec, [many], lambda done, total: told.append((done, total)))
+    EncodedFiles.of(retriever, [many], lambda done, total: told.append((done, total)))
     assert told == [(0, 100), (64, 100)]
 
 

@@ -1,5 +1,6 @@
 """The gate answers where the risk of a wrong answer is under control, and only there."""
 
+import contextlib
 import json
 import math
 import re
@@ -356,6 +357,10 @@ class TestNumbers:
             ({"abstain": float("nan")}, ValueError),
             ({"abstain": "0.1"}, TypeError),
             ({"threshold": 0.5}, TypeError),
+            ({"threshold": replace(THRESHOLD, threshold=8.4)}, ValueError),
+            ({"threshold": replace(THRESHOLD, threshold=-0.1)}, ValueError),
+            ({"confidences": (0.5, 1.5)}, ValueError),
+            ({"size": -1}, ValueError),
         ],
     )
     def test_of_a_gate(self, wrong, error):
@@ -386,6 +391,30 @@ class TestNumbers:
             replace(self.THRESHOLD, **wrong)
         with pytest.raises(ValueError, match=f"{name}.*: expected"):
             RiskThreshold.restore(self.THRESHOLD.metadata() | wrong)
+
+    def test_true_is_no_number(self):
+        for name in ("threshold", "risk", "queries"):
+            with pytest.raises(ValueError, match=f"{name} is True, expected a number"):
+                RiskThreshold.restore(self.THRESHOLD.metadata() | {name: True})
+        for wrong in ({"size": True}, {"confidences": [True]}):
+            with pytest.raises(ValueError, match="no saved one looks like"):
+                Gate.restore(Gate(self.THRESHOLD, 4).metadata() | wrong)
+
+    def test_every_flipped_bit_of_a_saved_gate_is_noticed_or_changes_nothing(self, tmp_path):
+        file, gate = tmp_path / "gate.json", Gate(self.THRESHOLD, 4, "basis", "corpus", size=9)
+        gate.save(file)
+        whole = file.read_bytes()
+        for bit in range(8 * len(whole)):
+            flipped = bytearray(whole)
+            flipped[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(flipped)
+            with contextlib.suppress(ValueError):
+                assert Gate.load(file) == gate
+
+    def test_a_gate_of_an_earlier_version_has_no_checksum_and_loads(self, tmp_path):
+        gate = Gate(self.THRESHOLD, 4)
+        (tmp_path / "gate.json").write_text(json.dumps(gate.metadata()))
+        assert Gate.load(tmp_path / "gate.json") == gate
 
     @pytest.mark.parametrize(
         ("options", "error"),

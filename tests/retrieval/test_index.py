@@ -269,6 +269,16 @@ def test_variances_whose_products_no_float32_holds_are_refused(gaussian):
     assert np.isfinite(found.sigma2).all()
 
 
+def test_means_whose_products_no_float32_holds_are_refused():
+    store = MemoryStore()
+    for mean in ([[1e7, 0.0]], [[0.0, -1e38]]):
+        with pytest.raises(ValueError, match=re.escape("gaussians: expected means up to 1e+06")):
+            store.add([Passage("a", "text")], Gaussian(mean, [[0.0, 0.0]]))
+    longest = Gaussian([[1e6, -1e6]], [[0.0, 0.0]])
+    store.add([Passage("a", "text")], longest)
+    assert np.isfinite(store.search(longest, 1, beta=1.0).scores).all()
+
+
 @pytest.mark.parametrize("call", ["get", "delete", "vectors"])
 @pytest.mark.parametrize("ids", [None, 3])
 def test_what_is_no_list_of_ids_is_refused(small, call, ids):

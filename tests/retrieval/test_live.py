@@ -2,11 +2,13 @@
 
 import os
 import shutil
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 
 import pytest
+from filelock import FileLock
 
 from uec_rag import UEC, Gate, Retriever
+from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval.live import LiveIndex, Place
 
@@ -95,6 +97,59 @@ def test_a_change_that_fails_or_meets_another_save_leaves_what_is_saved(live, in
     with pytest.raises(BlockingIOError):
         live.write(lambda retriever: [retriever.delete(["mill"]), saved(index, "zebra")])
     assert held(live) == {"zebra"}
+
+
+def test_changes_of_two_who_opened_the_same_save_are_both_kept(live, index):
+    other = LiveIndex(Place(index))
+    for writer, id_ in ((live, "gnu"), (other, "okapi"), (live, "zebra")):
+        writer.write(lambda retriever, id_=id_: retriever.add([id_], [id_]))
+    assert held(LiveIndex(Place(index))) == held(live) == {"mill", "yard", "gnu", "okapi", "zebra"}
+
+
+def test_a_save_that_would_undo_another_is_refused_whoever_makes_it(live, index, tmp_path):
+    other = Retriever.load(index)
+    live.write(lambda retriever: retriever.add(["gnu"], ["gnu"]))
+    other.delete(["mill"])
+    with pytest.raises(SavedMeanwhile, match="saved by somebody else since it was loaded"):
+        other.save(index)
+    assert held(LiveIndex(Place(index))) == {"mill", "yard", "gnu"}
+    other.save(tmp_path / "elsewhere")
+    other.save(tmp_path / "elsewhere")
+    Retriever(UEC(["bm25"])).save(index)  # one made anew replaces what is there
+    assert held(LiveIndex(Place(index))) == set()
+
+
+def test_what_changes_nothing_or_is_refused_saves_and_opens_nothing(live, index, monkeypatch):
+    manifest = (index / "manifest.json").read_bytes()
+    with live.use() as opened, monkeypatch.context() as patched:
+        patched.setattr(Retriever, "load", None)
+        assert live.write(lambda retriever: retriever.delete(["nowhere"])) == 0
+        with pytest.raises(TypeError):
+            live.write(lambda retriever: retriever.add(["gnu"], [3]))
+    with live.use() as after:
+        assert after is opened
+    assert (index / "manifest.json").read_bytes() == manifest
+
+
+def test_a_change_waits_for_who_is_saving_and_is_told_after_a_while(live, index, monkeypatch):
+    monkeypatch.setattr("uec_rag.retrieval.live._PATIENCE", 60)
+    lock = FileLock(index / ".lock", thread_local=False)
+    lock.acquire()
+    Timer(0.2, lock.release).start()
+    live.write(lambda retriever: retriever.add(["gnu"], ["gnu"]))
+    monkeypatch.setattr("uec_rag.retrieval.live._PATIENCE", 0)
+    with lock, pytest.raises(BlockingIOError, match="another process or thread is saving"):
+        live.write(lambda retriever: retriever.delete(["gnu"]))
+    assert held(live) == {"mill", "yard", "gnu"}
+
+
+def test_an_unfitted_ensemble_warns_once_however_often_it_is_saved_anew(live, index, recwarn):
+    other = LiveIndex(Place(index))
+    for number in range(3):
+        live.write(lambda retriever, id_=f"a{number}": retriever.add([id_], [id_]))
+        other.write(lambda retriever, id_=f"b{number}": retriever.add([id_], [id_]))
+    warned = [w for w in recwarn if "not fitted" in str(w.message)]
+    assert len(warned) == 2  # of each process that has it open
 
 
 def test_who_looks_for_a_new_save_does_not_wait_for_who_writes(live):

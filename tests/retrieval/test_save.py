@@ -153,6 +153,8 @@ def test_an_index_whose_files_were_exchanged_is_not_loaded(small, texts, tmp_pat
         ("store/store.json", {"blocks": 1e9}),
         ("store/store.json", {"blocks": 10**9}),
         ("store/store.json", {"blocks": -1}),
+        ("store/store.json", {"blocks": 0}),
+        ("store/store.json", {"blocks": True}),
         ("store/store.json", {"ids": None}),
         ("store/store.json", {"ids": ["p0"] * 10}),
         ("store/store.json", {"ids": [[]] * 10}),
@@ -184,6 +186,32 @@ def test_files_that_were_made_up_are_said_to_be_corrupted(small, tmp_path, file,
             np.save(folder / file, change)
     with pytest.raises(IndexCorrupted):
         load(tmp_path / "made up", small.uec)
+
+
+def test_an_index_of_words_that_tells_of_no_means_is_corrupted(tmp_path):
+    words = Retriever(UEC(["bm25"]))
+    with pytest.warns(UserWarning, match="not fitted"):
+        words.add(["badero"])
+    words.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        settings = read_json(folder / "store" / "store.json")
+        write_json(folder / "store" / "store.json", settings | {"blocks": 0})
+    with pytest.raises(IndexCorrupted, match="files of means, 1, got 0"):
+        Retriever.load(tmp_path / "made up")
+
+
+def test_means_beyond_float32_are_found_by_the_first_search(small, tmp_path):
+    small.save(tmp_path / "index")
+    with writing(tmp_path / "made up", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        file = folder / "store" / "mean.0.npy"
+        means = np.load(file)
+        file.unlink()
+        np.save(file, np.full_like(means, 1e38))
+    made_up = load(tmp_path / "made up", small.uec)
+    with pytest.raises(IndexCorrupted, match="a stored vector gives NaN or infinity"):
+        made_up.search(["badero"], k=3)
 
 
 def test_a_store_of_another_width_is_another_indexs(small, tmp_path):

@@ -164,8 +164,10 @@ def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
     assert client.get("/readyz").json()["passages"] == len(TEXTS)
 
 
-def test_what_is_not_there_is_not_deleted(client):
+def test_what_is_not_there_is_not_deleted(client, index):
+    saved = (index / "manifest.json").read_bytes()
     found = client.delete("/documents?id=nowhere")
+    assert (index / "manifest.json").read_bytes() == saved
     assert (found.status_code, "none of these is in the index" in found.text) == (404, True)
     assert client.delete("/documents").status_code == 422
 
@@ -176,9 +178,10 @@ def test_nothing_is_written_unless_it_is_allowed(index):
         assert client.delete("/documents?id=flour").status_code == 404
 
 
-def test_while_another_process_saves_nothing_is_changed(client, index):
+def test_while_another_process_saves_nothing_is_changed(client, index, monkeypatch):
     from filelock import FileLock
 
+    monkeypatch.setattr("uec_rag.retrieval.live._PATIENCE", 0)
     with FileLock(index / ".lock"):
         found = client.post("/documents", json=new(a="a zebra"))
     assert (found.status_code, "Try again" in found.json()["detail"]) == (409, True)

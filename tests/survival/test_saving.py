@@ -51,8 +51,7 @@ def test_kills_lose_and_mix_nothing(how, fitted, tmp_path):
         last = version if saved is None else saved
         assert found in (last, last + 1)
         version = found
-    write(index, version + 1)
-    index.save(path)
+    save(path, fitted, version + 1)
     assert len(os.listdir(path / "generations")) == 1
     assert set(os.listdir(tmp_path)) == {"index"}
     half = f"{during} of them left a half-written generation"
@@ -85,8 +84,10 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
     kills, done, place = times(4, 1000), 0, new_place() if kind == "postgres" else None
     folder.mkdir()
 
+    loading = Retriever.load
+
     def opened():
-        return Retriever.load(path, fitted, store=place and store_at(place))
+        return loading(path, fitted, store=place and store_at(place))
 
     def update():
         app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
@@ -97,10 +98,10 @@ def test_updates_that_are_killed_are_finished_by_the_next(kind, fitted, tmp_path
         close(index.store)
         return found
 
-    monkeypatch.setattr(cli_index, "open_index", lambda *_: opened())
+    monkeypatch.setattr(Retriever, "load", lambda *_, **__: opened())
     monkeypatch.setattr(cli_index, "say", lambda said: None)
     index = Retriever(fitted, place and store_at(place))
-    index.add(["badero"], metadatas=[{"source": "gone.md"}])
+    index.add(["badero"], metadatas=[{"source": "gone.md", "file_sha256": "ab"}])
     index.save(path)
     close(index.store)
     begun = time.monotonic()
@@ -249,13 +250,11 @@ def test_of_two_who_save_at_once_each_saves_or_is_told(fitted, tmp_path):
     path = tmp_path / "index"
     saver, told, saved = Saver(path, fitted, 1), 0, 0
     saver.wait_for_first()
-    index = Retriever(fitted)
     os.kill(saver.pid, signal.SIGSTOP)  # perhaps in the middle of a save
     try:
         for version in range(1000, 1000 + times(10, 200)):
-            write(index, version)
             try:
-                index.save(path)
+                save(path, fitted, version)
                 saved += 1
                 assert version_of(load(path, fitted)) == version
             except BlockingIOError:

@@ -173,12 +173,12 @@ def within(numbers: NDArray[Any], stop: int) -> bool:
     return not numbers.size or bool(numbers.min() >= 0 and numbers.max() < stop)
 
 
-def finite(numbers: NDArray[Any], *, least: float = -math.inf) -> bool:
-    """Tell if all numbers are finite and none is below the least; NaN is refused."""
+def finite(numbers: NDArray[Any], *, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Tell if all numbers are finite, and from the least to the most; NaN is refused."""
     if not numbers.size:
         return True
     low, high = float(numbers.min()), float(numbers.max())  # which hand on a NaN
-    return math.isfinite(low) and math.isfinite(high) and low >= least
+    return math.isfinite(low) and math.isfinite(high) and low >= least and high <= most
 
 
 def ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None) -> bool:

@@ -12,6 +12,14 @@ class IndexCorrupted(ValueError):
     """
 
 
+class SavedMeanwhile(BlockingIOError):
+    """A folder was saved by somebody else since what is to be saved there was loaded from it.
+
+    Saving would undo that save, so nothing was saved: load the folder and make the change again, or
+    save elsewhere.
+    """
+
+
 class FingerprintMismatch(ValueError):
     """Saved vectors are of other models, revisions or another posterior than those at hand."""
 

@@ -63,8 +63,13 @@ class Record:
         try:
             state = {names.get(key, key): value for key, value in metadata.items()}
             record = cast(Self, from_dict(cast(Any, cls), state, config))
-            if not all(_finite(getattr(record, field.name)) for field in fields(cast(Any, cls))):
-                raise ValueError("a number is not finite")
+            for field in fields(cast(Any, cls)):
+                value = getattr(record, field.name)
+                if not _finite(value):
+                    raise ValueError("a number is not finite")
+                # To Python true is a number, too.
+                if isinstance(value, bool) and "bool" not in str(field.type):
+                    raise ValueError(f"{field.name} is {value}, expected a number")
             return record
         except (AttributeError, DaciteError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
@@ -74,7 +79,7 @@ class Record:
 
 def _finite(value: object) -> bool:
     if isinstance(value, tuple):
-        return all(map(_finite, value))
+        return all(map(_finite, value)) and not any(isinstance(one, bool) for one in value)
     return not isinstance(value, int | float) or math.isfinite(value)
 
 

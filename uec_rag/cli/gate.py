@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.checks import check_share
+from uec_rag.base.errors import SavedMeanwhile
+from uec_rag.base.saved.generations import is_last
 from uec_rag.cli.console import (
     Index,
     Json,
@@ -107,6 +109,12 @@ def gate(
             made = searched.gate(share, sure)
     if abstain is None and not made.threshold.is_controlled:
         raise ValueError(_too_little(searched, made.threshold))
+    saved_anew = not all(map(is_last, retriever.saved_as))
+    if saved_anew and not made.fits(open_index(index, store, trust)):
+        raise SavedMeanwhile(
+            "no gate is saved: the index has changed while the questions were searched, and what "
+            "the gate promises would be about another one; make it again"
+        )
     made.save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})

@@ -25,9 +25,9 @@ from uec_rag.cli.console import (
     StorePlace,
     Trust,
     note,
-    open_index,
     print_json,
     print_text,
+    progress,
     say,
 )
 from uec_rag.corpora.tables import read_pairs
@@ -36,6 +36,8 @@ from uec_rag.stores.places import store_at
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.files import Changes, EncodedFiles
+    from uec_rag.retrieval.live import LiveIndex
 
 
 _NAMED = 3  # files of a kind that are named
@@ -69,6 +71,7 @@ def kinds_of(files: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
+_ATTEMPTS = 5  # of an update, where another one changes the same files
 _FEWEST_PAIRS = 100  # out of documents; a posterior fitted on fewer would be a guess
 
 
@@ -209,57 +212,71 @@ def _update(
             f"--update: there is no index in {str(to)!r}; leave it out to make one"
         )
     say(f"Opening {to} ...")
-    from uec_rag.corpora import passages_of
-    from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
-    from uec_rag.corpora.passages import note_states
-    from uec_rag.retrieval.calibrate import corpus_fingerprint
-    from uec_rag.retrieval.files import changes_since, forget
+    from uec_rag.base.errors import SavedMeanwhile
+    from uec_rag.retrieval.live import LiveIndex, Place
 
-    retriever = open_index(to, store, trust)
-    hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, track=tracked)
-    for source, problem in unreadable.items():
-        note(f"left out {source}, which {problem}")
-    changes = changes_since(retriever, hashes, unreadable)
-    _note_other_files(folder, follow_symlinks)
-    read, passages = FolderRead(), []
-    if unknown := changes.new | changes.changed:
-        say(f"Reading {len(unknown):,} files ...")
-        read = read_files(folder, follow_symlinks=follow_symlinks, only=unknown, track=tracked)
-        passages = passages_of(read.documents)
-        note_states(passages, read.documents)
-    # A file that nothing can be read from now, perhaps because it is being written, keeps what is
-    # known of it.
-    changed = changes.changed - read.unreadable.keys()
-    forget(retriever, changed | changes.removed)
-    if passages:
-        add_passages(retriever, passages)
-    touched = bool(passages or changed or changes.removed)
-    calibration = retriever.calibration
-    # Who was stopped after adding passages has not calibrated.
-    if (
-        calibration is not None
-        and calibration.source == "self"
-        and (touched or calibration.corpus != corpus_fingerprint(retriever.store))
-    ):
-        _calibrate(retriever)
-        touched = True
-    if touched:
-        retriever.save(to)
-    read.unreadable.update(unreadable)
+    live = LiveIndex(Place(to, store, trust))
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            changes, read, files = _bring_up(live, folder, follow_symlinks)
+            break
+        except SavedMeanwhile:
+            if not left:
+                raise
+            say("Somebody else changed these files in the index meanwhile; comparing again ...")
+            live.refresh()
+    with live.use() as opened:
+        passages = len(opened.retriever)
     new = changes.new & {document.source for document in read.documents}
     # A file that holds no text any more is counted among the empty ones.
-    changed -= read.empty.keys()
+    changed = changes.changed - read.unreadable.keys() - read.empty.keys()
     counts = {"new": len(new), "changed": len(changed), "removed": len(changes.removed)}
     if json:
         more = {"unchanged": len(changes.unchanged), "empty": len(read.empty)}
-        more |= {"unreadable": len(read.unreadable), "passages": len(retriever)}
-        print_json({"path": str(to), **counts, **more, "encoded": len(passages)})
+        more |= {"unreadable": len(read.unreadable), "passages": passages}
+        print_json({"path": str(to), **counts, **more, "encoded": len(files)})
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}; {len(retriever):,} passages, {len(passages):,} of them encoded now; "
+        f"{to}: {parts}; {passages:,} passages, {len(files):,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
+
+
+def _bring_up(
+    live: LiveIndex, folder: Path, follow_symlinks: bool
+) -> tuple[Changes, FolderRead, EncodedFiles]:
+    """Read what has changed in a folder, and put it into an index."""
+    from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
+    from uec_rag.retrieval.files import EncodedFiles, changes_since
+
+    hashes, unreadable = file_hashes(folder, follow_symlinks=follow_symlinks, track=tracked)
+    for source, problem in unreadable.items():
+        note(f"left out {source}, which {problem}")
+    with live.use() as opened:
+        retriever = opened.retriever
+    changes = changes_since(retriever, hashes, unreadable)
+    _note_other_files(folder, follow_symlinks)
+    read = FolderRead()
+    if unknown := changes.new | changes.changed:
+        say(f"Reading {len(unknown):,} files ...")
+        read = read_files(folder, follow_symlinks=follow_symlinks, only=unknown, track=tracked)
+    with progress() as bar:
+        task = bar.add_task("Encoding passages", total=None)
+
+        def encoded(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        # A file that nothing can be read from now, perhaps because it is being written, keeps what
+        # is known of it.
+        gone = changes.removed | (changes.changed & read.empty.keys())
+        files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
+        live.write(files.replace_in)
+    with live.use() as opened:
+        if opened.retriever.store.remote and files.sources:  # its calibration is in the folder, too
+            opened.retriever.save(live.place.index)
+    read.unreadable.update(unreadable)
+    return changes, read, files
 
 
 def _note_other_files(folder: Path, follow_symlinks: bool) -> None:

@@ -93,6 +93,8 @@ class UEC:
     ((2, 3), [[1.0], [1.0]])
     """
 
+    saved_as: tuple[Path, ...] = ()  # see `uec_rag.base.saved.generations.Saved`
+
     def __init__(
         self,
         encoders: Sequence[EncoderLike] | None = None,
@@ -366,10 +368,12 @@ class UEC:
             If `path` is anything but a saved ensemble.
         BlockingIOError
             If another process is saving there.
+        SavedMeanwhile
+            If it was loaded from there, or saved there, and somebody else has saved there since.
         """
         from uec_rag.ensemble.save import KIND
 
-        with writing(path, KIND) as folder:
+        with writing(path, KIND, of=self) as folder:
             self.write(folder)
             self.prove(folder)
 
@@ -449,7 +453,9 @@ class UEC:
         from uec_rag.ensemble.save import KIND
 
         with reading(path, KIND, verify=verify) as folder:
-            return cls.read(folder, encoders=encoders, device=device, trust=trust)
+            loaded = cls.read(folder, encoders=encoders, device=device, trust=trust)
+            loaded.saved_as = (folder.absolute(),)
+            return loaded
 
     @classmethod
     def read(

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.folder import read_files
 from uec_rag.corpora.passages import COUNT, HASH, note_states, passages_of
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, make_passages
 
+UPLOADED = "file_uploaded"
+"""Metadata: that a passage is of a file that was added by itself, and is in no indexed folder."""
+
+_STATE = ("source", HASH, COUNT, UPLOADED)
 _AT_ONCE = 64  # passages between two reports of progress
+
+
+def file_of(passage: Passage) -> str | None:
+    """The file that a passage was read from; None of other passages, whatever their metadata."""
+    source = passage.metadata.get("source")
+    return source if isinstance(source, str) and HASH in passage.metadata else None
 
 
 @dataclass(frozen=True)
@@ -39,18 +52,23 @@ def changes_since(
     """Compare a folder's files with those that an index was made of.
 
     `hashes` and `unreadable` are of `file_hashes`. What is known of files that cannot be read now
-    stays.
+    stays, and so do passages that are of no file, or of one that was uploaded.
     """
     # An index in a folder is written whole or not at all; one in an engine passage by passage.
     piecemeal = retriever.store.remote
-    states: defaultdict[object, Counter[tuple[object, object]]] = defaultdict(Counter)
+    states: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    listed = set()
     for passage in retriever.passages():
-        state = passage.metadata.get(HASH), passage.metadata.get(COUNT)
-        states[passage.metadata.get("source")][state] += 1
+        if (source := file_of(passage)) is not None:
+            # As text: metadata may hold anything, also what cannot be counted.
+            state = str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))
+            states[source][state] += 1
+            if UPLOADED not in passage.metadata:
+                listed.add(source)
 
     def is_whole(source: str) -> bool:
         [(digest, expected), stored], *others = states[source].items()
-        complete = stored == expected or (expected is None and not piecemeal)
+        complete = str(stored) == expected or (expected == "None" and not piecemeal)
         return not others and complete and digest == hashes[source]
 
     unlisted = tuple(f"{path}/" for path in unreadable)
@@ -61,18 +79,36 @@ def changes_since(
         frozenset(both - unchanged),
         frozenset(
             source
-            for source in map(str, states.keys() - both)
+            for source in listed - both
             if source not in unreadable and not source.startswith(unlisted)
         ),
         unchanged,
     )
 
 
-def forget(retriever: Retriever, sources: Collection[str]) -> None:
-    """Remove the passages of files."""
-    if sources:
-        gone = [p.id for p in retriever.passages() if str(p.metadata.get("source")) in sources]
-        retriever.delete(gone)
+def add_passages(
+    retriever: Retriever,
+    texts: Sequence[str],
+    ids: Sequence[str] | None,
+    metadatas: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """Add passages as `Retriever.add` does; one in place of a file's passage is that file's.
+
+    So it stays until the file changes: an update does not miss the passage it replaces.
+    """
+    replaced = {passage.id: passage for passage in retriever.get(ids or [])}
+    metadatas = [
+        {**metadata, **_state(replaced[id_])} if id_ in replaced else metadata
+        for id_, metadata in zip(ids or [""] * len(texts), metadatas, strict=True)
+    ]
+    return retriever.add(texts, ids, metadatas)
+
+
+def _state(passage: Passage) -> dict[str, Any]:
+    """Of which file a passage is, and which state of it."""
+    if file_of(passage) is None:
+        return {}
+    return {key: passage.metadata[key] for key in _STATE if key in passage.metadata}
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,52 +120,120 @@ class EncodedFiles:
     uec : UEC
         What they were encoded with.
     sources : frozenset of str
-    batches : list of (list of Passage, list of Gaussian)
+        Their names, and those of files that are no longer there.
+    passages : list of Passage
+    batches : iterable of (list of Passage, list of Gaussian)
         As `Retriever.add_encoded` takes them.
+    known : dict of str to Passage
+        What the index held of these files before they were encoded, by id.
     """
 
     uec: UEC
     sources: frozenset[str]
-    batches: list[tuple[list[Passage], list[Gaussian]]]
+    passages: list[Passage]
+    batches: Iterable[tuple[list[Passage], list[Gaussian]]]
+    known: dict[str, Passage]
 
     @classmethod
     def of(
-        cls, uec: UEC, documents: Sequence[Document], progress: Callable[[int, int], None]
+        cls,
+        retriever: Retriever,
+        documents: Sequence[Document],
+        progress: Callable[[int, int], None],
+        *,
+        gone: Collection[str] = (),
+        uploaded: bool = False,
     ) -> Self:
-        """Cut and encode documents.
+        """Cut and encode documents; for an engine they are encoded as they are put in.
 
-        `progress` receives how many passages are encoded, and how many there are.
+        What was put there before an interruption stays, and the next update need not encode it.
+
+        Parameters
+        ----------
+        retriever : Retriever
+            The index that they are for, or an earlier state of it.
+        documents : sequence of Document
+        progress : callable
+            Receives how many passages are encoded, and how many there are.
+        gone : collection of str
+            Files whose passages are to be removed.
+        uploaded : bool
+            Whether they are in no folder that updates compare the index with.
         """
         passages = passages_of(documents)
         note_states(passages, documents)
-        batches = []
-        for start in range(0, len(passages), _AT_ONCE):
-            progress(start, len(passages))
-            some = passages[start : start + _AT_ONCE]
-            texts, metadatas = [p.text for p in some], [p.metadata for p in some]
-            checked = make_passages(texts, [p.id for p in some], metadatas)
-            batches.append((checked, uec.encode(texts, "passage")))
-        return cls(uec, frozenset(document.source for document in documents), batches)
+        sources = {*gone, *(document.source for document in documents)}
+        ids = {passage.id for passage in passages}
+        checked = make_passages(
+            [passage.text for passage in passages],
+            [passage.id for passage in passages],
+            [{**p.metadata, **({UPLOADED: True} if uploaded else {})} for p in passages],
+        )
+        known = {p.id: p for p in retriever.passages() if p.id in ids or file_of(p) in sources}
+        batches = _encoded(retriever.uec, checked, progress)
+        ready = batches if retriever.store.remote else [*batches]
+        return cls(retriever.uec, frozenset(sources), checked, ready, known)
 
     def __len__(self) -> int:
-        return sum(len(passages) for passages, _ in self.batches)
+        return len(self.passages)
 
     def replace_in(self, retriever: Retriever) -> int:
         """Put them in place of what an index knows of files of these names.
 
-        A calibration without labels is made anew. Returns how many passages were replaced. Raises
-        ValueError, with nothing changed, if the index is of another ensemble.
+        A passage that was replaced by hand while they were encoded stays. A calibration without
+        labels is made anew where the corpus is another. Returns how many passages were replaced.
+
+        Raises
+        ------
+        ValueError
+            With nothing changed, if the index is of another ensemble.
+        SavedMeanwhile
+            With nothing changed, if somebody has put one of these files into the index since.
         """
         if retriever.uec.fingerprint != self.uec.fingerprint:
             raise ValueError("uec: the index is of another ensemble by now; encode the files anew.")
-        new = {passage.id for passages, _ in self.batches for passage in passages}
-        old = {p.id for p in retriever.passages() if p.metadata.get("source") in self.sources}
+        new = {passage.id: passage for passage in self.passages}
+        old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
+        states = {"None", *(_digest(passage) for passage in self.known.values())}
+        if not states >= {_digest(p) for p in old.values() if p != new.get(p.id)}:
+            raise SavedMeanwhile("the files were put into the index by somebody else meanwhile")
+
+        def is_known(passage: Passage) -> bool:
+            return passage in (self.known.get(passage.id), new.get(passage.id))
+
+        by_hand: list[Passage] = []
         for passages, parts in self.batches:
+            there = retriever.get([passage.id for passage in passages])
+            by_hand += [p for p in there if not is_known(p) and _digest(p) in states]
             retriever.add_encoded(passages, parts)
-        retriever.delete([*(old - new)])
-        if retriever.calibration is not None and retriever.calibration.source == "self":
-            retriever.self_calibrate()
+        if by_hand:
+            kept = [{**p.metadata, **_state(new[p.id])} for p in by_hand]
+            retriever.add([p.text for p in by_hand], [p.id for p in by_hand], kept)
+        retriever.delete([id_ for id_, p in old.items() if id_ not in new and is_known(p)])
+        calibration = retriever.calibration
+        if (
+            calibration is not None
+            and calibration.source == "self"
+            and calibration.corpus != corpus_fingerprint(retriever.store)
+        ):
+            try:
+                retriever.self_calibrate()
+            except ValueError as error:  # too few questions can be made of what is left
+                warnings.warn(str(error), UserWarning, stacklevel=2)
         return len(old)
+
+
+def _digest(passage: Passage) -> str:
+    return str(passage.metadata.get(HASH))
+
+
+def _encoded(
+    uec: UEC, passages: Sequence[Passage], progress: Callable[[int, int], None]
+) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
+    for start in range(0, len(passages), _AT_ONCE):
+        progress(start, len(passages))
+        some = list(passages[start : start + _AT_ONCE])
+        yield some, uec.encode([passage.text for passage in some], "passage")
 
 
 @dataclass(frozen=True)
@@ -163,7 +267,8 @@ def add_files(
 ) -> Added:
     """Add files to a saved index as `uec-rag index --update` does; all of them, or none.
 
-    What is known of files of these names is replaced.
+    What is known of files of these names is replaced. An update with a folder leaves them, unless a
+    file of the same name is in it.
 
     Parameters
     ----------
@@ -192,13 +297,13 @@ def add_files(
     if not read.documents:
         said = "; ".join(f"{name} {problem}" for name, problem in left_out.items())
         raise ValueError(f"No file holds text to index: {said}. Nothing was changed.")
+    encoding = partial(progress, "Encoding passages")
     with live.use() as opened:
-        uec = opened.retriever.uec
-    files = EncodedFiles.of(uec, read.documents, partial(progress, "Encoding passages"))
+        files = EncodedFiles.of(opened.retriever, read.documents, encoding, uploaded=True)
     progress("Saving", 0, 1)
 
     def change(retriever: Retriever) -> Added:
         replaced = files.replace_in(retriever)
-        return Added(len(files.sources), len(files), replaced, len(retriever), left_out)
+        return Added(len(read.documents), len(files), replaced, len(retriever), left_out)
 
     return live.write(change)

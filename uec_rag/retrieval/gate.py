@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import textwrap
 import warnings
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share, one_line, quoted
+from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
@@ -42,6 +44,7 @@ Progress: TypeAlias = Callable[[int], None]
 """Receives, now and then, how many more queries are searched."""
 
 _AT_ONCE = 32  # queries between two reports of progress
+_CHECKSUM = "sha256"  # in a saved gate: of all else
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,16 @@ class Gate(Record):
         check_k(self.k)
         if self.abstain is not None:
             check_share(self.abstain, "abstain", "a share in [0, 1)")
+        sure = self.threshold.threshold
+        # Who answers all may be given a threshold just below a confidence of 0.
+        if sure < np.nextafter(0, -1) or 1 < sure < math.inf:
+            raise ValueError(
+                f"threshold: expected a confidence from 0 to 1, or infinity, got {sure}."
+            )
+        if any(not 0 <= one <= 1 for one in self.confidences):
+            raise ValueError("confidences: expected numbers from 0 to 1.")
+        if self.size < 0:
+            raise ValueError(f"size: expected a number of passages, got {self.size}.")
 
     @classmethod
     def calibrate(
@@ -288,8 +301,23 @@ class Gate(Record):
         return self.redecide(replace(decision, confidence=confidence)).action
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the gate to a JSON file, completely or not at all."""
-        replace_file(Path(path), json.dumps(self.metadata(), ensure_ascii=False, indent=1))
+        """Write the gate to a JSON file, completely or not at all, with a checksum."""
+        replace_file(Path(path), self._written())
+
+    def _written(self) -> str:
+        state = self.metadata()
+        return json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def _read(cls, state: dict[str, Any]) -> Self:
+        """The gate that `_written` wrote; earlier versions wrote no checksum."""
+        given = state.pop(_CHECKSUM, None)
+        if given not in (None, _checksum(state)):
+            raise IndexCorrupted(
+                "gate: it is damaged or was changed by hand; make it again with 'uec-rag gate', or "
+                "Gate.calibrate."
+            )
+        return cls.restore(state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -300,13 +328,13 @@ class Gate(Record):
         FileNotFoundError
             If there is no such file.
         IndexCorrupted
-            If it is no JSON object.
+            If it is no JSON object, or not what was saved.
         ValueError
-            If it is no gate.
+            If it is no gate, or a number is out of range.
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        return cls.restore(read_json(Path(path)))
+        return cls._read(read_json(Path(path)))
 
     def publish(self, retriever: Retriever) -> Self:
         """Store the gate in the retriever's store, for all processes that search it.
@@ -323,7 +351,7 @@ class Gate(Record):
                 f"retriever: a {type(retriever.store).__name__} is not shared with other "
                 "processes; `save` the gate."
             )
-        put_shared_state(retriever.store, GATE, json.dumps(self.metadata()).encode())
+        put_shared_state(retriever.store, GATE, self._written().encode())
         return self
 
     @classmethod
@@ -331,7 +359,7 @@ class Gate(Record):
         """The last published gate, if any."""
         store = retriever.store
         found = store.get_state(GATE) if isinstance(store, SharedState) else None
-        return None if found is None else cls.restore(json.loads(found[1]))
+        return None if found is None else cls._read(json.loads(found[1]))
 
     @property
     def report(self) -> str:
@@ -344,6 +372,10 @@ class Gate(Record):
             f"{self.abstain:.0%} may be left. Nothing is guaranteed: that takes labels, and "
             "`calibrate`."
         )
+
+
+def _checksum(state: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def _check_searched(retriever: Retriever, filter: Filter | None) -> None:

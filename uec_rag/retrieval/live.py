@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.base.saved.generations import alone
+from uec_rag.base.saved.manifest import MANIFEST, Entry, read_manifest
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
 from uec_rag.stores.places import store_at
 
 _T = TypeVar("_T")
+
+_PATIENCE = 5.0  # seconds that a change waits for another process to have saved its own
 
 _log = logging.getLogger(__name__)
 
@@ -38,10 +42,11 @@ class Place:
 
 @dataclass(eq=False)
 class Opened:
-    """An index with its gate, and how many are using it."""
+    """An index with its gate, the files that its ensemble is of, and how many are using it."""
 
     retriever: Retriever
     gate: Gate | None
+    ensemble: Mapping[str, Entry]
     users: int = 0
 
 
@@ -57,18 +62,29 @@ class LiveIndex:
         self._store = None if place.store is None else store_at(place.store)
         self._seen: tuple[int, ...] | None = self._stamp()
         self._count, self._writing = threading.Lock(), threading.RLock()
-        self._now = self._open()
+        self._now = self._open(None)
 
-    def _open(self) -> Opened:
-        place = self.place
-        retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
+    def _open(self, before: Opened | None) -> Opened:
+        place, ensemble = self.place, self._ensemble()
+        # The same ensemble need not be loaded anew, nor repeat what it has warned of.
+        uec = before.retriever.uec if before is not None and before.ensemble == ensemble else None
+        retriever = Retriever.load(place.index, uec, store=self._store, trust=place.trust)
+        if uec is not None and self._ensemble() != ensemble:  # saved anew in between
+            retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
         gate = Gate.published(retriever) if place.gate is None else Gate.load(place.gate)
         if gate is not None and gate.basis not in ("", retriever.basis()):
             _log.warning(
                 "the gate was made before the index was calibrated, or with another one: what it "
                 "promises is about that one; make it again with 'uec-rag gate'"
             )
-        return Opened(retriever, gate)
+        return Opened(retriever, gate, ensemble)
+
+    def _ensemble(self) -> Mapping[str, Entry]:
+        """The files of the saved ensemble."""
+        with suppress(OSError, ValueError):  # which loading will name
+            files = read_manifest(self.place.index).files
+            return {name: files[name] for name in files if name.startswith("ensemble/")}
+        return {}
 
     def _stamp(self) -> tuple[int, ...]:
         """What changes with every save."""
@@ -108,7 +124,7 @@ class LiveIndex:
             if (stamp := self._stamp()) == self._seen:
                 return False
             try:
-                opened = self._open()
+                opened = self._open(self._now)
             except Exception as error:  # whatever is wrong with it, the old one answers
                 if not isinstance(error, OSError):  # which may pass: it is tried again
                     self._seen = stamp
@@ -128,29 +144,49 @@ class LiveIndex:
             self._writing.release()
 
     def write(self, change: Callable[[Retriever], _T]) -> _T:
-        """Change the index, and save it where its passages are in the folder.
+        """Change the index as it is saved now, and save it where its passages are in the folder.
 
-        Raises BlockingIOError, with nothing changed, if another process saves it at the same time,
-        and OSError if the last save cannot be opened: the old index would take its place.
+        Nobody else saves it meanwhile, and what others have saved is taken up first, so that no
+        change undoes another. What changes nothing saves nothing. A change that fails is undone.
+
+        Parameters
+        ----------
+        change : callable
+            Is given the index. It may be another than the one in use before.
+
+        Raises
+        ------
+        BlockingIOError
+            With nothing changed, if another process is saving it all the while.
+        OSError
+            If the last save cannot be opened: the old index would take its place.
         """
-        with self._writing:
+        with self._writing, ExitStack() as stack:
+            remote = self._now.retriever.store.remote
+            if not remote:
+                stack.enter_context(alone(self.place.index, KIND, wait=_PATIENCE))
             self.refresh()
-            with self.use() as opened:
-                if opened.retriever.store.remote:
-                    return change(opened.retriever)
-                if self.problem:
-                    raise OSError(f"Nothing was changed: {self.problem}")
-                try:
-                    done = change(opened.retriever)
-                    if self._stamp() != self._seen:
-                        raise BlockingIOError("another process saved the index meanwhile")
-                    opened.retriever.save(self.place.index)
-                except Exception:
+            retriever = stack.enter_context(self.use()).retriever
+            if remote:
+                return change(retriever)
+            if self.problem:
+                raise OSError(f"Nothing was changed: {self.problem}")
+            changes, calibration = retriever.changes, retriever.calibration
+
+            def changed() -> bool:
+                return retriever.changes != changes or retriever.calibration is not calibration
+
+            try:
+                done = change(retriever)
+                if changed():
+                    retriever.save(self.place.index)
+                    self._seen = self._stamp()
+            except BaseException:
+                if changed():
                     self._seen = None  # what is saved is what is searched
                     self.refresh()
-                    raise
-                self._seen = self._stamp()
-                return done
+                raise
+            return done
 
     def close(self) -> None:
         """Close the connections of an engine."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self, TypedDict, Unpack
 
 import numpy as np
@@ -110,6 +111,7 @@ class Retriever(Index):
         self.calibration: CorpusCalibration | None = None
         self._changes_at_calibration = 0
         self._published: Published | None = None
+        self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._level: tuple[object, float] = None, 0.0
         self._follow(self.store)
 
@@ -672,8 +674,13 @@ class Retriever(Index):
             If `path` is anything but a saved index.
         BlockingIOError
             If another process is saving there.
+        SavedMeanwhile
+            If it was loaded from there, or saved there, and somebody else has saved there since. It
+            is a BlockingIOError, too.
+        OSError
+            If the disk is full.
         """
-        save_index(path, self.uec, self.store.snapshot(), self.calibration)
+        save_index(path, self.uec, self.store.snapshot(), self.calibration, self)
 
     @classmethod
     def filling(
@@ -777,6 +784,7 @@ class Retriever(Index):
         retriever = cls(saved.uec, saved.store)
         if retriever._published is None:  # else others have learned since it was saved
             retriever.set_calibration(saved.calibration, current=saved.current)
+        retriever.saved_as = (saved.generation,)
         return retriever
 
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, proving
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import reading, writing
+from uec_rag.base.saved.generations import Saved, reading, writing
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
@@ -32,19 +32,26 @@ class SavedIndex:
     ----------
     current : bool
         Whether the calibration is of the corpus as it was saved.
+    generation : Path
+        What was loaded: see `Saved`.
     """
 
     uec: UEC
     store: Store
     calibration: CorpusCalibration | None
     current: bool
+    generation: Path
 
 
 def save_index(
-    path: str | os.PathLike[str], uec: UEC, store: Store, calibration: CorpusCalibration | None
+    path: str | os.PathLike[str],
+    uec: UEC,
+    store: Store,
+    calibration: CorpusCalibration | None,
+    of: Saved,
 ) -> None:
-    """Write an index to the folder `path`; see `Retriever.save`."""
-    with writing(path, KIND) as folder:
+    """Write an index to the folder `path`; see `Retriever.save`. `of`: what is saved."""
+    with writing(path, KIND, of=of) as folder:
         (folder / "store").mkdir()
         store.save(folder / "store")
         corpus = None if calibration is None else corpus_fingerprint(store)
@@ -136,4 +143,4 @@ def load_index(
                 "is another index's; save the index again."
             )
     current = calibration is None or calibration.corpus == corpus
-    return SavedIndex(uec, store, calibration, current)
+    return SavedIndex(uec, store, calibration, current, folder.absolute())

@@ -263,16 +263,20 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def save_gate(given: Risk) -> View:
         if not tuned:
             raise HTTPException(409, "Search labelled questions first; then save.")
-        with live.use() as opened:
-            now = opened.retriever.basis(), corpus_fingerprint(opened.retriever.store)
-        if now != (tuned[0].result.basis, tuned[0].corpus):
-            raise HTTPException(
-                409, "The index has changed since these questions were searched; search again."
-            )
         gate = tuned[0].gate(given.risk)
         if not gate.threshold.is_controlled:
             raise HTTPException(422, f"Not saved. {gate.threshold.report}")
-        gate.save(gate_path)
+
+        def save(retriever: Retriever) -> None:
+            now = retriever.basis(), corpus_fingerprint(retriever.store)
+            if now != (tuned[0].result.basis, tuned[0].corpus):
+                raise HTTPException(
+                    409,
+                    "The index has changed since these questions were searched; search again.",
+                )
+            gate.save(gate_path)
+
+        live.write(save)  # of the index as it is saved now, and nobody saves it meanwhile
         return gate.threshold.metadata() | {"file": gate_path.name}
 
     @app.put("/api/files")

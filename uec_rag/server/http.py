@@ -26,6 +26,7 @@ from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import (
     LOGGING,
@@ -258,7 +259,9 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
         ids = [document.id for document in new.documents if document.id is not None]
         if ids and len(ids) < len(texts):
             raise HTTPException(422, "id: expected one for every document, or for none.")
-        return await written(lambda index: {"ids": index.add(texts, ids or None, metadatas)})
+        return await written(
+            lambda index: {"ids": add_passages(index, texts, ids or None, metadatas)}
+        )
 
     @app.delete("/documents")
     async def delete(

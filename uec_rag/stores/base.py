@@ -266,6 +266,7 @@ def put_shared_state(store: SharedState, name: str, data: bytes) -> str:
 DEEPEST = 64
 """Levels of lists and dicts in metadata and filters, far below what Python can recurse into."""
 _EXACT = 2**53  # up to which a float holds every whole number
+_LARGEST_MEAN = 1e6  # the square of any product of two means is still a float32
 _LARGEST = 1e19  # variance: the product of a query's and a passage's is still a float32
 
 _T = TypeVar("_T")
@@ -539,7 +540,14 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
 
 
 def check_range(gaussians: Gaussian, name: str) -> None:
-    """Raise ValueError where variances are too large for scores in float32."""
+    """Raise ValueError where means or variances are too large for scores in float32."""
+    mean = gaussians.mean
+    most = max(float(mean.max(initial=0.0)), -float(mean.min(initial=0.0)))
+    if most > _LARGEST_MEAN:
+        raise ValueError(
+            f"{name}: expected means up to {_LARGEST_MEAN:g}, got {most:g}: their products are "
+            "beyond float32. Scale the embeddings."
+        )
     largest = float(gaussians.scales.max(initial=0.0))
     if gaussians.profile is not None:
         largest *= float(gaussians.profile.max(initial=0.0))

@@ -91,6 +91,17 @@ def test_a_file_is_replaced_in_one_piece_or_stays(tmp_path, monkeypatch):
     assert file.read_text(encoding="utf-8") == "old, é"
 
 
+def test_a_link_that_lies_in_wait_is_never_written_through(tmp_path, monkeypatch):
+    file, precious = tmp_path / "a", tmp_path / "precious"
+    precious.write_text("mine")
+    monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
+    (tmp_path / ".a.guessed").symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        replace_file(file, "new")
+    assert (precious.read_text(), file.exists()) == ("mine", False)
+    assert (tmp_path / ".a.guessed").is_symlink()
+
+
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", [(3, 2), (0, 2), (0, 0)])

@@ -1,18 +1,23 @@
 """Saved folders are whole at every moment, and nothing but ours is ever touched."""
 
+import contextlib
+import errno
 import multiprocessing
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from uec_rag.base.errors import IndexCorrupted
-from uec_rag.base.saved.generations import reading, writing
+from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
+from uec_rag.base.saved.generations import alone, is_last, reading, writing
 from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST, read_manifest
 
 KIND = "test thing"
@@ -240,6 +245,87 @@ def test_a_second_who_saves_there_meanwhile_is_told(tmp_path):
             save(tmp_path, "second")
     with reading(tmp_path, KIND) as folder:
         assert (folder / "first.txt").read_text() == "first"
+
+
+def test_what_was_loaded_is_saved_only_while_it_is_the_last(tmp_path):
+    path, link = tmp_path / "saved", tmp_path / "link"
+    save(path, "one")
+    link.symlink_to(path)
+    with reading(path, KIND) as folder:
+        first, second = (SimpleNamespace(saved_as=(folder.absolute(),)) for _ in range(2))
+
+    def save_again(thing, where):
+        with writing(where, KIND, of=thing) as generation:
+            (generation / "text.txt").write_text("more")
+
+    for where in (link, path, tmp_path / "backup", link):
+        save_again(first, where)
+    last = read_manifest(path)
+    with pytest.raises(SavedMeanwhile, match="was saved by somebody else since it was loaded"):
+        save_again(second, link)
+    save_again(second, tmp_path / "elsewhere")
+    with pytest.raises(SavedMeanwhile):
+        save_again(second, path)
+    assert read_manifest(path) == last
+    assert not is_last(folder)
+    assert is_last(path / last.generation)
+
+
+def test_who_is_interrupted_after_the_swap_may_save_again(tmp_path, monkeypatch):
+    thing, replace = SimpleNamespace(saved_as=()), os.replace
+
+    def interrupted(source, target):
+        replace(source, target)
+        if Path(target) == tmp_path / MANIFEST:
+            raise KeyboardInterrupt
+
+    for patched in (False, True, False):
+        with monkeypatch.context() as patching, contextlib.suppress(KeyboardInterrupt):
+            if patched:
+                patching.setattr(os, "replace", interrupted)
+            with writing(tmp_path, KIND, of=thing) as generation:
+                (generation / "text.txt").write_text("text")
+        assert is_last(generation)
+
+
+def test_of_a_folder_that_is_kept_from_others_one_save_at_a_time_is_this_threads(tmp_path):
+    save(tmp_path, "one")
+    with ThreadPoolExecutor(1) as another, alone(tmp_path, KIND):
+        for _ in range(2):
+            with pytest.raises(BlockingIOError):
+                another.submit(save, tmp_path, "theirs").result()
+            save(tmp_path, "ours")
+    with writing(tmp_path, KIND), pytest.raises(BlockingIOError):
+        save(tmp_path, "inner")
+    save(tmp_path, "after")
+    assert load(tmp_path) == "after"
+    with pytest.raises(FileNotFoundError), alone(tmp_path / "nowhere", KIND):
+        raise AssertionError("there is none")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no limit there")
+@pytest.mark.parametrize("error", [RuntimeError("cut off"), OSError("9 requested and 3 written")])
+def test_a_disk_that_takes_no_more_is_said_whatever_a_library_says(tmp_path, error):
+    import resource
+
+    save(tmp_path, "old")
+    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), contents(tmp_path)
+    taken = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def fill():
+        with writing(tmp_path, KIND) as folder:
+            (folder / "half.txt").write_bytes(bytes(100_000))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+            raise error
+
+    try:
+        with pytest.raises(OSError, match=r"0\.1 MB.*make room and save the test thing") as told:
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, taken)
+    assert (told.value.errno, told.value.__cause__) == (errno.EFBIG, error)
+    assert contents(tmp_path) == before
 
 
 def damage(path, how):

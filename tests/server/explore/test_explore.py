@@ -169,6 +169,15 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, inde
     assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
 
 
+def test_no_gate_is_saved_of_an_index_that_others_have_saved_anew(client, index):
+    tuned(client, k=3)
+    other = Retriever.load(index)
+    other.add(["Something else is there now."])
+    other.save(index)
+    assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
+    assert not (index / "gate.json").exists()
+
+
 def test_a_gate_that_abstains_on_everything_is_not_saved(client, index):
     assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
     tuned(client, content=table([("honey hive?", "bees-0"), ("why?", "")]))

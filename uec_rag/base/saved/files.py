@@ -10,8 +10,8 @@ import json
 import math
 import os
 import re
+import secrets
 import stat
-import threading
 from collections.abc import Sequence
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -214,9 +214,12 @@ def read_tensors(file: Path) -> dict[str, NDArray[Any]]:
 
 def replace_file(file: Path, text: str) -> None:
     """Write UTF-8 in place of what a file holds, in one rename: all of it, or nothing changes."""
-    new = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}")
+    # A name that cannot be guessed, and "x": a link that lies in wait there is never followed.
+    new = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    stream = new.open("x", encoding="utf-8")
     try:
-        new.write_text(text, encoding="utf-8")
+        with stream:
+            stream.write(text)
         to_disk(new)
         new.replace(file)
     finally:

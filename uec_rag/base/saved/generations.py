@@ -6,7 +6,8 @@ names the generation, for a new one in a single rename. Before that rename the o
 the saved one, after it the new one: whatever ends the program in between, and for whoever reads.
 
 A reader holds a shared lock on the generation it opens; those that no manifest names and nobody
-holds are removed by the next save. One process saves to a folder at a time.
+holds are removed by the next save. One process saves to a folder at a time, and what was loaded
+from a generation is saved there only while that one is the last: others' saves are never undone.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import re
 import secrets
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 from filelock import FileLock, Timeout
 
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.errors import IndexCorrupted, SavedMeanwhile
 from uec_rag.base.saved.files import open_regular, to_disk
 from uec_rag.base.saved.manifest import (
     GENERATIONS,
@@ -40,37 +43,151 @@ if sys.platform != "win32":
 _LOCK = ".lock"  # in a saved folder: held by who saves
 _HELD = ".held"  # in a generation: held by those who read
 _LINK = ".link"  # in a generation, for an instant
+_PROBE, _PROBED = ".probe", 2**20  # in a generation that could not be written; bytes
+_POLL = 0.01  # seconds between two attempts at a lock: others hold it for tenths of a second
 _NAME = re.compile(r"[0-9]{8,18}-[0-9a-f]{8}")
+_this_thread = threading.local()
+
+
+class Saved(Protocol):
+    """What is loaded and saved.
+
+    Attributes
+    ----------
+    saved_as : tuple of path
+        Generations that it was loaded from or saved as, absolute: those that it may be saved over.
+    """
+
+    saved_as: tuple[Path, ...]
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str], kind: str) -> Iterator[Path]:
+def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None) -> Iterator[Path]:
     """Save a folder so that others see the old one or the new one, never a part.
 
     What the block writes into the yielded folder is the next generation of `path`; if the block
     fails, `path` is as it was. Files that are as they were are linked, not kept twice. What else
     lies in `path` stays, and a link to a folder stays a link.
 
-    Raises FileExistsError if `path` is there and holds something else than a saved `kind`.
-    BlockingIOError if another process or thread is saving there.
+    Parameters
+    ----------
+    of : Saved, optional
+        What is saved. What was neither loaded from `path` nor saved there before replaces what is
+        there.
+
+    Raises
+    ------
+    FileExistsError
+        If `path` is there and holds something else than a saved `kind`.
+    BlockingIOError
+        If another process or thread is saving there.
+    SavedMeanwhile
+        If somebody else has saved there since `of` was loaded from there or saved there.
+    OSError
+        If the file system takes no more.
     """
     target = Path(path)
     _current(target, kind)
     made = _make(target)
-    with _alone(target, kind):
+    with _locked(target, kind):
+        before = _current(target, kind)
+        known = () if of is None else of.saved_as
+        here = [one for one in known if _lies_in(one, target)]
+        if here and before is not None and before.generation not in map(_named, here):
+            raise SavedMeanwhile(
+                f"path: the {kind} at {str(target)!r} was saved by somebody else since it was "
+                "loaded. Nothing was saved; load it and make the change again, or save elsewhere."
+            )
+        generation = None
         try:
-            before = _current(target, kind)
             _collect(target, before)
             generation = _new_generation(target)
+            if of is not None:  # interrupted after the swap, this one is the last
+                of.saved_as = (*known, generation.absolute())
             yield generation
             manifest = _finish(target, generation, kind, before)
             os.replace(generation / MANIFEST, target / MANIFEST)
             for folder in (target, *(folder.parent for folder in made)):
                 to_disk(folder)
-        except BaseException:
+        except BaseException as error:
+            full = isinstance(error, Exception) and generation and _full(target, generation, kind)
             _give_up(target, made)
+            if full:
+                raise full from error
             raise
+        if of is not None:
+            of.saved_as = (*(one for one in known if one not in here), generation.absolute())
         _collect(target, manifest)
+
+
+@contextmanager
+def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iterator[None]:
+    """Keep others from saving a folder while the block runs; this thread may, and all may read.
+
+    Who changes a saved `kind` loads it, changes it and saves it in one such block.
+
+    Parameters
+    ----------
+    wait : float
+        Seconds to wait for another who is saving.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such folder.
+    BlockingIOError
+        If another process or thread is saving there all the while.
+    """
+    target = Path(path)
+    if not target.is_dir():
+        raise FileNotFoundError(f"path: no saved {kind} at {str(target)!r}.")
+    with _locked(target, kind, wait):
+        _turns().add(target.resolve())
+        try:
+            yield
+        finally:
+            _turns().discard(target.resolve())
+
+
+def _turns() -> set[Path]:
+    """Folders that this thread keeps others from saving, and does not save just now."""
+    turns: set[Path] = _this_thread.__dict__.setdefault("turns", set())
+    return turns
+
+
+@contextmanager
+def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
+    if (known := target.resolve()) in _turns():
+        _turns().remove(known)  # a save within this one is refused, as that of another thread is
+        try:
+            yield
+        finally:
+            _turns().add(known)
+        return
+    lock = FileLock(target / _LOCK)
+    try:
+        try:
+            lock.acquire(timeout=wait, poll_interval=_POLL)
+        except Timeout as error:
+            raise BlockingIOError(
+                f"path: another process or thread is saving a {kind} at {str(target)!r}; "
+                "wait for it, or save elsewhere."
+            ) from error
+        yield
+    finally:
+        lock.release(force=True)
+
+
+def is_last(generation: Path) -> bool:
+    """Whether nothing was saved in place of a generation that `reading` or `writing` yielded."""
+    with suppress(OSError, IndexCorrupted):
+        return read_manifest(generation.parent.parent).generation == _named(generation)
+    return False
+
+
+def _named(generation: Path) -> str:
+    """A generation as a manifest names it."""
+    return f"{GENERATIONS}/{generation.name}"
 
 
 @contextmanager
@@ -166,7 +283,7 @@ def _finish(target: Path, generation: Path, kind: str, before: Manifest | None) 
     """Bring a generation to the disk, with its manifest in it."""
     files = describe(generation, names_in(generation))
     linked = {*_linked(target, generation, files, before)}
-    manifest = Manifest(kind, f"{GENERATIONS}/{generation.name}", files)
+    manifest = Manifest(kind, _named(generation), files)
     manifest.write(generation / MANIFEST)
     for name in {*files, MANIFEST} - linked:
         to_disk(generation / name)
@@ -198,7 +315,7 @@ def _linked(
 def _collect(target: Path, kept: Manifest | None) -> None:
     """Remove generations that are not the saved one and that nobody reads."""
     for name in _generations(target):
-        if _NAME.fullmatch(name) and (kept is None or f"{GENERATIONS}/{name}" != kept.generation):
+        if _NAME.fullmatch(name) and (kept is None or _named(Path(name)) != kept.generation):
             _remove_unless_held(target / GENERATIONS / name)
 
 
@@ -232,20 +349,29 @@ def _holding(generation: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _alone(target: Path, kind: str) -> Iterator[None]:
-    lock = FileLock(target / _LOCK)
+def _lies_in(generation: Path, target: Path) -> bool:
+    """Whether a generation is, or was, one of a folder's."""
+    folder = generation.parent.parent
+    return folder.exists() and folder.samefile(target)
+
+
+def _full(target: Path, generation: Path, kind: str) -> OSError | None:
+    """What to raise if the file system takes no more; libraries that write do not always say so."""
+    probe = generation / _PROBE
     try:
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise BlockingIOError(
-                f"path: another process or thread is saving a {kind} at {str(target)!r}; "
-                "wait for it, or save elsewhere."
-            ) from error
-        yield
-    finally:
-        lock.release(force=True)
+        probe.write_bytes(bytes(_PROBED))
+        to_disk(probe)
+    except OSError as error:
+        probe.unlink(missing_ok=True)
+        written = sum(file.stat().st_size for file in generation.rglob("*") if file.is_file())
+        free = shutil.disk_usage(target).free
+        return OSError(
+            error.errno,
+            f"path: {error.strerror} at {str(target)!r}, where {free / 1e6:,.1f} MB are free and "
+            f"this save had written {written / 1e6:,.1f} MB. Nothing was saved, and what was there "
+            f"is unchanged; make room and save the {kind} again.",
+        )
+    return None
 
 
 def _give_up(target: Path, made: list[Path]) -> None:

@@ -80,7 +80,12 @@ def read_state(folder: Path) -> State:
     with as_corrupted(folder / "store.json"):
         ids = settings["ids"]
         bound = float(settings["longest"])
-        names = map(_MEAN.format, range(settings["blocks"]))
+        blocks, held = settings["blocks"], len([*folder.glob(_MEAN.format("*"))])
+        if isinstance(blocks, bool) or blocks != held or not held:
+            raise ValueError(
+                f"blocks: expected the number of files of means, {held}, got {blocks!r}"
+            )
+        names = map(_MEAN.format, range(held))
         means = Means(
             tuple(read_array(folder / name, np.float32, 2, mapped=True) for name in names)
         )

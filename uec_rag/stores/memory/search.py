@@ -13,7 +13,7 @@ from uec_rag.base.columns import largest
 from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, Terms, probit
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.stores.base import Top
-from uec_rag.stores.memory.state import State, checked
+from uec_rag.stores.memory.state import LARGEST_PRODUCT, State, checked
 
 # Exact top-k by the uncertainty-aware score, looking at a few candidates only.
 #
@@ -128,8 +128,8 @@ def _products(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
         return []
     source, live = state.scan or state.means, state.live
     if live is not None and len(live) < state.rows * _COPY_BELOW:
-        return checked(source.products(live, blocks))
-    products = checked(source.products(slice(state.rows), blocks))
+        return checked(source.products(live, blocks), LARGEST_PRODUCT)
+    products = checked(source.products(slice(state.rows), blocks), LARGEST_PRODUCT)
     return products if live is None else [product[:, live] for product in products]
 
 

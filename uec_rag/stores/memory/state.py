@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -112,14 +113,18 @@ class State:
         return {}
 
 
-def checked(numbers: list[FloatArray]) -> list[FloatArray]:
+LARGEST_PRODUCT = 1e18
+"""No product of stored means and a query's is beyond it; its square is still a float32."""
+
+
+def checked(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArray]:
     """Stored numbers, or what was made of them, themselves.
 
     Opening an index reads as little of its means as it can: what is no number shows here.
 
-    IndexCorrupted if one is NaN or infinite.
+    IndexCorrupted if one is NaN or infinite, or beyond `most` in either direction.
     """
-    if not all(map(finite, numbers)):
+    if not all(finite(some, least=-most, most=most) for some in numbers):
         raise IndexCorrupted(
             "store: a stored vector gives NaN or infinity: it is damaged, or longer than float32 "
             "can multiply. Load the index with verify=True, or build it again."

@@ -1,0 +1,213 @@
+"""Several writers of one index, killed at random: the model is the list of accepted writes."""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from tests.survival.scale import report, times
+from uec_rag import UEC, Retriever
+from uec_rag.cli import app
+from uec_rag.cli import index as cli_index
+from uec_rag.retrieval.files import add_files
+from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.server.access import Access
+from uec_rag.server.http import create_app, listen
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:This UEC is not fitted"),
+]
+
+SLOTS = 8  # passages of a writer, each written over and over
+GOES = 5  # of so many versions one is that the passage is deleted
+WRITERS = {"server": 3, "process": 2, "update": 2, "page": 1}
+
+
+def text_of(writer, slot, version):
+    return f"The mill of {writer} in yard {slot} has wheel {version}."
+
+
+class Writers:
+    """What writers of each kind do to make one passage be of a version."""
+
+    def __init__(self, tmp_path, address):
+        self.index, self.address = tmp_path / "index", address
+        self.folder, self.staged = tmp_path / "folder", tmp_path / "staged"
+        self.folder.mkdir()
+        self.staged.mkdir()
+        self.client = self.live = None
+
+    def server(self, writer, slot, version):
+        if self.client is None:
+            self.client = httpx.Client(base_url=self.address, timeout=30)
+        if version % GOES:
+            new = {"id": f"{writer}#{slot}", "text": text_of(writer, slot, version)}
+            return self.client.post("/documents", json={"documents": [new]}).status_code == 201
+        answer = self.client.delete("/documents", params={"id": f"{writer}#{slot}"})
+        return answer.status_code in (200, 404)  # 404: it is not there
+
+    def process(self, writer, slot, version):
+        index = Retriever.load(self.index)
+        if version % GOES:
+            index.add([text_of(writer, slot, version)], [f"{writer}#{slot}"])
+        else:
+            index.delete([f"{writer}#{slot}"])
+        index.save(self.index)
+        return True
+
+    def update(self, writer, slot, version):
+        file = self.folder / f"{writer}-{slot}.txt"
+        if version % GOES:
+            new = self.folder / f".{file.name}"
+            new.write_text(text_of(writer, slot, version))
+            new.replace(file)
+        else:
+            file.unlink(missing_ok=True)
+        command = ["index", str(self.folder), "--out", str(self.index), "--update"]
+        return app(command, standalone_mode=False) != 2
+
+    def page(self, writer, slot, version):
+        if self.live is None:
+            self.live = LiveIndex(Place(self.index))
+        name = f"{writer}-{slot}.txt"
+        (self.staged / name).write_text(text_of(writer, slot, version - version % GOES + 1))
+        add_files(self.live, self.staged, [name], lambda *_: None)
+        return True
+
+
+class Child:
+    """A forked process; its work ends with it."""
+
+    def __init__(self, work, *arguments):
+        self.work, self.arguments = work, arguments
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                warnings.simplefilter("ignore")
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                work(*arguments)
+            finally:
+                os._exit(1)
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        assert os.WIFSIGNALED(status), f"{self.work} ended by itself"
+
+
+def serve(index, listening):
+    """A worker as `uec-rag serve --write --workers` has several of one address."""
+    made = create_app(LiveIndex(Place(index)), Access(), write=True)
+    uvicorn.Server(uvicorn.Config(made, log_level="critical")).run([listening])
+
+
+def write_on(write, log, writer, seed):
+    """Write one version after the other, and note down when each is tried and accepted."""
+    rng, refusals = random.Random(seed), (OSError, httpx.TransportError)
+    tries = [int(line.split()[2]) for line in log.read_text().splitlines()]
+    notes = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for version in range(max(tries, default=0) + 1, sys.maxsize):
+        slot = rng.randrange(SLOTS)
+        os.write(notes, f"tried {slot} {version}\n".encode())
+        try:
+            accepted = write(writer, slot, version)
+        except refusals:  # another one is writing, or the server was killed
+            accepted = False
+        except BaseException as error:
+            os.write(notes, f"failed {slot} {version} {error!r}\n".encode())
+            raise
+        if accepted:
+            os.write(notes, f"accepted {slot} {version}\n".encode())
+        else:
+            time.sleep(rng.random() * 0.05)
+
+
+def noted(logs):
+    """What each writer noted down: (writer, slot) -> versions accepted, versions tried."""
+    found = {}
+    for writer, log in logs.items():
+        for line in log.read_text().splitlines():
+            what, slot, version = line.split()[:3]
+            assert what != "failed", line
+            accepted, tried = found.setdefault((writer, int(slot)), ([], []))
+            (accepted if what == "accepted" else tried).append(int(version))
+    return found
+
+
+def shown(writer, slot, version):
+    """The text that a version leaves, None if the passage is deleted."""
+    if writer.startswith("page"):
+        return text_of(writer, slot, version - version % GOES + 1)
+    return text_of(writer, slot, version) if version % GOES else None
+
+
+def check(index, logs):
+    """Every passage is of the last version accepted, or of one that was tried after it."""
+    before = noted(logs)
+    saved = {p.metadata.get("source", p.id): p.text for p in Retriever.load(index).passages()}
+    for (writer, slot), (_, tried) in noted(logs).items():
+        accepted, _ = before.get((writer, slot), ([], []))
+        last = max(accepted, default=0)
+        allowed = {shown(writer, slot, version) for version in tried if version > last}
+        allowed.add(shown(writer, slot, last) if last else None)
+        name = f"{writer}-{slot}.txt" if writer[:4] in ("upda", "page") else f"{writer}#{slot}"
+        assert saved.pop(name, None) in allowed, f"{name} of {last}: {sorted(map(str, allowed))}"
+    return saved
+
+
+def test_what_was_accepted_of_several_writers_that_are_killed_is_kept(tmp_path, monkeypatch):
+    wanted, rng, kills = times(60, 10_000), random.Random(0), 0
+    monkeypatch.setattr(cli_index, "say", lambda said: None)
+    made = Retriever(UEC(["bm25"]))
+    made.add(["A document that nobody writes."], ["stays"])
+    made.save(tmp_path / "index")
+    with listen("127.0.0.1", 0) as listening:
+        writers = Writers(tmp_path, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        names = [f"{kind}{n}" for kind, count in WRITERS.items() for n in range(count)]
+        logs = {name: Path(tmp_path / f"{name}.log") for name in names}
+        for log in logs.values():
+            log.touch()
+        children = [Child(serve, writers.index, listening) for _ in range(2)]
+        for name in names:
+            write = getattr(writers, name.rstrip("0123456789"))
+            children.append(Child(write_on, write, logs[name], name, 0))
+        begun = time.monotonic()
+        try:
+            while (count := sum(len(a) for a, _ in noted(logs).values())) < wanted:
+                time.sleep(rng.random() * 4)
+                place = rng.randrange(len(children))
+                killed = children.pop(place)
+                killed.kill()
+                kills += 1
+                *arguments, last = killed.arguments
+                seed = last + 1 if killed.work is write_on else last
+                children.insert(place, Child(killed.work, *arguments, seed))
+                check(writers.index, logs)
+        finally:
+            for child in children:
+                os.kill(child.pid, signal.SIGKILL)
+                os.waitpid(child.pid, 0)
+    took = time.monotonic() - begun
+    assert check(writers.index, logs) == {"stays": "A document that nobody writes."}
+    found = noted(logs)
+    of_kind = {
+        kind: sum(len(found[key][0]) for key in found if key[0].startswith(kind))
+        for kind in WRITERS
+    }
+    refused = sum(len(tried) for _, tried in found.values()) - count
+    report(
+        f"{count} writes accepted of {of_kind} in {took:.0f} s, {refused} refused or cut off, "
+        f"{kills} kills; none lost"
+    )
+    shutil.rmtree(tmp_path / "index")
