@@ -305,6 +305,7 @@ class _Hits:
         self._weights = second if state.profile is None else second @ state.profile.T
         self._query_terms = query.terms
         self._passages: list[list[Passage]] = [[] for _ in range(len(query))]
+        self._texts: dict[int, str] = {}  # by row: queries that find a passage share its text
         self._scores, self._mu, self._sigma2 = np.empty((3, len(query), k), dtype=np.float32)
 
     def rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -337,7 +338,10 @@ class _Hits:
     def put(self, i: int, top: Top) -> None:
         """Note down the hits of query i; `top` counts rows of the state."""
         self._scores[i], self._mu[i], self._sigma2[i] = top.scores, top.mu, top.sigma2
-        self._passages[i] = [self._state.passages[row] for row in top.rows.tolist()]
+        for row in top.rows.tolist():
+            held = self._state.passages[row]
+            text = self._texts.setdefault(row, held.text)
+            self._passages[i].append(Passage(held.id, text, held.metadata))
 
     def found(self, *, exact: bool) -> Found:
         return Found(self._passages, self._scores, self._mu, self._sigma2, exact)
