@@ -11,8 +11,9 @@ from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import LOGGING, Access
+from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
+from uec_rag.server.running import LOGGING
 
 HOST = "127.0.0.1:8000"
 TOKEN = "a-token-of-more-than-16-letters"

@@ -17,8 +17,9 @@ from uec_rag import Retriever
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import Access, LogFormatter
+from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
+from uec_rag.server.running import LogFormatter
 
 QUESTION = "who may park in the yard"
 
@@ -150,6 +151,25 @@ async def test_wrong_arguments_are_told_in_a_line_that_does_not_repeat_them(inde
         with pytest.raises(Exception, match=re.escape(said)) as caught:
             await server.call_tool("ask", given)
         assert str(caught.value) == said
+
+
+def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
+    app = create_mcp_app(LiveIndex(Place(index)), Access())
+    wrong = [
+        {"name": ["who owns a zebra"]},
+        {"name": "ask", "arguments": "who owns a zebra"},
+        {"name": "ask", "arguments": {"question": ["who owns a zebra"]}},
+        {"name": "zebra", "arguments": {}},
+    ]
+    known = {"Accept": "application/json, text/event-stream"}
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        for params in wrong:
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            assert client.post("/mcp", json=call, headers=known).status_code in (200, 400)
+        client.post("/mcp", json={"zebra": 1}, headers=known)
+        client.post("/mcp", content=b"{zebra", headers=known)
+    assert any("zebra" in record.getMessage() for record in caplog.records)  # said by the SDK
+    assert "zebra" not in "".join(LogFormatter().format(record) for record in caplog.records)
 
 
 def test_over_http_it_is_guarded_as_any_server(index):

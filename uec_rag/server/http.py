@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
@@ -20,7 +18,6 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.types import ASGIApp
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.spans import span
@@ -28,30 +25,17 @@ from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import (
-    LOGGING,
-    Access,
-    Guard,
-    harmless,
-    invalid,
-    log,
-    log_to_stderr,
-    problem,
-)
+from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
 from uec_rag.server.batching import TOGETHER, Batcher
 from uec_rag.server.metrics import SHARED, Metrics
+from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
+from uec_rag.stores.filters import check_size, parse
 
 # Of one request: hits, characters of a query and of a passage, passages to add or delete.
 LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
-_QUEUE, _WRITERS = 256, 8  # queries, and requests to write, that may wait
+_WRITERS = 8  # requests to write that may wait
 _GIVEN = "UEC_SERVE"  # variable of the environment by which worker processes are told
 _WATCH = 1.0  # seconds between two looks for a new save
-_SETTINGS: dict[str, Any] = {
-    "log_config": LOGGING,
-    "access_log": False,
-    "server_header": False,
-    "timeout_graceful_shutdown": 30,
-}
 
 
 class Question(BaseModel):
@@ -147,13 +131,13 @@ def documents_of(result: SearchResult) -> list[Document]:
 
 def create_app(
     live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
-) -> ASGIApp:
+) -> Guard:
     """Make the application that answers from an index, and closes it at the end.
 
     `write`: whether there are POST and DELETE /documents. `together`: queries of a batch.
     """
     metrics = Metrics()
-    batcher = Batcher(live, metrics, _QUEUE, together)
+    batcher = Batcher(live, metrics, access.limits, together)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -182,7 +166,7 @@ def create_app(
             if question.k < least:
                 raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
             check_texts([question.query], "query")
-            await asyncio.to_thread(opened.retriever.check_filter, question.filter)
+            await asyncio.to_thread(_check_filter, opened.retriever, question.filter, access.limits)
         with _explained(mine=False), span("request", k=question.k) as note:
             asked = question.query, question.k, question.filter
             result = await batcher.search(*asked, decides=decides)
@@ -278,6 +262,13 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
         return done
 
 
+def _check_filter(index: Retriever, filter: dict[str, Any] | None, limits: Limits) -> None:
+    """Raise TypeError or ValueError if a filter is none, or one too large to run for anybody."""
+    if filter is not None:
+        check_size(parse(filter), limits.conditions, limits.values, limits.characters)
+        index.check_filter(filter)
+
+
 @contextmanager
 def _explained(*, mine: bool = True) -> Iterator[None]:
     """Turn errors into answers. `mine`: whether a ValueError is about what was asked."""
@@ -324,53 +315,23 @@ def run(place: Place, access: Access, port: int, *, write: bool = False, workers
     log_to_stderr()
     live = LiveIndex(place)  # of several processes one opens it to see that it can be
     if workers == 1:
-        serve(create_app(live, access, write=write), access, port)
+        serve(create_app(live, access, write=write), port)
         return
     live.close()
     given = {"place": asdict(place), "access": asdict(access), "write": write}
     with listen(access.host, port) as listening, TemporaryDirectory() as counts:
         os.environ[_GIVEN] = json.dumps(given, default=os.fspath)
         os.environ.setdefault(SHARED, counts)
-        log.info("serving on %s", _address(listening))
+        log.info("serving on %s", address_of(listening))
         uvicorn.run(
-            f"{__name__}:worker", fd=listening.fileno(), workers=workers, factory=True, **_SETTINGS
+            f"{__name__}:worker", fd=listening.fileno(), workers=workers, factory=True, **SETTINGS
         )
 
 
-def worker() -> ASGIApp:
+def worker() -> Guard:
     """Make the application of one of several processes, as `run` was told to."""
-    logging.captureWarnings(True)
+    log_to_stderr()
     given = json.loads(os.environ[_GIVEN])
     place = Place(**{**given["place"], "index": Path(given["place"]["index"])})
-    return create_app(LiveIndex(place), Access(**given["access"]), write=given["write"])
-
-
-def serve(app: ASGIApp, access: Access, port: int, said: str = "serving on %s") -> None:
-    """Answer with one application until the process is told to end.
-
-    `said`: what the log says of the address. Raises OSError where the port is taken.
-    """
-    with listen(access.host, port) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, **_SETTINGS))
-        log.info(said, _address(listening))
-        server.run([listening])
-
-
-def _address(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open a port; OSError if it is taken or the address is not this machine's."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise OSError(
-            f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
-            "for any that is free."
-        ) from error
-    # Connections inherit it; else an answer's second packet waits for the client's delayed ACK.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    access = Access(**given["access"] | {"limits": Limits(**given["access"]["limits"])})
+    return create_app(LiveIndex(place), access, write=given["write"])

@@ -17,14 +17,14 @@ from typing import Annotated, Any, Literal
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
-from starlette.types import ASGIApp
 
 from uec_rag.base.checks import check_texts
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import Access, Guard, harmless, invalid, log, log_to_stderr
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, serve
+from uec_rag.server.access import Access, Guard, harmless, invalid, log
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
+from uec_rag.server.running import log_to_stderr, serve
 
 _NEW = find_spec("mcp.server.mcpserver") is not None
 _SDK: Any = import_module("mcp.server.mcpserver" if _NEW else "mcp.server.fastmcp")
@@ -170,7 +170,7 @@ def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
     return server
 
 
-def create_mcp_app(live: LiveIndex, access: Access) -> ASGIApp:
+def create_mcp_app(live: LiveIndex, access: Access) -> Guard:
     """Make the application that answers at /mcp; nothing of one request is kept for the next."""
     settings = {
         "json_response": True,
@@ -191,6 +191,6 @@ def run(place: Place, access: Access | None, port: int) -> None:
         if access is None:
             create_server(live).run("stdio")
         else:
-            serve(create_mcp_app(live, access), access, port, "serving on %s/mcp")
+            serve(create_mcp_app(live, access), port, "serving on %s/mcp")
     finally:
         live.close()
