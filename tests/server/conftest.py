@@ -34,7 +34,10 @@ def make(texts=TEXTS):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not fitted
         retriever = Retriever(UEC(["bm25"]))
-        metadatas = [{"source": f"{id_}.md", "length": len(text)} for id_, text in texts.items()]
+        metadatas = [
+            {"source": f"{id_}.md", "title": f"Title of {id_}", "length": len(text)}
+            for id_, text in texts.items()
+        ]
         retriever.add(list(texts.values()), [*texts], metadatas)
     return retriever
 

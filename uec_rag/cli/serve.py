@@ -121,6 +121,11 @@ def explore(
 
 def mcp(
     index: Index,
+    name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
+    description: Annotated[
+        str | None,
+        typer.Option(help="What the documents are about: agents choose between servers by it."),
+    ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")
     ] = False,
@@ -140,4 +145,5 @@ def mcp(
     place = opening(index, store, trust, gate, "mcp")
     from uec_rag.server.mcp import run
 
-    run(place, access_of(host, token, allow_host, limit) if http else None, port)
+    access = access_of(host, token, allow_host, limit) if http else None
+    run(place, access, port, name, description)
