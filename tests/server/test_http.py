@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import json
+import logging
 import os
 import shutil
 import time
@@ -25,7 +26,7 @@ from uec_rag.server import batching, http
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.running import LogFormatter, listen, log_to_stderr
 
-PARKING = {"query": "who may park in the yard", "k": 3}
+PARKING = {"question": "who may park in the yard", "k": 3}
 
 
 def new(**texts):
@@ -41,7 +42,7 @@ def nested(depth):
 
 
 def test_search_and_ask_give_what_the_python_api_gives(client, index):
-    result = Retriever.load(index).search([PARKING["query"]], 3)
+    result = Retriever.load(index).search([PARKING["question"]], 3)
     found = client.post("/search", json=PARKING).json()
     asked = client.post("/ask", json=PARKING).json()
     assert found["documents"] == asked["documents"]
@@ -105,6 +106,17 @@ def test_values_of_another_kind_match_nothing(client, kind):
     assert (found.status_code, found.json()["documents"]) == (200, [])
 
 
+def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
+    caplog.set_level(logging.INFO, "uec_rag.server.requests")
+    client.post("/ask", json=PARKING)
+    client.get("/zebra?token=x")
+    lines = [one.getMessage() for one in caplog.records if one.name == "uec_rag.server.requests"]
+    assert [line.rpartition(" ")[0].rpartition(" ")[0] for line in lines] == [
+        "POST /ask 200",
+        "GET other 404",
+    ]
+
+
 def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
     log_to_stderr()
     with serving(index) as client:
@@ -134,7 +146,9 @@ def test_queries_that_find_a_passage_share_its_text(index):
     ("body", "message"),
     [
         ({"query": ""}, "query: String should have at least 1"),
-        ({"query": "  "}, "query[0] is empty"),
+        ({"query": "  "}, "question: is empty or only white space"),
+        ({"question": ""}, "question: String should have at least 1"),
+        ({"question": "x", "query": "x"}, "query: Extra inputs are not permitted"),
         ({"query": "\ud800"}, ""),
         ({"query": "x" * 8001}, "query: String should have at most 8000"),
         ({"query": "x", "k": 0}, "k: Input should be greater"),
@@ -150,9 +164,9 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": "x", "filter": {f"k{i}": 1 for i in range(101)}}, "at most 100 conditions"),
         ({"query": "x", "filter": {"k" * 1001: 1}}, "at most 1,000 characters in a key"),
         ({"query": "x", "filter": {"k": {"$in": [*range(10_001)]}}}, "at most 10,000 values"),
-        ({}, "query: Field required"),
+        ({}, "question: Field required"),
         ([], "body: Input should be a valid dict"),
-        ("{", "JSON decode error"),
+        ("{", "body: expected JSON"),
     ],
 )
 def test_a_wrong_question_is_told_what_is_wrong_without_repeating_it(client, body, message):
@@ -409,8 +423,10 @@ def test_what_a_passage_holds_is_data(index):
 
 
 def test_metrics_count_and_tell_no_text(client):
-    for asked in (PARKING, {"query": "hippopotamus"}):
+    for asked in (PARKING, {"query": "hippopotamus"}, {"query": ""}):
         client.post("/ask", json=asked)
+    client.get("/hippo")
+    client.get("/readyz", headers={"Host": "evil.example"})
     counted = client.get("/metrics")
     assert counted.headers["content-type"].startswith("text/plain")
     for line in (
@@ -419,8 +435,13 @@ def test_metrics_count_and_tell_no_text(client):
         "uec_rag_confidence_count 2.0",
         'uec_rag_decisions_total{action="answer"} 1.0',
         'uec_rag_decisions_total{action="abstain"} 1.0',
+        'uec_rag_requests_total{path="/ask",status="200"} 2.0',
+        'uec_rag_requests_total{path="/ask",status="422"} 1.0',
+        'uec_rag_requests_total{path="other",status="404"} 1.0',
+        'uec_rag_requests_total{path="/readyz",status="421"} 1.0',
     ):
         assert line in counted.text
+    assert "uec_rag_calibrated_confidence" not in counted.text  # there is no gate
     assert "yard" not in counted.text
     assert "hippo" not in counted.text
 
@@ -434,7 +455,9 @@ def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(
         "/search", "/ask", "/documents", "/healthz", "/readyz", "/metrics"
     }  # fmt: skip
     schemas = found["components"]["schemas"]
-    assert schemas["Question"]["examples"] == [{"query": "How do I reset my password?", "k": 3}]
+    assert schemas["Question"]["examples"] == [{"question": "How do I reset my password?", "k": 3}]
+    assert "question" in schemas["Question"]["properties"]
+    assert found["paths"]["/ask"]["post"]["operationId"] == "ask"
     assert schemas["Answer"]["properties"]["decision"]["enum"] == ["answer", "clarify", "abstain"]
     assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
 

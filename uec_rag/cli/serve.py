@@ -85,7 +85,7 @@ def serve(
 
     A new save of the index is taken up while it runs.
 
-    Example: uec-rag serve idx; curl localhost:8000/ask --json '{"query": "Who may park here?"}'
+    Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
     place = opening(index, store, trust, gate)
     from uec_rag.server.http import run

@@ -13,7 +13,8 @@ import hmac
 import ipaddress
 import logging
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
@@ -29,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uec_rag.base.checks import one_line
 
 log = logging.getLogger("uec_rag.server")
+requests = logging.getLogger("uec_rag.server.requests")
 
 _SHORTEST = 16  # characters of a token
 _BODY_SECONDS = 30
@@ -222,10 +224,19 @@ def problem(status: int, detail: str) -> JSONResponse:
 
 
 class Guard:
-    """ASGI middleware around a whole application: refuses, limits, and hides what went wrong."""
+    """ASGI middleware around a whole application: refuses, limits, and hides what went wrong.
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self.app, self.access = app, access
+    `count`: called with path and status of each answer, which is then logged, too; the path of none
+    of the application's is "other".
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        count: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self.app, self.access, self.count = app, access, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have the application do it."""
@@ -233,7 +244,7 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return  # no websockets here: the server answers 500 to whoever wants one
-        started = failed = False
+        started, failed, begun = False, False, time.perf_counter()
         answer = problem(500, "The server failed on this request; its log says why.")
 
         async def hardened(message: Message, *, own: bool = False) -> None:
@@ -246,6 +257,7 @@ class Guard:
                 return
             if message["type"] == "http.response.start":
                 started, headers = True, MutableHeaders(scope=message)
+                self._note(scope, message["status"], begun)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
@@ -260,6 +272,16 @@ class Guard:
             log.error("%s: %s", scope["path"], type(error).__name__, exc_info=error)
         if failed and not started:
             await answer(scope, receive, partial(hardened, own=True))
+
+    def _note(self, scope: Scope, status: int, begun: float) -> None:
+        """Count an answer, and log it in a line that has nothing of what was asked."""
+        if self.count is None:
+            return
+        unrouted = scope["path"] if scope["path"] in _OPEN else "other"
+        path = getattr(scope.get("route"), "path", unrouted)
+        self.count(path, status)
+        milliseconds = (time.perf_counter() - begun) * 1000
+        requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)

@@ -17,9 +17,8 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
@@ -29,6 +28,7 @@ from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log,
 from uec_rag.server.batching import TOGETHER, Batcher
 from uec_rag.server.metrics import SHARED, Metrics
 from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
+from uec_rag.stores.base import checked_text
 from uec_rag.stores.filters import check_size, parse
 
 # Of one request: hits, characters of a query and of a passage, passages to add or delete.
@@ -44,9 +44,13 @@ class Question(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{"query": "How do I reset my password?", "k": 3}]},
+        json_schema_extra={"examples": [{"question": "How do I reset my password?", "k": 3}]},
     )
-    query: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    question: str = Field(
+        min_length=1,
+        max_length=LONGEST_QUERY,
+        validation_alias=AliasChoices("question", "query"),  # as it was called before
+    )
     k: int = Field(5, ge=1, le=LARGEST_K, description="How many passages.")
     filter: dict[str, Any] | None = Field(
         None,
@@ -155,6 +159,7 @@ def create_app(
         docs_url=None,  # that page would load scripts from elsewhere
         redoc_url=None,
         lifespan=running,
+        generate_unique_id_function=lambda route: route.name,  # operations are `ask`, `search`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
         exception_handlers={RequestValidationError: refused},
@@ -165,10 +170,12 @@ def create_app(
             least = opened.gate.k if decides and opened.gate is not None else 1
             if question.k < least:
                 raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
-            check_texts([question.query], "query")
+            if not question.question.strip():
+                raise ValueError("question: is empty or only white space; ask something.")
+            checked_text(question.question, "question")
             await asyncio.to_thread(_check_filter, opened.retriever, question.filter, access.limits)
         with _explained(mine=False), span("request", k=question.k) as note:
-            asked = question.query, question.k, question.filter
+            asked = question.question, question.k, question.filter
             result = await batcher.search(*asked, decides=decides)
             note(partial(result.traced, 0), **outcome(result.decisions))
         return result
@@ -216,7 +223,7 @@ def create_app(
 
     if write:
         _add_writing(app, live)
-    return Guard(app, access)
+    return Guard(app, access, metrics.requested)
 
 
 def _add_writing(app: FastAPI, live: LiveIndex) -> None:
@@ -302,6 +309,8 @@ async def _watch(live: LiveIndex) -> None:
 async def refused(_: Request, error: Exception) -> Response:
     """Say what is wrong with a request that is not what a path takes."""
     assert isinstance(error, RequestValidationError)
+    if error.errors()[0]["type"] == "json_invalid":
+        return problem(422, "body: expected JSON; it cannot be read.")
     return problem(422, invalid(error.errors(), depth=1))
 
 
