@@ -32,7 +32,8 @@ from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.batching import TOGETHER
-from uec_rag.server.http import create_app, listen
+from uec_rag.server.http import create_app
+from uec_rag.server.running import listen
 
 
 def build(folder: Path, passages: int) -> list[str]:

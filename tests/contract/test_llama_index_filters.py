@@ -52,9 +52,11 @@ FILTERS = [
 ]
 FAILING = [
     MetadataFilter(key="year", value="2", operator=FilterOperator.TEXT_MATCH),
+    MetadataFilter(key="year", value=2005, operator=FilterOperator.IN),
+]
+UNLIKE = [
     MetadataFilter(key="year", value="2", operator=FilterOperator.GT),
     MetadataFilter(key="year", value=2, operator=FilterOperator.CONTAINS),
-    MetadataFilter(key="year", value=2005, operator=FilterOperator.IN),
 ]
 
 
@@ -127,6 +129,15 @@ def test_a_filter_that_does_not_fit_the_values_fails_in_the_same_way(stores, fil
     with pytest.raises(TypeError) as found:
         ours.query(query)
     assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("filter_", UNLIKE, ids=lambda f: f"{f.key} {f.operator.value} {f.value}")
+def test_values_of_another_kind_do_not_match_and_fail_in_theirs(stores, filter_):
+    theirs, ours, question = stores
+    query = VectorStoreQuery(query_embedding=question, filters=MetadataFilters(filters=[filter_]))
+    with pytest.raises(TypeError):
+        theirs.query(query)
+    assert ours.query(query).ids == []
 
 
 @pytest.mark.parametrize("key", ["doc_id", "ref_doc_id", "document_id"])

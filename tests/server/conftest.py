@@ -11,8 +11,9 @@ from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import LOGGING, Access
+from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
+from uec_rag.server.running import LOGGING
 
 HOST = "127.0.0.1:8000"
 TOKEN = "a-token-of-more-than-16-letters"
@@ -33,7 +34,10 @@ def make(texts=TEXTS):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # not fitted
         retriever = Retriever(UEC(["bm25"]))
-        metadatas = [{"source": f"{id_}.md", "length": len(text)} for id_, text in texts.items()]
+        metadatas = [
+            {"source": f"{id_}.md", "title": f"Title of {id_}", "length": len(text)}
+            for id_, text in texts.items()
+        ]
         retriever.add(list(texts.values()), [*texts], metadatas)
     return retriever
 

@@ -1,3 +1,4 @@
+import asyncio
 import hmac
 import logging
 
@@ -8,7 +9,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.server.conftest import HOST, TOKEN
-from uec_rag.server.access import Access, Guard, LogFormatter, harmless
+from uec_rag.server import access, running
+from uec_rag.server.access import Access, Guard, Limits, harmless, limits_of
+from uec_rag.server.running import LogFormatter, OnceASecond
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
 
@@ -22,7 +25,11 @@ def guarded(**access):
     async def fails(request):
         raise RuntimeError(f"no way into {SECRET}\x1b[2J")
 
+    async def long(request):
+        return PlainTextResponse("x" * int(request.query_params["length"]))
+
     routes = [
+        Route("/long", long),
         Route("/healthz", page),
         Route("/page", page, methods=["GET", "POST"]),
         Route("/fails", fails),
@@ -134,7 +141,7 @@ def test_a_page_of_another_site_can_write_nothing(headers, status):
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_body_that_is_too_long_is_refused_whatever_it_announced(announced):
-    client = guarded(body=1000)
+    client = guarded(limits=Limits(body=1000))
     pieces = [b"x" * 300] * 4
     assert client.post("/page", content=b"".join(pieces[:3])).status_code == 200
     found = client.post("/page", content=b"".join(pieces) if announced else iter(pieces))
@@ -186,3 +193,77 @@ def test_folders_passwords_and_controls_are_not_shown(text, shown):
 def test_a_log_line_with_what_somebody_else_wrote_stays_a_line():
     record = logging.LogRecord("x", logging.INFO, "", 0, "asked: %s", ("a\nERROR b\x1b[2J",), None)
     assert LogFormatter().format(record).endswith("INFO x: asked: a ERROR b\\x1b[2J")
+
+
+@pytest.mark.parametrize(
+    "given", ["body", "body=", "body=0", "body=-1", "body=1e3", "size=3", "=3"]
+)
+def test_a_limit_is_a_known_name_and_a_number(given):
+    assert limits_of(["answer=1000", "body=20"]) == Limits(answer=1000, body=20)
+    with pytest.raises(
+        ValueError, match=r"--limit: expected NAME=NUMBER .* names body, answer, conn"
+    ):
+        limits_of([given])
+
+
+def test_an_answer_that_is_too_long_is_not_sent():
+    client = guarded(limits=Limits(answer=100))
+    assert client.get("/long?length=100").text == "x" * 100
+    found = client.get("/long?length=101")
+    assert found.status_code == 422
+    assert (
+        found.json()["detail"] == "The answer has more than 100 bytes; ask for fewer passages (k)."
+    )
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(access, "_BODY_SECONDS", 0.05)
+    guard = guarded(limits=Limits(body=1)).app
+    came, sent = [{"type": "http.request", "body": b"", "more_body": True}], []
+
+    async def receive():
+        return came.pop() if came else await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", HOST.encode())]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/page",
+        "query_string": b"",
+        "headers": headers,
+    }
+    await asyncio.wait_for(guard(scope, receive, send), 60)
+    assert sent[0]["status"] == 408
+    assert b"took too long" in sent[1]["body"]
+
+
+def test_explorers_of_different_tokens_share_a_browser():
+    one, other = (Access(token=token, cookie=True) for token in (TOKEN, TOKEN[::-1]))
+    assert one.cookie_name != other.cookie_name
+    client = guarded(token=TOKEN, cookie=True)
+    client.get(f"/page?token={TOKEN}")
+    client.cookies.set(other.cookie_name, TOKEN[::-1])
+    assert client.get("/page").status_code == 200
+
+
+def test_what_goes_wrong_at_one_place_is_logged_once_a_second(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(running.time, "monotonic", lambda: now)
+    rate, shown = OnceASecond(), []
+
+    def tell(line, level=logging.WARNING):
+        record = logging.LogRecord("x", level, "a.py", line, "no", (), None)
+        if rate.filter(record):
+            shown.append(LogFormatter().format(record).partition("x: ")[2])
+
+    for _ in range(1000):
+        tell(1)
+    tell(2)
+    now = 1.5
+    tell(1)
+    for _ in range(2):
+        tell(3, logging.INFO)
+    assert shown == ["no", "no", "no (and 999 times before)", "no", "no"]

@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import json
+import logging
 import os
 import shutil
 import time
@@ -22,9 +23,10 @@ from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import batching, http
-from uec_rag.server.access import Access, LogFormatter
+from uec_rag.server.access import Access, Limits
+from uec_rag.server.running import LogFormatter, listen, log_to_stderr
 
-PARKING = {"query": "who may park in the yard", "k": 3}
+PARKING = {"question": "who may park in the yard", "k": 3}
 
 
 def new(**texts):
@@ -40,7 +42,7 @@ def nested(depth):
 
 
 def test_search_and_ask_give_what_the_python_api_gives(client, index):
-    result = Retriever.load(index).search([PARKING["query"]], 3)
+    result = Retriever.load(index).search([PARKING["question"]], 3)
     found = client.post("/search", json=PARKING).json()
     asked = client.post("/ask", json=PARKING).json()
     assert found["documents"] == asked["documents"]
@@ -91,11 +93,62 @@ def test_a_filter_lets_through_what_it_says(client):
     assert [each["id"] for each in found.json()["documents"]] == ["flour"]
 
 
+def test_thousands_of_values_are_one_condition(client):
+    some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
+    found = client.post("/search", json={"query": "the mill", "filter": {"$or": some}})
+    assert [each["id"] for each in found.json()["documents"]] == ["flour"]
+
+
+@pytest.mark.parametrize("kind", ["text", "number"])
+def test_values_of_another_kind_match_nothing(client, kind):
+    limit = {"text": {"length": {"$gt": "a"}}, "number": {"source": {"$gt": 1}}}[kind]
+    found = client.post("/search", json={"query": "the mill", "filter": limit})
+    assert (found.status_code, found.json()["documents"]) == (200, [])
+
+
+def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
+    caplog.set_level(logging.INFO, "uec_rag.server.requests")
+    client.post("/ask", json=PARKING)
+    client.get("/zebra?token=x")
+    lines = [one.getMessage() for one in caplog.records if one.name == "uec_rag.server.requests"]
+    assert [line.rpartition(" ")[0].rpartition(" ")[0] for line in lines] == [
+        "POST /ask 200",
+        "GET other 404",
+    ]
+
+
+def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
+    log_to_stderr()
+    with serving(index) as client:
+        found = client.post("/search", json={"query": "the mill", "filter": {"zebra": 1}})
+    assert (found.status_code, found.json()["documents"]) == (200, [])
+    assert "zebra" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("longest", [100, 300])  # less than the texts, and than all of the answer
+def test_an_answer_that_would_be_too_long_is_refused_alone(index, longest):
+    with serving(index, limits=Limits(answer=longest)) as client, ThreadPoolExecutor(2) as pool:
+        questions = [PARKING, {**PARKING, "k": 1}]
+        long, short = pool.map(lambda asked: client.post("/search", json=asked), questions)
+    assert long.status_code == 422
+    assert f"more than {longest} bytes; ask for fewer passages" in long.json()["detail"]
+    assert (short.status_code == 200) == (longest == 300)
+
+
+def test_queries_that_find_a_passage_share_its_text(index):
+    result = Retriever.load(index).search(["yard", "who may park"], 1)
+    [[one], [other]] = result.passages
+    assert one.text is other.text
+    assert one.metadata is not other.metadata
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ({"query": ""}, "query: String should have at least 1"),
-        ({"query": "  "}, "query[0] is empty"),
+        ({"query": "  "}, "question: is empty or only white space"),
+        ({"question": ""}, "question: String should have at least 1"),
+        ({"question": "x", "query": "x"}, "query: Extra inputs are not permitted"),
         ({"query": "\ud800"}, ""),
         ({"query": "x" * 8001}, "query: String should have at most 8000"),
         ({"query": "x", "k": 0}, "k: Input should be greater"),
@@ -108,9 +161,12 @@ def test_a_filter_lets_through_what_it_says(client):
         ({"query": "x", "filter": nested(60)}, "at most 64 levels"),
         ({"query": "x", "filter": nested(300)}, "at most 64 levels"),
         ({"query": "x", "filter": nested(400)}, "at most 64 levels"),
-        ({}, "query: Field required"),
+        ({"query": "x", "filter": {f"k{i}": 1 for i in range(101)}}, "at most 100 conditions"),
+        ({"query": "x", "filter": {"k" * 1001: 1}}, "at most 1,000 characters in a key"),
+        ({"query": "x", "filter": {"k": {"$in": [*range(10_001)]}}}, "at most 10,000 values"),
+        ({}, "question: Field required"),
         ([], "body: Input should be a valid dict"),
-        ("{", "JSON decode error"),
+        ("{", "body: expected JSON"),
     ],
 )
 def test_a_wrong_question_is_told_what_is_wrong_without_repeating_it(client, body, message):
@@ -213,7 +269,7 @@ async def test_one_query_that_fails_fails_alone(index, monkeypatch):
         return search(self, queries, *rest, **options)
 
     monkeypatch.setattr(Retriever, "search_encoded", fails)
-    batcher = batching.Batcher(live, http.Metrics(), 8, 8)
+    batcher = batching.Batcher(live, http.Metrics(), Limits(queue=8), 8)
     asked = [asyncio.create_task(batcher.search(text, 1, None)) for text in ("yard", "bad", "bags")]
     task = asyncio.create_task(batcher.run())
     found = await asyncio.gather(*asked, return_exceptions=True)
@@ -224,7 +280,7 @@ async def test_one_query_that_fails_fails_alone(index, monkeypatch):
 
 async def test_a_failure_to_count_leaves_no_query_waiting(index, monkeypatch):
     live, metrics = LiveIndex(Place(index)), http.Metrics()
-    batcher = batching.Batcher(live, metrics, 8, 8)
+    batcher = batching.Batcher(live, metrics, Limits(queue=8), 8)
     task = asyncio.create_task(batcher.run())
     with monkeypatch.context() as patched:
         patched.setattr(metrics.batches, "observe", lambda _: 1 / 0)
@@ -274,9 +330,8 @@ async def test_more_queries_than_can_wait_are_told_to_come_again(index, monkeypa
         assert there.wait(60)
         return encode(self, *arguments, **options)
 
-    monkeypatch.setattr(http, "_QUEUE", 3)
     monkeypatch.setattr(UEC, "encode", slowly)
-    app = http.create_app(live, Access(), together=1)
+    app = http.create_app(live, Access(limits=Limits(queue=3)), together=1)
     transport = httpx.ASGITransport(app)
     async with (
         app.app.router.lifespan_context(app.app),
@@ -371,8 +426,10 @@ def test_what_a_passage_holds_is_data(index):
 
 
 def test_metrics_count_and_tell_no_text(client):
-    for asked in (PARKING, {"query": "hippopotamus"}):
+    for asked in (PARKING, {"query": "hippopotamus"}, {"query": ""}):
         client.post("/ask", json=asked)
+    client.get("/hippo")
+    client.get("/readyz", headers={"Host": "evil.example"})
     counted = client.get("/metrics")
     assert counted.headers["content-type"].startswith("text/plain")
     for line in (
@@ -381,8 +438,13 @@ def test_metrics_count_and_tell_no_text(client):
         "uec_rag_confidence_count 2.0",
         'uec_rag_decisions_total{action="answer"} 1.0',
         'uec_rag_decisions_total{action="abstain"} 1.0',
+        'uec_rag_requests_total{path="/ask",status="200"} 2.0',
+        'uec_rag_requests_total{path="/ask",status="422"} 1.0',
+        'uec_rag_requests_total{path="other",status="404"} 1.0',
+        'uec_rag_requests_total{path="/readyz",status="421"} 1.0',
     ):
         assert line in counted.text
+    assert "uec_rag_calibrated_confidence" not in counted.text  # there is no gate
     assert "yard" not in counted.text
     assert "hippo" not in counted.text
 
@@ -396,7 +458,9 @@ def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(
         "/search", "/ask", "/documents", "/healthz", "/readyz", "/metrics"
     }  # fmt: skip
     schemas = found["components"]["schemas"]
-    assert schemas["Question"]["examples"] == [{"query": "How do I reset my password?", "k": 3}]
+    assert schemas["Question"]["examples"] == [{"question": "How do I reset my password?", "k": 3}]
+    assert "question" in schemas["Question"]["properties"]
+    assert found["paths"]["/ask"]["post"]["operationId"] == "ask"
     assert schemas["Answer"]["properties"]["decision"]["enum"] == ["answer", "clarify", "abstain"]
     assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
 
@@ -416,7 +480,7 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
     monkeypatch.setattr(UEC, "encode", slowly)
     live._now.retriever.store.close = lambda: events.append("closed")
     server = uvicorn.Server(uvicorn.Config(http.create_app(live, Access()), log_config=None))
-    with http.listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(2) as pool:
+    with listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(2) as pool:
         running = pool.submit(server.run, [listening])
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         asked = pool.submit(httpx.post, f"{address}/ask", json=PARKING, timeout=60)

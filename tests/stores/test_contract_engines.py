@@ -39,10 +39,10 @@ def test_the_order_is_that_of_an_exact_search_of_the_same_candidates(store):
 @every_engine
 def test_what_an_engine_cannot_do_is_said(store):
     store.add(numbered(range(3)), gaussians(0, 3))
-    for filter_, message in (
-        ({"third": {"$gt": "a"}}, f"filter: {store.engine} orders numbers only"),
-        (lambda passage: True, "filter: a callable runs in Python"),
-    ):
+    refused = [(lambda passage: True, "filter: a callable runs in Python")]
+    if store.engine == "Qdrant":
+        refused.append(({"third": {"$gt": "a"}}, "filter: Qdrant orders numbers only"))
+    for filter_, message in refused:
         with pytest.raises(ValueError, match=re.escape(message)):
             store.search(QUERY, 1, beta=1.0, filter=filter_)
     with pytest.raises(TypeError, match="metadata of 'p1'"):

@@ -1,6 +1,8 @@
 """Filters of a store in memory against a reading of them in plain Python."""
 
 import re
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian
 from uec_rag.stores import MemoryStore, Passage
-from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, parse
+from uec_rag.stores.filters import And, Compare, HasId, Not, Or, Predicate, check_size, parse
+from uec_rag.stores.memory.passages import MetadataIndex
 
 METADATA = [
     {"lang": "en", "year": 2020, "tags": ["tax", "law"], "draft": True},
@@ -21,6 +24,8 @@ METADATA = [
     {"lang": "english", "year": 0, "tags": ["tax"], "at": {"city": "Bonn"}},
     {"lang": "", "year": -0.0},
     {"lang": "", "year": -1, "tags": ["tax", "law"], "draft": 1},
+    {"lang": ["en"], "year": "2020", "tags": "tax and law"},
+    {"lang": {"en": 1}, "year": [2020], "tags": 2020},
 ]
 COMPARISONS = [
     *({"lang": value} for value in ("en", "xx", None, "")),
@@ -37,12 +42,24 @@ COMPARISONS = [
     {"lang": {"$contains": "en"}},
     {"at": {"city": "Bonn"}},
     {"draft": True},
+    {"year": {"$contains": 2}},
+    {"year": {"$contains": "2"}},
+    {"tags": {"$contains": ["law"]}},
+    {"lang": {"$contains": 1}},
+    {"$or": [{"lang": "en"}, {"year": 0}, {"lang": {"$in": ["de", "fr"]}}, {"year": 1999}]},
     *({key: {"$exists": there}} for key in ("lang", "note") for there in (True, False)),
     {"year": {"$not": {"$gt": 2000}}},
     {"$id": ["p0", "p5", "gone", "unknown"]},
     {"lang": "en", "year": {"$gt": 2020}},
     {"$where": lambda passage: "1" in passage.text},
     {},
+]
+ORDERS_OF_TEXTS = [
+    {"year": {"$gt": "1"}},
+    {"year": {"$not": {"$lte": "2020"}}},
+    {"lang": {"$gte": "en"}},
+    {"lang": {"$gt": "en", "$lt": "f"}},
+    {"note": {"$lt": "u"}},
 ]
 FILTERS = st.recursive(
     st.sampled_from(COMPARISONS),
@@ -79,15 +96,16 @@ def holds(condition, passage):
         case Compare(key, "$exists", value):
             return (passage.metadata.get(key) is not None) == value
     held = passage.metadata.get(condition.key)
-    if held is None:
+    try:
+        return {
+            "$gt": lambda: held > condition.value,
+            "$gte": lambda: held >= condition.value,
+            "$lt": lambda: held < condition.value,
+            "$lte": lambda: held <= condition.value,
+            "$contains": lambda: condition.value in held,
+        }[condition.operator]()
+    except TypeError:  # values that cannot be compared do not match
         return False
-    return {
-        "$gt": lambda: held > condition.value,
-        "$gte": lambda: held >= condition.value,
-        "$lt": lambda: held < condition.value,
-        "$lte": lambda: held <= condition.value,
-        "$contains": lambda: condition.value in held,
-    }[condition.operator]()
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +123,11 @@ def store():
 
 
 # Ids of numbers: a lambda's text differs between the processes of pytest-xdist.
-@pytest.mark.parametrize("filter_", COMPARISONS, ids=range(len(COMPARISONS)))
+@pytest.mark.parametrize(
+    "filter_",
+    [*COMPARISONS, *ORDERS_OF_TEXTS],
+    ids=range(len(COMPARISONS) + len(ORDERS_OF_TEXTS)),
+)
 def test_each_operator_lets_through_what_it_says(store, filter_):
     condition = parse(filter_)
     assert [*store.passages(filter_)] == [p for p in store.passages() if holds(condition, p)]
@@ -126,14 +148,71 @@ def test_so_does_any_combination(store, filter_):
     assert len(view) == len([*view.passages()])
 
 
+def test_values_of_one_key_in_an_or_are_one_condition():
+    some = [{"year": year} for year in range(2000)]
+    joined = parse(
+        {"$or": [*some, {"lang": "en"}, {"year": {"$in": [2000]}}, {"lang": {"$ne": 1}}]}
+    )
+    assert joined == Or(
+        (
+            Compare("lang", "$ne", 1),
+            Compare("year", "$in", (*range(2001),)),
+            Compare("lang", "$in", ("en",)),
+        )
+    )
+
+
 @pytest.mark.parametrize(
-    "filter_",
-    [{"year": {"$gt": "2020"}}, {"year": {"$contains": 2}}, {"lang": {"$contains": 1}}],
-    ids=str,
+    ("filter_", "message"),
+    [
+        ({f"k{i}": 1 for i in range(10)}, "10 conditions ($and, $or and $not count, too), got 11"),
+        ({"$or": [{}] * 10}, "10 conditions ($and, $or and $not count, too), got 11"),
+        ({"n": {"$in": [*range(20)]}}, "20 values, got 21"),
+        ({"$id": ["a"] * 21}, "20 values, got 21"),
+        ({"n": [[1] * 10] * 2}, "20 values, got 23"),
+        ({"n": {"a" * 31: 1}}, "30 characters in a key or a value, got 31"),
+        ({"a" * 31: 1}, "30 characters in a key or a value, got 31"),
+        ({"n": {"$in": ["a" * 31]}}, "30 characters in a key or a value, got 31"),
+    ],
 )
-def test_values_that_cannot_be_compared_are_an_error(store, filter_):
-    with pytest.raises(TypeError):
-        store.passages(filter_)
+def test_a_filter_may_be_so_large(filter_, message):
+    with pytest.raises(ValueError, match=re.escape(f"filter: expected at most {message}.")):
+        check_size(parse(filter_), 10, 20, 30)
+    check_size(parse(filter_), 11, 23, 31)
+
+
+def test_metadata_is_read_once_whatever_is_asked_of_it():
+    class Counted(list):
+        read = 0
+
+        def __getitem__(self, row):
+            self.read += 1
+            return super().__getitem__(row)
+
+    passages = Counted(Passage(f"p{i}", "", m) for i, m in enumerate(METADATA))
+    index, rows = MetadataIndex(), np.arange(len(METADATA))
+    unknown = {f"key {i}": i for i in range(60)}
+    for filter_ in ({"lang": "en"}, {"year": 2020, "tags": "tax"}, {"$or": [{"note": 1}, unknown]}):
+        with warnings.catch_warnings(action="ignore"):
+            index.select(parse(filter_), passages, rows, {}.get)
+    assert passages.read == len(METADATA)
+
+
+def test_little_is_remembered_or_said_of_keys_that_no_passage_has(store):
+    def ask(start, stop):
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            for i in range(start, stop):
+                assert [*store.passages({f"{i} {'x' * 100_000}": 1})] == []
+        return caught
+
+    first = ask(0, 40)
+    tracemalloc.start()
+    assert ask(40, 80) == []
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100_000
+    assert 0 < len(first) <= 20
+    assert max(len(str(each.message)) for each in first) < 300
 
 
 @pytest.mark.parametrize(
@@ -148,6 +227,7 @@ def test_values_that_cannot_be_compared_are_an_error(store, filter_):
         ({"year": {"$in": "abc"}}, TypeError, "$in expects a list, got 'abc'"),
         ({"year": {"$exists": 1}}, TypeError, "$exists expects True or False, got 1"),
         ({"year": {"$gte": None}}, TypeError, "$gte expects a number or a text, got None"),
+        ({"year": {"$gte": [3]}}, TypeError, "$gte expects a number or a text, got [3]"),
         ({"year": {"$not": {"$lt": {}}}}, TypeError, "$lt expects a number or a text, got {}"),
         ({"$and": {"year": 3}}, TypeError, "$and expects a list"),
         ({"$or": [3]}, TypeError, "expected a mapping of metadata values"),

@@ -28,12 +28,25 @@ Names = Annotated[
     typer.Option("--allow-host", metavar="NAME", help="A name that a proxy is reached by."),
 ]
 
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=NUMBER",
+        help="Another limit than usual: body, answer (bytes), connections, headers (seconds), "
+        "queue, conditions, values, characters. See the guide to serving.",
+    ),
+]
 
-def access_of(host: str, token: str | None, names: list[str] | None) -> Access:
+
+def access_of(
+    host: str, token: str | None, names: list[str] | None, limit: list[str] | None
+) -> Access:
     """Who may ask, and a note where the network sees it."""
-    from uec_rag.server.access import Access
+    from uec_rag.server.access import Access, limits_of
 
-    access = Access(host, token, tuple(name.lower() for name in names or ()))
+    allowed = tuple(name.lower() for name in names or ())
+    access = Access(host, token, allowed, limits=limits_of(limit or ()))
     if access.warning:
         note(access.warning)
     return access
@@ -57,6 +70,7 @@ def serve(
     port: Port = 8000,
     token: Token = None,
     allow_host: Names = None,
+    limit: Limit = None,
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
@@ -71,12 +85,12 @@ def serve(
 
     A new save of the index is taken up while it runs.
 
-    Example: uec-rag serve idx; curl localhost:8000/ask --json '{"query": "Who may park here?"}'
+    Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
     place = opening(index, store, trust, gate)
     from uec_rag.server.http import run
 
-    run(place, access_of(host, token, allow_host), port, write=write, workers=workers)
+    run(place, access_of(host, token, allow_host, limit), port, write=write, workers=workers)
 
 
 def explore(
@@ -85,6 +99,7 @@ def explore(
     port: Port = 8001,
     token: Token = None,
     allow_host: Names = None,
+    limit: Limit = None,
     gate: Annotated[
         Path | None,
         typer.Option(metavar="GATE", help="File for the gate; by default gate.json in INDEX."),
@@ -101,11 +116,16 @@ def explore(
     place = opening(index, store, trust, None)
     from uec_rag.server.explore import run
 
-    run(place, access_of(host, token, allow_host), port, gate)
+    run(place, access_of(host, token, allow_host, limit), port, gate)
 
 
 def mcp(
     index: Index,
+    name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
+    description: Annotated[
+        str | None,
+        typer.Option(help="What the documents are about: agents choose between servers by it."),
+    ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")
     ] = False,
@@ -113,6 +133,7 @@ def mcp(
     port: Port = 8000,
     token: Token = None,
     allow_host: Names = None,
+    limit: Limit = None,
     gate: GatePath = None,
     store: StorePlace = None,
     trust: Trust = False,
@@ -124,4 +145,5 @@ def mcp(
     place = opening(index, store, trust, gate, "mcp")
     from uec_rag.server.mcp import run
 
-    run(place, access_of(host, token, allow_host) if http else None, port)
+    access = access_of(host, token, allow_host, limit) if http else None
+    run(place, access, port, name, description)

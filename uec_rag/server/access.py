@@ -7,14 +7,15 @@ that away. Without one it can still have things written (CSRF): the Origin heade
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import hmac
 import ipaddress
 import logging
-import logging.config
-import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -29,9 +30,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uec_rag.base.checks import one_line
 
 log = logging.getLogger("uec_rag.server")
+requests = logging.getLogger("uec_rag.server.requests")
 
-_COOKIE = "uec_rag_token"
 _SHORTEST = 16  # characters of a token
+_BODY_SECONDS = 30
+ANSWER_TOO_LONG = "The answer has more than {:,} bytes; ask for fewer passages (k)."
 _OPEN = ("/healthz", "/readyz")  # need no token, and tell nothing of any passage
 _READING = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
@@ -66,34 +69,46 @@ def harmless(text: str) -> str:
     return one_line(text)
 
 
-class LogFormatter(logging.Formatter):
-    """One `harmless` line for each record; with UEC_DEBUG=1 in the environment, tracebacks too."""
+@dataclass(frozen=True)
+class Limits:
+    """What one request, and all of them together, may take of a server; docs/serving.md lists them.
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Format a record."""
-        line = f"{self.formatTime(record)} {record.levelname} {record.name}: {record.getMessage()}"
-        if record.exc_info and record.exc_info[1] is not None:
-            if os.environ.get("UEC_DEBUG") == "1":
-                return f"{line}\n{self.formatException(record.exc_info)}"
-            line += f" ({type(record.exc_info[1]).__name__}: {record.exc_info[1]})"
-        return harmless(line)
+    `body`, `answer`: bytes of a request and of an answer. `connections`: at once, of each process.
+    `headers`: seconds for all headers of a request; its body has thirty, and one for each megabyte.
+    `queue`: questions that may wait. `conditions`, `values`, `characters`: of a filter, as
+    `uec_rag.stores.filters.check_size` counts them.
+    """
 
-
-LOGGING: dict[str, Any] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"()": f"{__name__}.LogFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "mcp", "uvicorn.access")},
-}
-"""For `logging.config.dictConfig`: everything goes to stderr by way of `LogFormatter`."""
+    body: int = 2**20
+    answer: int = 2**24
+    connections: int = 512
+    headers: int = 10
+    queue: int = 256
+    conditions: int = 100
+    values: int = 10_000
+    characters: int = 1_000
 
 
-def log_to_stderr() -> None:
-    """Have this process log as `LOGGING` says, warnings too."""
-    logging.config.dictConfig(LOGGING)
-    logging.captureWarnings(True)
+def limits_of(given: Iterable[str]) -> Limits:
+    """Limits as the command line has them, "NAME=NUMBER" for each that is not as usual.
+
+    ValueError if there is no such limit, or it is no number from 1 on.
+
+    Examples
+    --------
+    >>> limits_of(["connections=100"]).connections
+    100
+    """
+    names, numbers = [field.name for field in fields(Limits)], {}
+    for one in given:
+        name, _, number = one.partition("=")
+        if name not in names or not re.fullmatch("[1-9][0-9]{0,11}", number):
+            raise ValueError(
+                f"--limit: expected NAME=NUMBER with a whole number from 1 and one of the names "
+                f"{', '.join(names)}, got {one!r:.60}."
+            )
+        numbers[name] = int(number)
+    return Limits(**numbers)
 
 
 @dataclass(frozen=True)
@@ -102,15 +117,15 @@ class Access:
 
     `host`: the address it listens on. `token`: what every request brings, as "Authorization: Bearer
     TOKEN"; needed where `host` is not this machine alone. `names`: others that the server is
-    reached by, as a proxy's. `body`: bytes that a request may have. `cookie`: whether a browser may
-    bring the token, as "?token=TOKEN" of the first page.
+    reached by, as a proxy's. `cookie`: whether a browser may bring the token, as "?token=TOKEN" of
+    the first page. `limits`: what a request may take.
     """
 
     host: str = "127.0.0.1"
     token: str | None = None
     names: tuple[str, ...] = ()
-    body: int = 2**20
     cookie: bool = False
+    limits: Limits = Limits()
 
     def __post_init__(self) -> None:
         if self.token is not None and not re.fullmatch(rf"[!-~]{{{_SHORTEST},}}", self.token):
@@ -163,8 +178,13 @@ class Access:
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             cookies = cookie_parser(headers.get("cookie", "")) if self.cookie else {}
-            given = cookies.get(_COOKIE, "")
+            given = cookies.get(self.cookie_name, "")
         return self.is_token(given.strip())
+
+    @property
+    def cookie_name(self) -> str:
+        """A name of its own for each token: cookies are for a host, whatever the port."""
+        return f"uec_rag_{hashlib.sha256((self.token or '').encode()).hexdigest()[:12]}"
 
     def is_token(self, given: str) -> bool:
         """Whether a text is the token; takes as long whatever it is."""
@@ -204,10 +224,19 @@ def problem(status: int, detail: str) -> JSONResponse:
 
 
 class Guard:
-    """ASGI middleware around a whole application: refuses, limits, and hides what went wrong."""
+    """ASGI middleware around a whole application: refuses, limits, and hides what went wrong.
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self.app, self.access = app, access
+    `count`: called with path and status of each answer, which is then logged, too; the path of none
+    of the application's is "other".
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        count: Callable[[str, int], None] | None = None,
+    ) -> None:
+        self.app, self.access, self.count = app, access, count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have the application do it."""
@@ -215,20 +244,24 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return  # no websockets here: the server answers 500 to whoever wants one
-        started = failed = False
+        started, failed, begun = False, False, time.perf_counter()
+        answer = problem(500, "The server failed on this request; its log says why.")
 
         async def hardened(message: Message, *, own: bool = False) -> None:
-            nonlocal started, failed
+            nonlocal started, failed, answer
             failed |= message.get("status") == 500  # what the application says of it is for the log
+            if not failed and self._is_too_long(message):
+                most = self.access.limits.answer
+                failed, answer = True, problem(422, ANSWER_TOO_LONG.format(most))
             if failed and not own:
                 return
             if message["type"] == "http.response.start":
                 started, headers = True, MutableHeaders(scope=message)
+                self._note(scope, message["status"], begun)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = problem(500, "The server failed on this request; its log says why.")
         try:
             refused = self._signed_in(scope) or self._refusal(scope)
             await (refused or self.app)(scope, self._limited(receive), hardened)
@@ -240,6 +273,16 @@ class Guard:
         if failed and not started:
             await answer(scope, receive, partial(hardened, own=True))
 
+    def _note(self, scope: Scope, status: int, begun: float) -> None:
+        """Count an answer, and log it in a line that has nothing of what was asked."""
+        if self.count is None:
+            return
+        unrouted = scope["path"] if scope["path"] in _OPEN else "other"
+        path = getattr(scope.get("route"), "path", unrouted)
+        self.count(path, status)
+        milliseconds = (time.perf_counter() - begun) * 1000
+        requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)
+
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
@@ -248,19 +291,32 @@ class Guard:
         return self.access.refusal(scope["method"], scope["path"], headers)
 
     def _check_length(self, length: int) -> None:
-        if length > self.access.body:
-            most = f"more than {self.access.body:,} bytes"
+        if length > self.access.limits.body:
+            most = f"more than {self.access.limits.body:,} bytes"
             raise HTTPException(413, f"The request has {most}; send less at a time.")
 
+    def _is_too_long(self, message: Message) -> bool:
+        """Whether an answer begins that announces more bytes than one may have."""
+        length = Headers(raw=message.get("headers", ())).get("content-length", "0")
+        return int(length) > self.access.limits.answer
+
     def _limited(self, receive: Receive) -> Receive:
-        """Count what comes, whatever length was announced."""
-        taken = 0
+        """Count what comes, whatever length was announced, and how long it takes."""
+        taken, more = 0, True
+        end = asyncio.get_running_loop().time() + _BODY_SECONDS + self.access.limits.body / 2**20
 
         async def limited() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, more
+            if not more:
+                return await receive()
+            try:
+                async with asyncio.timeout_at(end):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, "The request took too long to come; try again.") from None
             taken += len(message.get("body", b""))
             self._check_length(taken)
+            more = message.get("more_body", False)
             return message
 
         return limited
@@ -277,5 +333,5 @@ class Guard:
         answer = RedirectResponse(
             f"/{scope['path'].lstrip('/')}{'?' * bool(rest)}{urlencode(rest)}", 303
         )
-        answer.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
+        answer.set_cookie(self.access.cookie_name, given, httponly=True, samesite="strict")
         return answer

@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
+from uec_rag.server.access import ANSWER_TOO_LONG, Limits
 from uec_rag.server.metrics import Metrics
 
 TOGETHER = 64  # queries at once
@@ -37,20 +40,21 @@ class Query:
 class Batcher:
     """Answers queries in batches, one batch after the other.
 
-    `queue`: how many queries may wait. `together`: how many are answered at once.
+    `limits`: how many queries may wait, and how long an answer may be. `together`: how many are
+    answered at once.
     """
 
-    def __init__(self, live: LiveIndex, metrics: Metrics, queue: int, together: int) -> None:
-        self.live, self.metrics, self.together = live, metrics, together
-        self._waiting: asyncio.Queue[Query] = asyncio.Queue(queue)
+    def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
+        self.live, self.metrics, self.limits, self.together = live, metrics, limits, together
+        self._waiting: asyncio.Queue[Query] = asyncio.Queue(limits.queue)
 
     async def search(
         self, text: str, k: int, filter: Mapping[str, Any] | None, *, decides: bool = False
     ) -> SearchResult:
         """The result of one query; `decides`: by the gate where there is one, which counts it.
 
-        Raises asyncio.QueueFull if too many are waiting; TypeError, ValueError as
-        `Retriever.search` does.
+        Raises asyncio.QueueFull if too many are waiting; HTTPException if the answer would be too
+        long; TypeError, ValueError as `Retriever.search` does.
         """
         query = Query(text, k, filter, decides, asyncio.get_running_loop().create_future())
         self._waiting.put_nowait(query)
@@ -87,21 +91,29 @@ class Batcher:
                 return [error for _ in batch]
         return [found for query in batch for found in await self._answers([query])]
 
-    def _search(self, batch: Sequence[Query]) -> list[SearchResult]:
+    def _checked(self, result: SearchResult) -> SearchResult | HTTPException:
+        """The result of a query, or what to say instead where its texts alone are too long."""
+        length = sum(len(passage.text) for passage in result.passages[0])
+        if length <= self.limits.answer:
+            return result
+        return HTTPException(422, ANSWER_TOO_LONG.format(self.limits.answer))
+
+    def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
         with self.live.use() as opened:
             with self.metrics.stages.labels("encode").time():
                 parts = opened.retriever.uec.encode([query.text for query in batch], "query")
-            found: dict[int, SearchResult] = {}
+            found: dict[int, SearchResult | HTTPException] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
                 texts, some = [batch[row].text for row in rows], [part[rows] for part in parts]
                 k, filter = batch[rows[0]].k, batch[rows[0]].filter
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(texts, some, k, filter=filter)
-                found |= {row: SearchResult([one]) for row, one in zip(rows, result, strict=True)}
+                each = (self._checked(SearchResult([one])) for one in result)
+                found |= zip(rows, each, strict=True)
             if (gate := opened.gate) is not None:
                 with self.metrics.stages.labels("judge").time():
                     for row, one in found.items():
-                        if batch[row].decides:
+                        if batch[row].decides and isinstance(one, SearchResult):
                             found[row] = one.deciding(gate.decide(one))
         return [found[row] for row in range(len(batch))]

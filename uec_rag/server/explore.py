@@ -22,7 +22,6 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, Response
-from starlette.types import ASGIApp
 
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.corpora.readers import READERS
@@ -32,8 +31,9 @@ from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.files import add_files
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
-from uec_rag.server.access import Access, Guard, harmless, log, log_to_stderr, problem
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused, serve
+from uec_rag.server.access import Access, Guard, harmless, log, problem
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
+from uec_rag.server.running import log_to_stderr, serve
 from uec_rag.server.views import (
     Progress,
     View,
@@ -131,7 +131,7 @@ def explained(error: Exception) -> tuple[int, str]:
     return 500, f"The explorer failed on this ({type(error).__name__}); its log says why."
 
 
-def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> ASGIApp:
+def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:
     """Make the application, which closes the index when it ends.
 
     `gate_file`: where a gate is saved, and read from if it is there; by default "gate.json" in the
@@ -342,8 +342,10 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
     Raises what `LiveIndex` does before anything listens, and OSError where the port is taken.
     """
     log_to_stderr()
-    app = explorer(LiveIndex(place), replace(access, body=LARGEST, cookie=True), gate_file)
-    serve(app, access, port, "open %s/?token=TOKEN" if access.token else "open %s")
+    limits = replace(access.limits, body=LARGEST)
+    app = explorer(LiveIndex(place), replace(access, limits=limits, cookie=True), gate_file)
+    with_token = ', with "/?token=" and the token behind it' if access.token else ""
+    serve(app, port, f"open %s{with_token}")
 
 
 def _plain_name(name: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
@@ -18,40 +16,26 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.types import ASGIApp
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from uec_rag.base.checks import check_texts
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import (
-    LOGGING,
-    Access,
-    Guard,
-    harmless,
-    invalid,
-    log,
-    log_to_stderr,
-    problem,
-)
+from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
 from uec_rag.server.batching import TOGETHER, Batcher
 from uec_rag.server.metrics import SHARED, Metrics
+from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
+from uec_rag.stores.base import checked_text
+from uec_rag.stores.filters import check_size, parse
 
 # Of one request: hits, characters of a query and of a passage, passages to add or delete.
 LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000, 1_000
-_QUEUE, _WRITERS = 256, 8  # queries, and requests to write, that may wait
+_WRITERS = 8  # requests to write that may wait
 _GIVEN = "UEC_SERVE"  # variable of the environment by which worker processes are told
 _WATCH = 1.0  # seconds between two looks for a new save
-_SETTINGS: dict[str, Any] = {
-    "log_config": LOGGING,
-    "access_log": False,
-    "server_header": False,
-    "timeout_graceful_shutdown": 30,
-}
 
 
 class Question(BaseModel):
@@ -60,9 +44,13 @@ class Question(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         strict=True,
-        json_schema_extra={"examples": [{"query": "How do I reset my password?", "k": 3}]},
+        json_schema_extra={"examples": [{"question": "How do I reset my password?", "k": 3}]},
     )
-    query: str = Field(min_length=1, max_length=LONGEST_QUERY)
+    question: str = Field(
+        min_length=1,
+        max_length=LONGEST_QUERY,
+        validation_alias=AliasChoices("question", "query"),  # as it was called before
+    )
     k: int = Field(5, ge=1, le=LARGEST_K, description="How many passages.")
     filter: dict[str, Any] | None = Field(
         None,
@@ -147,13 +135,13 @@ def documents_of(result: SearchResult) -> list[Document]:
 
 def create_app(
     live: LiveIndex, access: Access, *, write: bool = False, together: int = TOGETHER
-) -> ASGIApp:
+) -> Guard:
     """Make the application that answers from an index, and closes it at the end.
 
     `write`: whether there are POST and DELETE /documents. `together`: queries of a batch.
     """
     metrics = Metrics()
-    batcher = Batcher(live, metrics, _QUEUE, together)
+    batcher = Batcher(live, metrics, access.limits, together)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -171,6 +159,7 @@ def create_app(
         docs_url=None,  # that page would load scripts from elsewhere
         redoc_url=None,
         lifespan=running,
+        generate_unique_id_function=lambda route: route.name,  # operations are `ask`, `search`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
         exception_handlers={RequestValidationError: refused},
@@ -181,10 +170,12 @@ def create_app(
             least = opened.gate.k if decides and opened.gate is not None else 1
             if question.k < least:
                 raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
-            check_texts([question.query], "query")
-            await asyncio.to_thread(opened.retriever.check_filter, question.filter)
+            if not question.question.strip():
+                raise ValueError("question: is empty or only white space; ask something.")
+            checked_text(question.question, "question")
+            await asyncio.to_thread(_check_filter, opened.retriever, question.filter, access.limits)
         with _explained(mine=False), span("request", k=question.k) as note:
-            asked = question.query, question.k, question.filter
+            asked = question.question, question.k, question.filter
             result = await batcher.search(*asked, decides=decides)
             note(result[0].traced, **outcome(result.decisions))
         return result
@@ -232,7 +223,7 @@ def create_app(
 
     if write:
         _add_writing(app, live)
-    return Guard(app, access)
+    return Guard(app, access, metrics.requested)
 
 
 def _add_writing(app: FastAPI, live: LiveIndex) -> None:
@@ -280,6 +271,13 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
         return done
 
 
+def _check_filter(index: Retriever, filter: dict[str, Any] | None, limits: Limits) -> None:
+    """Raise TypeError or ValueError if a filter is none, or one too large to run for anybody."""
+    if filter is not None:
+        check_size(parse(filter), limits.conditions, limits.values, limits.characters)
+        index.check_filter(filter)
+
+
 @contextmanager
 def _explained(*, mine: bool = True) -> Iterator[None]:
     """Turn errors into answers. `mine`: whether a ValueError is about what was asked."""
@@ -313,6 +311,8 @@ async def _watch(live: LiveIndex) -> None:
 async def refused(_: Request, error: Exception) -> Response:
     """Say what is wrong with a request that is not what a path takes."""
     assert isinstance(error, RequestValidationError)
+    if error.errors()[0]["type"] == "json_invalid":
+        return problem(422, "body: expected JSON; it cannot be read.")
     return problem(422, invalid(error.errors(), depth=1))
 
 
@@ -326,53 +326,23 @@ def run(place: Place, access: Access, port: int, *, write: bool = False, workers
     log_to_stderr()
     live = LiveIndex(place)  # of several processes one opens it to see that it can be
     if workers == 1:
-        serve(create_app(live, access, write=write), access, port)
+        serve(create_app(live, access, write=write), port)
         return
     live.close()
     given = {"place": asdict(place), "access": asdict(access), "write": write}
     with listen(access.host, port) as listening, TemporaryDirectory() as counts:
         os.environ[_GIVEN] = json.dumps(given, default=os.fspath)
         os.environ.setdefault(SHARED, counts)
-        log.info("serving on %s", _address(listening))
+        log.info("serving on %s", address_of(listening))
         uvicorn.run(
-            f"{__name__}:worker", fd=listening.fileno(), workers=workers, factory=True, **_SETTINGS
+            f"{__name__}:worker", fd=listening.fileno(), workers=workers, factory=True, **SETTINGS
         )
 
 
-def worker() -> ASGIApp:
+def worker() -> Guard:
     """Make the application of one of several processes, as `run` was told to."""
-    logging.captureWarnings(True)
+    log_to_stderr()
     given = json.loads(os.environ[_GIVEN])
     place = Place(**{**given["place"], "index": Path(given["place"]["index"])})
-    return create_app(LiveIndex(place), Access(**given["access"]), write=given["write"])
-
-
-def serve(app: ASGIApp, access: Access, port: int, said: str = "serving on %s") -> None:
-    """Answer with one application until the process is told to end.
-
-    `said`: what the log says of the address. Raises OSError where the port is taken.
-    """
-    with listen(access.host, port) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, **_SETTINGS))
-        log.info(said, _address(listening))
-        server.run([listening])
-
-
-def _address(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open a port; OSError if it is taken or the address is not this machine's."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise OSError(
-            f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
-            "for any that is free."
-        ) from error
-    # Connections inherit it; else an answer's second packet waits for the client's delayed ACK.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
+    access = Access(**given["access"] | {"limits": Limits(**given["access"]["limits"])})
+    return create_app(LiveIndex(place), access, write=given["write"])

@@ -16,14 +16,15 @@ from typing import Annotated, Any, Literal
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
-from starlette.types import ASGIApp
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.version import __version__
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import Access, Guard, harmless, invalid, log, log_to_stderr
-from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, serve
+from uec_rag.server.access import Access, Guard, harmless, invalid, log
+from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
+from uec_rag.server.running import log_to_stderr, serve
 
 _NEW = find_spec("mcp.server.mcpserver") is not None
 _SDK: Any = import_module("mcp.server.mcpserver" if _NEW else "mcp.server.fastmcp")
@@ -40,6 +41,8 @@ class Hit(BaseModel):
     """A passage that was found."""
 
     text: str = Field(description="Its beginning, where it is long: the resource holds all of it.")
+    title: str | None = Field(description="Of the document's part that the text is from.")
+    page: str | None = Field(description="Page or slide of the document, if it has such.")
     source: str | None = Field(description="Where the text is from, if that is known.")
     uri: str = Field(description="The resource that holds the whole passage.")
     relevance: float = Field(description="Probability that the passage answers the question.")
@@ -63,7 +66,15 @@ class Searched(BaseModel):
     passages: list[Hit]
 
 
-Query = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY)]
+Asking = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_QUERY,
+        description="A whole question that can stand alone: name what 'it' or 'there' means in the "
+        "conversation.",
+    ),
+]
 K = Annotated[int, Field(ge=1, le=LARGEST_K, description="How many passages.")]
 
 
@@ -84,11 +95,15 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut)"
 
 
+def _noted(value: object) -> str | None:
+    return None if value is None else _shortened(str(value))
+
+
 def _hits(result: SearchResult) -> list[Hit]:
     return [
         Hit(
             text=_shortened(passage.text),
-            source=str(passage.metadata["source"]) if "source" in passage.metadata else None,
+            **{name: _noted(passage.metadata.get(name)) for name in ("title", "page", "source")},
             uri=uri_of(passage.id),
             relevance=float(result.relevance[0, rank]),
             score=float(result.scores[0, rank]),
@@ -122,16 +137,26 @@ def _explained(kind: type[Exception]) -> Iterator[None]:
         raise kind("The search failed; the server's log says why.") from None
 
 
-def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
-    """Make the SDK's server of an index; `settings` are its own.
+def create_server(
+    live: LiveIndex,
+    name: str = "uec-rag",
+    description: str | None = None,
+    **settings: Any,
+) -> Any:  # noqa: ANN401
+    """Make the SDK's server of an index, with the tools `search` and `ask`, and its passages.
 
-    It has the tools `search` and `ask`, and the passages as resources.
+    `name`, `description`: of the server, and what its documents are about; an agent chooses between
+    several servers by them. `settings`: the SDK's own.
     """
-    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION, **settings)
+    about = f" The documents: {description}" if description else ""
+    own = {"version": __version__} if _NEW else {}
+    server = _Server(name, instructions=TOOL_DESCRIPTION + about, **own, **settings)
+    if not _NEW:  # which has no argument for it, and would tell the SDK's own
+        server._mcp_server.version = __version__
 
     async def found(query: str, k: int, *, decides: bool) -> SearchResult:
         with _explained(_ERRORS.ToolError):
-            check_texts([query], "query")
+            check_texts([query], "question")
             await asyncio.to_thread(live.refresh)
             with live.use() as opened:
                 gate = opened.gate if decides else None
@@ -139,7 +164,7 @@ def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
                 result = await opened.retriever.asearch([query], max(k, least))
                 return result if gate is None else result.deciding(gate.decide(result))
 
-    async def ask(question: Query, k: K = 4) -> Asked:
+    async def ask(question: Asking, k: K = 4) -> Asked:
         result = await found(question, k, decides=True)
         decision = result.decisions[0]
         return Asked(
@@ -150,8 +175,8 @@ def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
             passages=_hits(result),
         )
 
-    async def search(query: Query, k: K = 10) -> Searched:
-        return Searched(passages=_hits(await found(query, k, decides=False)))
+    async def search(question: Asking, k: K = 10) -> Searched:
+        return Searched(passages=_hits(await found(question, k, decides=False)))
 
     async def passage(place: str) -> str:
         """The text of a passage that a search found, by its address."""
@@ -164,32 +189,34 @@ def create_server(live: LiveIndex, **settings: Any) -> Any:  # noqa: ANN401
     notes = ToolAnnotations.model_validate(_READ_ONLY | {"openWorldHint": False})
     plain = "Finds passages, and does not say whether they answer anything."
     for tool, title, what in ((ask, "Ask", TOOL_DESCRIPTION), (search, "Search", plain)):
-        server.add_tool(tool, title=title, description=what + _QUOTED, annotations=notes)
+        server.add_tool(tool, title=title, description=what + about + _QUOTED, annotations=notes)
     server.resource(_URI + "{place}", title="A passage", mime_type="text/plain")(passage)
     return server
 
 
-def create_mcp_app(live: LiveIndex, access: Access) -> ASGIApp:
+def create_mcp_app(
+    live: LiveIndex, access: Access, name: str = "uec-rag", description: str | None = None
+) -> Guard:
     """Make the application that answers at /mcp; nothing of one request is kept for the next."""
-    settings = {
+    settings: dict[str, Any] = {
         "json_response": True,
         "stateless_http": True,
         # `Guard` checks Host and Origin.
         "transport_security": TransportSecuritySettings(enable_dns_rebinding_protection=False),
     }
     if _NEW:
-        return Guard(create_server(live).streamable_http_app(**settings), access)
-    return Guard(create_server(live, **settings).streamable_http_app(), access)
+        return Guard(create_server(live, name, description).streamable_http_app(**settings), access)
+    return Guard(create_server(live, name, description, **settings).streamable_http_app(), access)
 
 
-def run(place: Place, access: Access | None, port: int) -> None:
+def run(place: Place, access: Access | None, port: int, name: str, description: str | None) -> None:
     """Serve until the client or the process ends: over stdio, or HTTP where there is an access."""
     log_to_stderr()
     live = LiveIndex(place)
     try:
         if access is None:
-            create_server(live).run("stdio")
+            create_server(live, name, description).run("stdio")
         else:
-            serve(create_mcp_app(live, access), access, port, "serving on %s/mcp")
+            serve(create_mcp_app(live, access, name, description), port, "serving on %s/mcp")
     finally:
         live.close()

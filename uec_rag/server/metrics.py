@@ -29,12 +29,9 @@ class Metrics:
         self.batches = self._histogram("batch_queries", "Queries searched at once.", _BATCHES)
         confidence = "Confidence of /ask; its mean is the sum over the count."
         self.confidence = self._histogram("confidence", confidence, _SHARES)
-        self.calibrated = Gauge(
-            "uec_rag_calibrated_confidence",
-            "Mean confidence of the questions that the gate was made of: as far as that of /ask is "
-            "off it, questions have drifted. 0 where there is no gate.",
-            multiprocess_mode="max",
-            registry=self._own,
+        self._calibrated: Gauge | None = None  # where there is a gate
+        self.requests = Counter(
+            "uec_rag_requests", "Requests answered.", ["path", "status"], registry=self._own
         )
         self.decisions = Counter(
             "uec_rag_decisions", "Decisions of /ask.", ["action"], registry=self._own
@@ -51,7 +48,19 @@ class Metrics:
         self.decisions.labels(decision.action).inc()
         self.confidence.observe(decision.confidence)
         if gate is not None and gate.confidences:
-            self.calibrated.set(fmean(gate.confidences))
+            if self._calibrated is None:
+                self._calibrated = Gauge(
+                    "uec_rag_calibrated_confidence",
+                    "Mean confidence of the questions that the gate was made of: as far as that of "
+                    "/ask is off it, questions have drifted.",
+                    multiprocess_mode="max",
+                    registry=self._own,
+                )
+            self._calibrated.set(fmean(gate.confidences))
+
+    def requested(self, path: str, status: int) -> None:
+        """Count a request."""
+        self.requests.labels(path, status).inc()
 
     def text(self) -> bytes:
         """All counts, in Prometheus' own format; of all processes where several count."""

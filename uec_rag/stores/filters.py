@@ -9,8 +9,9 @@ All of a mapping must hold. `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte` compare; 
 whether the value is in a list; `$contains` whether a list has an item, or a text a part; `$exists`
 whether there is a value; `$and`, `$or` (lists of filters) and `$not` (a filter, or operators on a
 key) join them; `$id` lists the ids of passages. A value that is missing or None is only matched by
-`$ne`, `$nin`, `{"$exists": False}` and, where it is there, `{"$eq": None}`. A store in memory also
-takes a callable(passage) -> bool, by itself or as `$where`.
+`$ne`, `$nin`, `{"$exists": False}` and, if it is there, `{"$eq": None}`. Numbers are compared with
+numbers and texts with texts (Qdrant orders numbers only); a value of another kind does not match. A
+store in memory also takes a callable(passage) -> bool, by itself or as `$where`.
 """
 
 from __future__ import annotations
@@ -119,12 +120,27 @@ def _joined(conditions: list[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
 
 
+def _either(conditions: list[Condition]) -> Condition:
+    """At least one condition; values that one key may have are one of them, however many."""
+    joined: list[Condition] = []
+    values: dict[str, list[object]] = {}
+    for one in conditions:
+        if isinstance(one, Compare) and one.operator in ("$eq", "$in"):
+            values.setdefault(one.key, []).extend(
+                one.value if one.operator == "$in" else [one.value]
+            )
+        else:
+            joined.append(one)
+    joined += [Compare(key, "$in", tuple(some)) for key, some in values.items()]
+    return Or(tuple(joined))
+
+
 def _entry(key: str, value: object) -> Condition:
     match key:
         case "$and":
             return And(tuple(map(_parsed, _listed(key, value))))
         case "$or":
-            return Or(tuple(map(_parsed, _listed(key, value))))
+            return _either([*map(_parsed, _listed(key, value))])
         case "$not":
             return Not(_parsed(cast(Filter, value)))  # which checks it
         case "$id":
@@ -169,9 +185,7 @@ def _on(key: str, value: object) -> Condition:
         )
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
-        if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(
-            asked, str | int | float | list
-        ):
+        if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(asked, str | int | float):
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
         conditions.append(Compare(key, name, asked))
     return _joined(conditions)
@@ -183,6 +197,49 @@ def _listed(name: str, value: object) -> Sequence[Any]:
     ):
         raise TypeError(f"filter: {name} expects a list, got {value!r:.60}.")
     return list(value)
+
+
+def check_size(condition: Condition, conditions: int, values: int, length: int) -> None:
+    """Raise ValueError if a filter is larger than a server wants to run for anybody.
+
+    Parameters
+    ----------
+    condition : Condition
+    conditions : int
+        How many there may be; those that join others count, too.
+    values : int
+        How many numbers, texts and the like it may have in all.
+    length : int
+        Characters that a key or a value may have.
+    """
+    nodes, atoms, longest, left = 0, 0, 0, [condition]
+    while left:
+        one, nodes = left.pop(), nodes + 1
+        own: list[object] = []
+        match one:
+            case And(inner) | Or(inner):
+                left += inner
+            case Not(inner_one):
+                left.append(inner_one)
+            case HasId(ids):
+                own += ids
+            case Compare(key, _, value):
+                longest = max(longest, len(key))
+                own.append(value)
+        while own:
+            value = own.pop()
+            if isinstance(value, Mapping):
+                own += value
+            own += _items(value)
+            atoms += 1
+            longest = max(longest, len(value) if isinstance(value, str) else 0)
+    for what, most, found in (
+        ("conditions ($and, $or and $not count, too)", conditions, nodes),
+        ("values", values, atoms),
+        ("characters in a key or a value", length, longest),
+    ):
+        if found > most:
+            raise ValueError(f"filter: expected at most {most:,} {what}, got {found:,}.")
 
 
 def keys_of(condition: Condition) -> set[str]:
@@ -285,17 +342,17 @@ class HasPart:
 
 @dataclass(frozen=True)
 class Bound:
-    """A number is on one side of a limit."""
+    """A number, or a text, is on one side of a limit of its kind."""
 
     key: str
     operator: Operator
-    limit: float
+    limit: float | str
 
 
 def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart | Bound:
     """What an engine runs for a comparison: facts, parts of texts and limits of numbers.
 
-    ValueError if none does: a callable, or an order of what are no numbers.
+    ValueError if it is a callable, which no engine runs.
     """
     if isinstance(asked, Predicate):
         raise ValueError(
@@ -317,9 +374,4 @@ def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart
         case "$contains":
             item = fact("has", key, value)
             return HasPart(item, key, value) if isinstance(value, str) else AnyFact((item,))
-    if not isinstance(value, int | float):
-        raise ValueError(
-            f"filter: {engine} orders numbers only, got {asked.operator} {value!r:.60} for "
-            f"{key!r}; keep a number (a timestamp, say) beside it."
-        )
-    return Bound(key, asked.operator, float(value))
+    return Bound(key, asked.operator, value if isinstance(value, str) else float(value))

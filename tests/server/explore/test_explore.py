@@ -19,7 +19,7 @@ from uec_rag.evaluation.alternatives import fused, members_alone
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import explore
-from uec_rag.server.access import Access
+from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
 from uec_rag.server.views import SHOWN, passage_view
 from uec_rag.stores.base import Passage
@@ -27,8 +27,9 @@ from uec_rag.stores.places import store_at
 
 
 @contextmanager
-def exploring(index, gate=None, **access):
-    app = explorer(LiveIndex(Place(index)), Access(cookie=True, **{"body": 2**28, **access}), gate)
+def exploring(index, gate=None, body=2**28, **access):
+    allowed = Access(cookie=True, limits=Limits(body=body), **access)
+    app = explorer(LiveIndex(Place(index)), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         yield client
 

@@ -15,7 +15,7 @@ from tests.server.explore.conftest import table
 from uec_rag import Gate, Retriever
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.retrieval.live import LiveIndex, Place
-from uec_rag.server.access import Access
+from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import explorer
 
 pytestmark = pytest.mark.ui
@@ -45,7 +45,9 @@ def browser():
 @contextmanager
 def served(index, **access):
     """The address of an explorer."""
-    app = explorer(LiveIndex(Place(index)), Access(body=LARGEST, cookie=True, **access))
+    app = explorer(
+        LiveIndex(Place(index)), Access(limits=Limits(body=LARGEST), cookie=True, **access)
+    )
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

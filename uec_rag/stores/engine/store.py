@@ -32,6 +32,9 @@ CANDIDATES = 256
 """Passages by mu_s that a search scores, unless told otherwise."""
 
 _MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
+_LOOKED_UP = (
+    20  # keys of filters that are looked up, to warn: anybody may ask for others without end
+)
 
 
 @dataclass
@@ -82,7 +85,7 @@ class EngineStore(ABC):
         self._fingerprint: str | None = None
         self._is_view = False
         self._read = _Read()  # shared with views
-        self._warned: set[str] = set()
+        self._looked_up: set[str] = set()  # keys of filters; shared with views
         # Of a view alone:
         self._size: int | None = None
         self._stamp: Stamp | None = None
@@ -236,11 +239,14 @@ class EngineStore(ABC):
             return view
         condition = parse(filter)
         self.check(condition)
-        for key in sorted(keys_of(condition) - self._warned):
-            if self.count(None) and not self.count(AnyFact((fact("key", key),))):
-                self._warned.add(key)
+        room = _LOOKED_UP - len(self._looked_up)
+        for key in sorted(keys_of(condition) - self._looked_up)[:room] if self.count(None) else ():
+            self._looked_up.add(key)
+            if not self.count(AnyFact((fact("key", key),))):
                 warnings.warn(
-                    f"filter: no passage has the metadata key {key!r}.", UserWarning, stacklevel=2
+                    f"filter: no passage has the metadata key {key!r:.60}.",
+                    UserWarning,
+                    stacklevel=2,
                 )
         before = self._condition
         view._condition = condition if before is None else And((before, condition))

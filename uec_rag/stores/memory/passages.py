@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import mmap
-import operator
 import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import reduce
+from heapq import nsmallest
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeGuard
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,17 @@ from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.saved.files import open_regular, read_array
 from uec_rag.stores.base import DEEPEST, Passage, copied, keepable
-from uec_rag.stores.filters import And, Compare, Condition, HasId, Not, Or, Predicate
+from uec_rag.stores.filters import (
+    And,
+    Compare,
+    Condition,
+    HasId,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    keys_of,
+)
 
 # One encoder for all: json.dumps makes a new one for every line.
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -141,22 +153,88 @@ def line_of(passage: Passage) -> bytes:
 
 Rows: TypeAlias = NDArray[np.int64]
 
-_TESTS: dict[str, Callable[[Any, Any], bool]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-    "$contains": lambda value, part: part in value,
-}
-_OPPOSITE = {"$ne": "$eq", "$nin": "$in"}
+_WARNED = 20  # unknown keys that are remembered, and named: anybody may ask for others without end
 
 
 class _Rows(Protocol):
     def __getitem__(self, row: int) -> Passage: ...
 
 
+class _Column:
+    """The values of one key: each distinct one has a code, and each row that has the key a code.
+
+    One thread may write while others read, each what `arrays` gave it.
+    """
+
+    def __init__(self) -> None:
+        self._codes: dict[Hashable, int] = {}
+        self._values: list[Any] = []  # by code
+        self._texts: list[tuple[int, str]] = []
+        self._items: dict[Hashable, list[int]] = {}  # codes of the lists and dicts that have it
+        self._rows, self._row_codes = array("q"), array("q")
+        self._arrays = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+        self._orders: dict[bool, tuple[int, list[Any], Rows]] = {}  # of texts, and of numbers
+
+    def append(self, row: int, value: Any) -> None:  # noqa: ANN401  # JSON's values
+        """Note down the value of a row that comes after all others."""
+        code = self._codes.setdefault(_frozen(value), len(self._values))
+        if code == len(self._values):
+            self._values.append(value)
+            if isinstance(value, str):
+                self._texts.append((code, value))
+            for item in {*map(_frozen, value)} if isinstance(value, list | dict) else ():
+                self._items.setdefault(item, []).append(code)
+        self._rows.append(row)
+        self._row_codes.append(code)
+
+    def arrays(self) -> tuple[Rows, Rows]:
+        """Rows that have the key, ascending, and their codes."""
+        if len(self._arrays[0]) < len(self._rows):
+            self._arrays = np.array(self._rows), np.array(self._row_codes)
+        return self._arrays
+
+    def rows_with(self, operator: str, asked: Any, arrays: tuple[Rows, Rows]) -> Rows:  # noqa: ANN401
+        """Rows whose value an operator other than `$ne` and `$nin` lets through."""
+        rows, codes = arrays
+        matching = np.asarray(self._matching(operator, asked), dtype=np.int64)
+        wanted = np.zeros(len(self._values), dtype=bool)  # of now: as many codes at least
+        wanted[matching] = True
+        return rows[wanted[codes]]
+
+    def _matching(self, operator: str, asked: Any) -> Rows | list[int]:  # noqa: ANN401
+        """Codes of the values that an operator lets through."""
+        match operator:
+            case "$eq" | "$in":
+                wanted = asked if operator == "$in" else (asked,)
+                return [code for one in wanted if (code := self._code(one)) is not None]
+            case "$exists":
+                return [code for code, held in enumerate(self._values) if held is not None]
+            case "$contains":
+                texts = self._texts if isinstance(asked, str) else []
+                found = [code for code, text in texts if asked in text]
+                return [*found, *self._items.get(_frozen(asked), ())]
+        return self._ordered(operator, asked)
+
+    def _code(self, value: object) -> int | None:
+        return self._codes.get(_frozen(value))
+
+    def _ordered(self, operator: str, limit: str | float) -> Rows:
+        """Codes of the values of the limit's kind, text or number, on one side of it."""
+        is_text, count = isinstance(limit, str), len(self._values)
+        kind = str if is_text else bool | int | float
+        known = self._orders.get(is_text)
+        if known is None or known[0] != count:
+            own = [code for code in range(count) if isinstance(self._values[code], kind)]
+            own.sort(key=self._values.__getitem__)
+            values = [self._values[code] for code in own]
+            known = self._orders[is_text] = count, values, np.array(own, dtype=np.int64)
+        _, values, codes = known
+        place = (bisect_right if operator in ("$gt", "$lte") else bisect_left)(values, limit)
+        return codes[place:] if operator in ("$gt", "$gte") else codes[:place]
+
+
 class MetadataIndex:
-    """Rows by metadata value, built for the keys that are asked for, extended as rows are added.
+    """Rows by metadata value, built when first asked and extended as rows are added.
 
     Rows never change, so what was looked at once is not looked at again.
 
@@ -169,11 +247,8 @@ class MetadataIndex:
     """
 
     def __init__(self) -> None:
-        self._keys: set[str] = set()
+        self._columns: dict[str, _Column] = {}
         self._seen = 0
-        self._values: dict[str, dict[Hashable, list[int]]] = {}
-        self._unhashable: dict[str, list[tuple[int, Any]]] = {}
-        self._covered: dict[str, int] = {}
         self._warned: set[str] = set()
         self._lock = free_after_fork(threading.Lock(), inner=True)
 
@@ -187,107 +262,82 @@ class MetadataIndex:
         """Return those of the given rows, ascending, for which a condition holds.
 
         A key that no passage has is warned of, once.
-
-        TypeError if a value cannot be compared with what the condition has, as Python says it.
         """
+        stop = int(rows[-1]) + 1 if len(rows) else 0
+        columns = self._columns_of(sorted(keys_of(condition)), passages, stop)
+
+        def marked(some: Iterable[Rows | list[int]]) -> NDArray[np.bool_]:
+            """Whether a row is among some, which may go beyond `stop`."""
+            mask = np.zeros(stop, dtype=bool)
+            for each in some:
+                found = np.asarray(each, dtype=np.int64)
+                mask[found[found < stop]] = True
+            return mask
 
         def chosen(condition: Condition, rows: Rows) -> Rows:
             match condition:
                 case And(conditions):
                     return reduce(lambda left, one: chosen(one, left), conditions, rows)
                 case Or(conditions):
-                    found = [chosen(one, rows) for one in conditions]
-                    return np.unique(np.concatenate([rows[:0], *found]))
+                    return rows[marked(chosen(one, rows) for one in conditions)[rows]]
                 case Not(one):
-                    return np.setdiff1d(rows, chosen(one, rows), assume_unique=True)
+                    return rows[~marked([chosen(one, rows)])[rows]]
                 case HasId(ids):
                     known = [row for id_ in ids if (row := row_of(id_)) is not None]
-                    return np.intersect1d(rows, np.array(known, dtype=np.int64))
+                    return rows[marked([known])[rows]]
                 case Predicate(predicate):
                     keep = (bool(predicate(passages[row])) for row in rows.tolist())
                     return np.asarray(rows[np.fromiter(keep, dtype=bool, count=len(rows))])
-                case Compare():
-                    return self._compared(condition, passages, rows)
+                case Compare(key, "$ne" | "$nin" as operator, value):
+                    opposite: Operator = "$eq" if operator == "$ne" else "$in"
+                    return chosen(Not(Compare(key, opposite, value)), rows)
+                case Compare(key, "$exists", False):
+                    return chosen(Not(Compare(key, "$exists", True)), rows)
+                case Compare(key, operator, value):
+                    if key not in columns:
+                        return rows[:0]
+                    column, arrays = columns[key]
+                    return rows[marked([column.rows_with(operator, value, arrays)])[rows]]
 
         return chosen(condition, rows)
 
-    def _compared(self, condition: Compare, passages: _Rows, rows: Rows) -> Rows:
-        if not len(rows):
-            return rows
-        key, name, value = condition.key, condition.operator, condition.value
+    def _columns_of(
+        self, keys: Sequence[str], passages: _Rows, stop: int
+    ) -> dict[str, tuple[_Column, tuple[Rows, Rows]]]:
+        """Columns of those keys that there are, with their arrays, of the first rows at least."""
+        if not keys or not stop:
+            return {}
         with self._lock:
-            self._extend(key, passages, int(rows[-1]) + 1)
-            positive = _OPPOSITE.get(name, name)
-            if name == "$exists":
-                found = self._where(key, rows, lambda held: True)
-            elif positive in ("$eq", "$in"):
-                values = value if positive == "$in" else (value,)
-                found = [having for one in values for having in self._equal(key, rows, one)]
-            else:
-                test = _TESTS[name]
-                found = self._where(key, rows, lambda held: bool(test(held, value)))
-            matching = np.intersect1d(rows, np.concatenate([rows[:0], *map(_array, found)]))
-        against = name in _OPPOSITE or (name == "$exists" and not value)
-        return np.setdiff1d(rows, matching, assume_unique=True) if against else matching
+            for row in range(self._seen, stop):
+                for key, value in passages[row].metadata.items():
+                    self._columns.setdefault(key, _Column()).append(row, value)
+                self._seen = row + 1
+            for key in keys:
+                if key not in self._columns:
+                    self._warn(key)
+            there = [key for key in keys if key in self._columns]
+            return {key: (column := self._columns[key], column.arrays()) for key in there}
 
-    def _equal(self, key: str, rows: Rows, value: object) -> list[list[int]]:
-        """Lists of rows that have a value."""
-        odd = self._odd(key, rows, lambda held: bool(held == value))
-        return [self._values[key].get(value, []), *odd] if _is_hashable(value) else odd
-
-    def _where(self, key: str, rows: Rows, test: Callable[[Any], bool]) -> list[list[int]]:
-        """Lists of rows that have a value, other than None, which passes a test."""
-        found = []
-        for held, having in self._values[key].items():
-            try:
-                if held is not None and test(held):
-                    found.append(having)
-            except TypeError:
-                # Also of rows that are gone: those do not matter.
-                if np.isin(having, rows).any():
-                    raise
-        return found + self._odd(key, rows, test)
-
-    def _odd(self, key: str, rows: Rows, test: Callable[[Any], bool]) -> list[list[int]]:
-        """Those of the rows whose value is not hashable and passes a test."""
-        all_odd = self._unhashable[key]
-        there = np.isin([row for row, _ in all_odd], rows)
-        return [[row] for (row, held), at in zip(all_odd, there, strict=True) if at and test(held)]
-
-    def _extend(self, key: str, passages: _Rows, stop: int) -> None:
-        for row in range(self._seen, stop):
-            self._keys.update(passages[row].metadata)
-        self._seen = max(self._seen, stop)
-        if key not in self._keys and key not in self._warned:
-            self._warned.add(key)
-            warnings.warn(
-                f"filter: no passage has the metadata key {key!r}; known keys are "
-                f"{sorted(map(str, self._keys))[:20]}.",
-                UserWarning,
-                stacklevel=2,
-            )
-        values = self._values.setdefault(key, {})
-        unhashable = self._unhashable.setdefault(key, [])
-        for row in range(self._covered.get(key, 0), stop):
-            metadata = passages[row].metadata
-            if key not in metadata:
-                continue
-            value = metadata[key]
-            if _is_hashable(value):
-                values.setdefault(value, []).append(row)
-            else:
-                unhashable.append((row, value))
-        self._covered[key] = max(self._covered.get(key, 0), stop)
+    def _warn(self, key: str) -> None:
+        if len(self._warned) >= _WARNED or (shown := f"{key!r:.60}") in self._warned:
+            return
+        self._warned.add(shown)
+        known = [f"{one:.60}" for one in nsmallest(_WARNED, self._columns)]
+        warnings.warn(
+            f"filter: no passage has the metadata key {shown}; known keys are {known}.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
-def _array(rows: list[int]) -> Rows:
-    return np.array(rows, dtype=np.int64)
-
-
-def _is_hashable(value: object) -> TypeGuard[Hashable]:
-    """Also of a tuple, which is hashable by type but not if it holds a list."""
+def _frozen(value: Any) -> Hashable:  # noqa: ANN401
+    """A value that is hashable, and equal to another's if the values are."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):  # marked by what no list holds
+        return dict, frozenset((key, _frozen(item)) for key, item in value.items())
     try:
         hash(value)
-    except TypeError:
-        return False
-    return True
+    except TypeError:  # of a type that no metadata has: equal to none
+        return object()
+    return value  # type: ignore[no-any-return]

@@ -213,7 +213,7 @@ class Clause(NamedTuple):
 def clause(condition: Condition | AnyFact | None) -> Clause:
     """Translate a condition.
 
-    ValueError if PostgreSQL cannot run it: a callable, or an order of what are no numbers.
+    ValueError if it is a callable, which PostgreSQL does not run.
     """
     asked = (
         by_facts(condition, "PostgreSQL")
@@ -243,6 +243,12 @@ def clause(condition: Condition | AnyFact | None) -> Clause:
             return Clause(text, [*has.values, key, key, part])
         case Bound(key, operator, limit):
             order = sql.SQL(_ORDERS[operator])
+            if isinstance(limit, str):
+                text = sql.SQL(  # by code points, as Python does
+                    "COALESCE(json_typeof(metadata->%s) = 'string' "
+                    'AND (metadata->>%s) COLLATE "C" {} %s, FALSE)'
+                ).format(order)
+                return Clause(text, [key, key, limit])
             number = sql.SQL("COALESCE((numbers->>%s)::float8 {} %s::float8, FALSE)").format(order)
             return Clause(number, [field(key), limit])
 

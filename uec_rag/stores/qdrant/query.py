@@ -139,6 +139,11 @@ def qdrant_filter(condition: Condition | AnyFact) -> models.Filter:
             whole = models.Filter(must=[text], must_not=[_fact(fact("list", key))])
             return models.Filter(should=[_fact(item), whole])
         case Bound(key, operator, limit):
+            if isinstance(limit, str):
+                raise ValueError(
+                    f"filter: Qdrant orders numbers only, got {operator} {limit!r:.60} for "
+                    f"{key!r:.60}; keep a number (a timestamp, say) beside it."
+                )
             bound = models.Range(**{_BOUNDS[operator]: limit})
             return _all(models.FieldCondition(key=f"numbers.{field(key)}", range=bound))
 

@@ -1,0 +1,77 @@
+"""What clients that send nothing, or not all of it, may take of a server."""
+
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from tests.server.conftest import until
+from uec_rag.server.access import Access, Guard, Limits
+from uec_rag.server.running import SETTINGS, listen
+
+HALF = b"GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Header: "
+
+
+@contextmanager
+def running(**limits):
+    """The port of a server, as `serve` runs it."""
+
+    async def page(request):
+        return PlainTextResponse("a page")
+
+    guard = Guard(Starlette(routes=[Route("/page", page)]), Access(limits=Limits(**limits)))
+    server = uvicorn.Server(uvicorn.Config(guard, **SETTINGS | {"log_config": None}))
+    with listen("127.0.0.1", 0) as listening, ThreadPoolExecutor(1) as pool:
+        done = pool.submit(server.run, [listening])
+        until(lambda: server.started)
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            done.result(60)
+
+
+def is_closed(connection):
+    connection.settimeout(60)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def half_sent(port, text=HALF):
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(text)
+    return connection
+
+
+def drip(connection):
+    for _ in range(600):
+        connection.sendall(b"x")
+        time.sleep(0.1)
+
+
+def test_half_sent_requests_keep_no_one_out():
+    with running(connections=8, headers=600) as port:
+        waiting = [half_sent(port) for _ in range(100)]
+        for _ in range(3):
+            assert httpx.get(f"http://127.0.0.1:{port}/page", timeout=60).text == "a page"
+        assert all(map(is_closed, waiting[:92]))
+        for connection in waiting:
+            connection.close()
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+def test_a_request_has_so_long_to_come(first):
+    with running(headers=1) as port, half_sent(port, first + HALF) as connection:
+        if first:
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        with pytest.raises(ConnectionError):
+            drip(connection)

@@ -1,0 +1,167 @@
+"""A server's process: its port, the connections that it keeps, and its log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import logging.config
+import os
+import re
+import socket
+import time
+import warnings
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from uec_rag.server.access import Guard, Limits, harmless, log
+
+# Connections that are accepted at once, before any of them is counted: with `Limits.connections`
+# they stay below the 1,024 files that a process may usually have open.
+_BACKLOG = 256
+# The SDK's log repeats invalid requests: questions, and whatever else is in them.
+_SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
+
+
+class LogFormatter(logging.Formatter):
+    """One `harmless` line for each record; with UEC_DEBUG=1 in the environment, tracebacks too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        debug, error = os.environ.get("UEC_DEBUG") == "1", record.exc_info and record.exc_info[1]
+        head = f"{self.formatTime(record)} {record.levelname} {record.name}"
+        if (place := _SDK.search(record.pathname)) and not debug:
+            kind = f" ({type(error).__name__})" if error else ""
+            return f"{head}: mcp/{place[1]}:{record.lineno}{kind}"
+        line = f"{head}: {record.getMessage()}"
+        if left_out := getattr(record, "left_out", 0):
+            line += f" (and {left_out:,} times before)"
+        if error is not None and record.exc_info is not None:
+            if debug:
+                return f"{line}\n{self.formatException(record.exc_info)}"
+            line += f" ({type(error).__name__}: {error})"
+        return harmless(line)
+
+
+class OnceASecond(logging.Filter):
+    """Of what goes wrong at one place in the code, one record a second, which counts the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is shown."""
+        if record.levelno < logging.WARNING or record.name == "py.warnings":
+            return True
+        place, now = (record.pathname, record.lineno), time.monotonic()
+        shown, left_out = self._places.get(place, (-1.0, 0))
+        if now - shown < 1:
+            self._places[place] = shown, left_out + 1
+            return False
+        self._places[place] = now, 0
+        record.left_out = left_out
+        return True
+
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": f"{__name__}.LogFormatter"}},
+    "filters": {"rate": {"()": f"{__name__}.OnceASecond"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["rate"]}
+    },
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "mcp", "uvicorn.access")},
+}
+"""For `logging.config.dictConfig`: everything goes to stderr by way of `LogFormatter`."""
+
+
+def log_to_stderr() -> None:
+    """Have this process log as `LOGGING` says, warnings too but for those of what clients ask."""
+    logging.config.dictConfig(LOGGING)
+    logging.captureWarnings(True)
+    warnings.filterwarnings("ignore", "filter: no passage has the metadata key")
+
+
+class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+    """A client's connection, which ends if it has no request for long, or others need its place."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Count a new connection; where there are too many, the one idle for longest gives way."""
+        super().connection_made(transport)
+        self._limits: Limits = self.app.access.limits  # of a `Guard`
+        self._idle_since = time.monotonic()
+        self._wait()
+        if len(self.connections) > self._limits.connections:
+            idle = [one for one in self.connections if one.is_idle()]
+            max(idle, key=lambda one: one.idle_for(), default=self).transport.abort()
+
+    def is_idle(self) -> bool:
+        """Whether no request is being answered: none has come, or not all of its headers."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return bool(answered) and not self.transport.is_closing()
+
+    def idle_for(self) -> float:
+        """Seconds for which no request has come."""
+        return time.monotonic() - self._idle_since
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._idle_since = time.monotonic()
+        super().on_response_complete()
+
+    def _wait(self) -> None:
+        """Look now and then whether the client still has a request to send."""
+        left = self._limits.headers - self.idle_for() if self.is_idle() else self._limits.headers
+        if left <= 0:
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.loop.call_later(left, self._wait)
+
+
+SETTINGS: dict[str, Any] = {
+    "http": Connection,
+    "ws": "none",
+    "backlog": _BACKLOG,
+    "log_config": LOGGING,
+    "access_log": False,
+    "server_header": False,
+    "proxy_headers": False,  # a `Guard` is what uvicorn has as its application
+    "timeout_graceful_shutdown": 30,
+}
+"""Of uvicorn."""
+
+
+def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
+    """Answer with one application until the process is told to end.
+
+    `said`: what the log says of the address. Raises OSError where the port is taken.
+    """
+    with listen(app.access.host, port) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, **SETTINGS))
+        log.info(said, address_of(listening))
+        server.run([listening])
+
+
+def address_of(listening: socket.socket) -> str:
+    """The URL of what listens."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a port; OSError if it is taken or the address is not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise OSError(
+            f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
+            "for any that is free."
+        ) from error
+    # Connections inherit it; else an answer's second packet waits for the client's delayed ACK.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
