@@ -10,7 +10,6 @@ passages of PDF files, next to none of which there are in English.
 from __future__ import annotations
 
 import re
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,10 +34,7 @@ def markitdown() -> Reader | None:
     converter = MarkItDown(enable_plugins=False)
 
     def read(path: Path) -> list[Section]:
-        with tempfile.TemporaryDirectory() as place:
-            text = Path(place, "text.md")
-            text.write_text(converter.convert(path).text_content, encoding="utf-8")
-            return READERS[".md"](text)
+        return READERS[".md"](converter.convert(path).text_content.encode())
 
     return read
 
@@ -46,7 +42,7 @@ def markitdown() -> Reader | None:
 def main(folder: Annotated[Path, typer.Argument(help="With documents in it.")]) -> None:
     """Print the table."""
     found: dict[str, Reader | None] = {
-        "ours": lambda path: READERS[path.suffix.lower()](path),
+        "ours": lambda path: READERS[path.suffix.lower()](path.read_bytes()),
         "MarkItDown": markitdown(),
     }
     rows = []

@@ -1,4 +1,4 @@
-"""One reader per kind of file: a path becomes sections."""
+"""One reader per kind of file: its content becomes sections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -95,24 +94,23 @@ def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", lines).strip()
 
 
-def read_docx(path: Path) -> list[Section]:
+def read_docx(content: bytes) -> list[Section]:
     """Headings of a Word document and the texts under them."""
     import mammoth
 
-    with path.open("rb") as file:
-        # Pictures would be written out as base 64.
-        ignored = mammoth.images.img_element(lambda image: {"src": ""})
-        markup = mammoth.convert_to_html(file, convert_image=ignored).value
+    # Pictures would be written out as base 64.
+    ignored = mammoth.images.img_element(lambda image: {"src": ""})
+    markup = mammoth.convert_to_html(io.BytesIO(content), convert_image=ignored).value
     return html_sections(markup, first_row_names=True)
 
 
-def read_pptx(path: Path) -> list[Section]:
+def read_pptx(content: bytes) -> list[Section]:
     """A section per slide, under its title: texts, tables, and what the speaker notes."""
     from pptx import Presentation
     from pptx.shapes.group import GroupShape
 
     sections = []
-    for number, slide in enumerate(Presentation(str(path)).slides, start=1):
+    for number, slide in enumerate(Presentation(io.BytesIO(content)).slides, start=1):
         title = slide.shapes.title
         parts = []
         left = [*slide.shapes]
@@ -134,11 +132,11 @@ def read_pptx(path: Path) -> list[Section]:
     return sections
 
 
-def read_xlsx(path: Path) -> list[Section]:
+def read_xlsx(content: bytes) -> list[Section]:
     """A section per sheet, under its name: the values, of formulas what they last gave."""
     from openpyxl import load_workbook
 
-    book = load_workbook(path, read_only=True, data_only=True)
+    book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     try:
         return [
             Section(
@@ -154,9 +152,9 @@ def read_xlsx(path: Path) -> list[Section]:
         book.close()
 
 
-def read_csv(path: Path) -> list[Section]:
+def read_csv(content: bytes) -> list[Section]:
     """One section: a line per row."""
-    text = decoded(path)
+    text = decoded(content)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:10_000], ",;\t|")
@@ -166,11 +164,11 @@ def read_csv(path: Path) -> list[Section]:
     return [Section("", _table(rows))]
 
 
-def read_epub(path: Path) -> list[Section]:
+def read_epub(content: bytes) -> list[Section]:
     """The chapters of a book in the order of reading: headings, and the texts under them."""
     from bs4 import BeautifulSoup
 
-    with zipfile.ZipFile(path) as book:
+    with zipfile.ZipFile(io.BytesIO(content)) as book:
         container = BeautifulSoup(book.read("META-INF/container.xml"), "html.parser")
         root = container.find("rootfile")
         if root is None:
@@ -205,15 +203,15 @@ def _table(rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def _read_text(path: Path) -> list[Section]:
-    return [Section("", decoded(path))]
+def _read_text(content: bytes) -> list[Section]:
+    return [Section("", decoded(content))]
 
 
-def _read_markdown(path: Path) -> list[Section]:
+def _read_markdown(content: bytes) -> list[Section]:
     from markdown_it import MarkdownIt
 
     # Site generators keep a block of YAML at the top.
-    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(path)), count=1, flags=re.DOTALL)
+    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(content)), count=1, flags=re.DOTALL)
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
     sections, heading, start = [], "", 0
@@ -228,11 +226,11 @@ def _unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read_rst(path: Path) -> list[Section]:
+def _read_rst(content: bytes) -> list[Section]:
     from docutils.core import publish_doctree
 
     tree = publish_doctree(
-        decoded(path),
+        decoded(content),
         settings_overrides={
             "file_insertion_enabled": False,  # a document must not read other files
             "raw_enabled": False,
@@ -266,15 +264,15 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
         yield from _rst_sections(section)
 
 
-def _read_html(path: Path) -> list[Section]:
-    return html_sections(path.read_bytes())  # the parser finds out the encoding by itself
+def _read_html(content: bytes) -> list[Section]:
+    return html_sections(content)  # the parser finds out the encoding by itself
 
 
-def _read_pdf(path: Path) -> list[Section]:
+def _read_pdf(content: bytes) -> list[Section]:
     """The pages, cut where the headings of the outline stand; each goes on over the next pages."""
     from pypdfium2 import PdfDocument
 
-    with PdfDocument(path) as pdf:
+    with PdfDocument(content) as pdf:
         # What a hyphen divides at the end of a line is one word.
         pages = [_unix(page.get_textpage().get_text_range()).replace("\ufffe", "") for page in pdf]
         titles = [(mark.get_title(), mark.get_dest()) for mark in pdf.get_toc()]
@@ -291,7 +289,7 @@ def _read_pdf(path: Path) -> list[Section]:
     return sections
 
 
-READERS: dict[str, Callable[[Path], list[Section]]] = {
+READERS: dict[str, Callable[[bytes], list[Section]]] = {
     ".txt": _read_text,
     ".md": _read_markdown,
     ".markdown": _read_markdown,

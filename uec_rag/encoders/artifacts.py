@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from uec_rag.base.regular import open_regular
+
 _log = logging.getLogger(__name__)
 
 _HASHES = "sha256.json"
@@ -43,9 +45,16 @@ def kept(
     ------
     ValueError
         If what `make` left is not what `hashes` say.
+    FileExistsError
+        If a link, or anything else that is no folder, stands in its place.
     """
     if is_intact(folder, hashes):
         return folder
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        kind = "a link" if folder.is_symlink() else "no folder"
+        raise FileExistsError(
+            f"{str(folder)!r} is {kind}, and not the models' files as they were published; remove it"
+        )
     if folder.is_dir():
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -72,8 +81,8 @@ def is_intact(folder: Path, hashes: Mapping[str, str] | None = None) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 (hex) of a file."""
-    with path.open("rb") as file:
+    """sha256 (hex) of a regular file; OSError if it is none, or cannot be read."""
+    with open_regular(path, follow_symlinks=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -91,14 +100,18 @@ def _difference(folder: Path, hashes: Mapping[str, str] | None) -> str | None:
     found = set(_names(folder))
     if hashes is None:
         try:
-            hashes = dict(json.loads((folder / _HASHES).read_text()))
+            with open_regular(folder / _HASHES, follow_symlinks=True) as file:
+                hashes = dict(json.load(file))
         except (OSError, ValueError, TypeError):
             return f"no {_HASHES}"
         found.discard(_HASHES)
     if found != set(hashes):
         return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
     for name, expected in hashes.items():
-        got = sha256_of(folder / name)
+        try:
+            got = sha256_of(folder / name)
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
         if got != expected:
             return f"{name} has sha256 {got}, expected {expected}"
     return None
