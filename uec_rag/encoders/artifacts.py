@@ -53,7 +53,7 @@ def kept(
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         kind = "a link" if folder.is_symlink() else "no folder"
         raise FileExistsError(
-            f"{str(folder)!r} is {kind}, and not the models' files as they were published; remove it"
+            f"{str(folder)!r} is {kind}, and not a model's files as they were published; remove it"
         )
     if folder.is_dir():
         shutil.rmtree(folder)

@@ -208,7 +208,7 @@ class Retriever(Index):
         unanswerable: float | None = None,
     ) -> SearchOptions:
         """Check what a search is asked for."""
-        check_k(k)
+        k = check_k(k)
         self.check_filter(filter)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")

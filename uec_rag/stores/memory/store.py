@@ -278,7 +278,7 @@ class MemoryStore:
 
     @candidates.setter
     def candidates(self, count: int) -> None:
-        check_k(count, "candidates")
+        count = check_k(count, "candidates")
         if self._state.graph is None:
             raise ValueError(
                 "candidates: this store has no graph, and its searches look at every passage; "
@@ -338,7 +338,7 @@ class MemoryStore:
         TypeError, ValueError
             If an argument is of another type, or the filter none: see `uec_rag.stores.filters`.
         """
-        check_k(k)
+        k = check_k(k)
         _check_types(query, beta, mu)
         state = filtered(self._state, filter)
         if state.rows:
