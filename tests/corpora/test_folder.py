@@ -133,6 +133,50 @@ def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
     ]
 
 
+BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"
+PAGES = {
+    "Sphinx": "<div class='related' role='navigation'>next</div><div class='body' role='main'>{}"
+    "</div><div class='sphinxsidebar' role='navigation'><h3>This Page</h3>Show Source</div>",
+    "MkDocs": "<div class='navbar'>Home</div><div class='bs-sidebar'>Dough</div>"
+    "<div class='col' role='main'>{}</div><footer>Built with MkDocs</footer>",
+    "Docusaurus": "<main><nav class='theme-doc-breadcrumbs'>Home</nav><article>{}</article>"
+    "<div class='table-of-contents'>Dough</div></main>",
+    "Javadoc": "<header><nav>Overview</nav></header><div class='flex'><main role='main'>{}</main>"
+    "</div>",
+    "Wikipedia": "<div id='mw-head'>Log in</div><div id='content'><div id='siteSub'>From W</div>{}"
+    "<table class='navbox'><tr><td>Breads</td></tr></table><div class='catlinks'>C</div></div>",
+    "man2html": "<a href='#index'>Index</a><hr>{}<hr><a name='index'>&nbsp;</a><h2>Index</h2><dl>"
+    "<dt><a href='#a'>Dough</a></dl>This document was created by man2html",
+    "Doxygen": "<div id='top'>Eigen</div><div id='side-nav'>Pages</div><div class='contents'>{}"
+    "</div><div id='nav-path'>1.8.17</div>",
+    "DocBook": "<div class='navheader'>Prev</div>{}<div class='navfooter'>Next</div>",
+    "AsciiDoc": "<div id='toc'>Contents</div><div id='content'>{}</div><div id='footer'>2.39</div>",
+    "Node": "<div id='column2'>Assert</div><div id='apicontent'>{}</div>",
+}
+
+
+@pytest.mark.parametrize("generator", PAGES)
+def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhere(generator):
+    page = f"<title>A title</title><body>{PAGES[generator].format(BODY)}</body>"
+    read = [part for part in html_sections(page) if part.text]
+    assert [(part.heading, part.text.split()) for part in read] == [
+        ("Dough", ["It", "rests.", "knead()"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<main></main><div>{}</div>",  # empty until a script fills it
+        "<article>{}</article><article><h2>Crust</h2>Brown.</article>",
+        "<div class='sidebar'>{}</div>",
+    ],
+    ids=["empty landmark", "several articles", "a sidebar"],
+)
+def test_where_a_page_does_not_say_what_its_content_is_all_is_read(page):
+    assert Section("Dough", "It rests.\n\nknead()") in html_sections(page.format(BODY))
+
+
 def test_pdf_is_cut_at_its_pages(tmp_path):
     write_pdf(tmp_path / "a.pdf", ["First page.", "Second page."])
     assert sections_of(tmp_path, "a.pdf") == (

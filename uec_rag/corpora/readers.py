@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from uec_rag.corpora.document import Section, decoded
+from uec_rag.corpora.document import Section, decoded, has_words
 
 if TYPE_CHECKING:
-    from bs4 import Tag
+    from bs4 import BeautifulSoup, Tag
     from docutils import nodes
 
 
@@ -29,10 +29,29 @@ _NO_PROSE = (
     *("button", "footer", "nav", "noscript", "script", "select", "style", "svg", "template"),
     *("title", "a.headerlink"),
 )
+# What holds a page's content, by the standard's landmarks and, in pages without them, as the
+# generators call it: the first of these that a page has, once.
+_MAIN = (
+    *("main", "[role=main]", "[itemprop=articleBody]", "#apicontent"),
+    *("#content", "article"),
+)
+# What leads elsewhere, by role and as the generators call it. Names of things that are content
+# elsewhere ("sidebar") are not among them.
+_NAVIGATION = (
+    *("[role=navigation]", "[role=search]", "[role=contentinfo]", "[role=banner]"),
+    *("#toc", ".toc", "#footer", ".navheader", ".navfooter"),  # AsciiDoc, DocBook
+    *("#top", "#nav-path", "#side-nav", "#MSearchSelectWindow", ".dynheader"),  # Doxygen
+    *(".theme-doc-breadcrumbs", ".theme-doc-toc-mobile", ".table-of-contents"),  # Docusaurus
+    *(".sub-nav", ".sub-nav-list", ".skip-nav", ".sphinxsidebar", ".related"),  # Javadoc, Sphinx
+    *("a.anchor", "a.src", ".out-of-band", "rustdoc-toolbar", "a.mark"),  # rustdoc, Node
+    *("#jump-to-nav", "#siteSub", "#contentSub", ".mw-jump-link", ".mw-editsection"),  # MediaWiki
+    *(".navbox", ".vertical-navbox", ".printfooter", ".catlinks", ".noprint", ".sistersitebox"),
+    *("a[href='#index']", "a[href='../index.html']"),  # man2html
+)
 
 
 def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list[Section]:
-    """Headings of a page and the texts under them, without navigation, scripts and the like.
+    """Headings of a page and the texts under them: its content, without what leads elsewhere.
 
     In a table whose first row are headers, or with `first_row_names` whatever they are, each value
     gets its column's name.
@@ -41,8 +60,11 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
 
     soup = BeautifulSoup(markup, "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for tag in soup.select(", ".join(_NO_PROSE)):
+    for tag in soup.select(", ".join((*_NO_PROSE, *_NAVIGATION))):
         tag.decompose()
+    if (last := soup.select_one("a[name=index] + h2")) is not None:  # man2html's, to the end
+        for node in [last, *last.find_all_next(string=True)]:
+            node.extract()
     for table in soup.find_all("table"):
         rows = [row.find_all(["td", "th"]) for row in table.find_all("tr")]
         named = rows and (first_row_names or all(cell.name == "th" for cell in rows[0]))
@@ -50,8 +72,17 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
             lines = soup.new_tag("pre")
             lines.string = _table([[cell.get_text(" ") for cell in row] for row in rows])
             table.replace_with(lines)
-    sections = _walked(soup.find("main") or soup.body or soup)
+    sections = _walked(_main(soup))
     return [Section(heading or title, text) for heading, text in sections]
+
+
+def _main(soup: BeautifulSoup) -> Tag:
+    """What holds a page's content."""
+    for selector in _MAIN:
+        found = soup.select(selector, limit=2)
+        if len(found) == 1 and has_words(found[0].get_text()):
+            return found[0]
+    return soup.body or soup
 
 
 def _walked(root: Tag) -> list[tuple[str, str]]:
