@@ -1,27 +1,36 @@
-"""What readers of documents make of a folder: passages, headings, seconds, and words run together.
+"""What readers of documents make of a folder, and how much navigation they take for content.
 
     python -m benchmarks.quality.readers FOLDER
+    python -m benchmarks.quality.readers SITES --sites
 
 Ours, and MarkItDown where it is installed (`pip install "markitdown[pdf,docx,pptx,xlsx]"`), whose
-Markdown is cut at its headings as ours is. "Run together" are words of more than 25 letters in the
-passages of PDF files, next to none of which there are in English.
+Markdown is cut at its headings as ours is. The first prints passages, headings, seconds, and words
+run together: those of more than 25 letters in the passages of PDF files, next to none of which
+there are in English.
+
+With --sites the folder holds a folder of HTML pages for each generator in `CONTENT`, and the table
+says which share of the words of a page's content a reader keeps, and which share of all other
+words; also of trafilatura and readability-lxml where they are installed.
 """
 
 from __future__ import annotations
 
+import io
 import re
-import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from bs4 import BeautifulSoup
 
 from benchmarks.tables import print_table
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.document import Document, Section, has_words
-from uec_rag.corpora.readers import READERS
+from uec_rag.corpora.readers import READERS, html_sections
 
 Reader = Callable[[Path], list[Section]]
 
@@ -35,18 +44,122 @@ def markitdown() -> Reader | None:
     converter = MarkItDown(enable_plugins=False)
 
     def read(path: Path) -> list[Section]:
-        with tempfile.TemporaryDirectory() as place:
-            text = Path(place, "text.md")
-            text.write_text(converter.convert(path).text_content, encoding="utf-8")
-            return READERS[".md"](text)
+        return READERS[".md"](converter.convert(path).text_content.encode())
 
     return read
 
 
-def main(folder: Annotated[Path, typer.Argument(help="With documents in it.")]) -> None:
+CONTENT = {
+    "asciidoc": ("#header h1, #content", "#toc"),
+    "docbook": ("body", ".navheader, .navfooter, .toc"),
+    "docusaurus": (".theme-doc-markdown", ""),
+    "doxygen": ("div.headertitle, div.contents", ".dynheader"),
+    "javadoc": ("main", ""),
+    "man2html": ("body", ""),
+    "mdbook": ("main", ""),
+    "mkdocs": ("div[role=main]", ""),
+    "mkdocs-material": ("article.md-content__inner", ""),
+    "nodejs": ("#apicontent", "button"),
+    "rustdoc": ("#main-content", ".out-of-band, .src, button"),
+    "sphinx": ("div.body", ".contents"),
+    "sphinx-rtd": ("div[role=main], div.body", ".contents"),
+    "wikipedia": (
+        "#firstHeading, #mw-content-text",
+        "#toc, .navbox, .mw-editsection, .mw-jump, .printfooter, .vertical-navbox, .noprint",
+    ),
+}
+"""Generator -> what holds the content of its pages, and what in there is none; read by hand."""
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.lower()))
+
+
+def content_words(kind: str, markup: str) -> tuple[Counter[str], Counter[str]]:
+    """Words of a page's content, and all its others."""
+    soup = BeautifulSoup(markup, "html.parser")
+    aside = "script, style, noscript, template, svg, title, a.headerlink, a.hash-link, a.mark"
+    for tag in soup.select(aside):
+        tag.decompose()
+    body = soup.body or soup
+    everything = _words(body.get_text(" "))
+    inside, outside = CONTENT[kind]
+    if kind == "man2html":  # it has no marks but the table of contents at the end
+        text = body.get_text(" ")
+        content = _words(text[text.find("NAME") : text.rfind("Index")])
+        return content, everything - content
+    for tag in soup.select(outside) if outside else []:
+        tag.decompose()
+    content = Counter[str]()
+    for tag in soup.select(inside):
+        content += _words(tag.get_text(" "))
+    return content, everything - content
+
+
+def _ours(markup: str) -> str:
+    return "\n".join(f"{part.heading}\n{part.text}" for part in html_sections(markup))
+
+
+def _trafilatura(markup: str) -> str:
+    from trafilatura import extract
+
+    return extract(markup, favor_recall=True, include_comments=False) or ""
+
+
+def _readability(markup: str) -> str:
+    from readability import Document as Readable
+
+    return BeautifulSoup(Readable(markup).summary(), "html.parser").get_text(" ")
+
+
+def _markitdown(markup: str) -> str:
+    from markitdown import MarkItDown
+
+    page = io.BytesIO(markup.encode())
+    return (
+        MarkItDown(enable_plugins=False).convert_stream(page, file_extension=".html").text_content
+    )
+
+
+PAGE_READERS = {
+    "ours": ("bs4", _ours),
+    "trafilatura": ("trafilatura", _trafilatura),
+    "readability": ("readability", _readability),
+    "MarkItDown": ("markitdown", _markitdown),
+}
+"""Name -> the module it needs, and what it takes for the text of a page."""
+
+
+def compare_on_sites(sites: Path) -> None:
+    """Print the table of content kept and of what else is kept."""
+    readers = {name: read for name, (module, read) in PAGE_READERS.items() if find_spec(module)}
+    rows = []
+    for folder in sorted(path for path in sites.iterdir() if path.name in CONTENT):
+        pages = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.html"))]
+        found = [content_words(folder.name, markup) for markup in pages]
+        cells = []
+        for read in readers.values():
+            texts = [_words(read(markup)) for markup in pages]
+            pairs = list(zip(texts, found, strict=True))
+            kept = sum((text & content).total() for text, (content, _) in pairs)
+            more = sum(((text - content) & other).total() for text, (content, other) in pairs)
+            cells.append(f"{kept / sum(content.total() for content, _ in found):.1%}")
+            cells.append(f"{more / sum(other.total() for _, other in found):.1%}")
+        rows.append([folder.name, str(len(pages)), *cells])
+    columns = [f"{name}: {what}" for name in readers for what in ("content", "other")]
+    print_table("Words kept", ["generator", "pages", *columns], rows, markdown=True)
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="With documents, or folders of pages, in it.")],
+    sites: Annotated[bool, typer.Option(help="Compare on the pages of generators.")] = False,
+) -> None:
     """Print the table."""
+    if sites:
+        compare_on_sites(folder)
+        return
     found: dict[str, Reader | None] = {
-        "ours": lambda path: READERS[path.suffix.lower()](path),
+        "ours": lambda path: READERS[path.suffix.lower()](path.read_bytes()),
         "MarkItDown": markitdown(),
     }
     rows = []

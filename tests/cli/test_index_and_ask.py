@@ -15,6 +15,7 @@ from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.ask import _beginning
+from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 from uec_rag.corpora.reading_process import ReadingProcess
@@ -446,13 +447,14 @@ class TestFilesThatCannotBeIndexed:
     def test_files_that_vanish_while_they_are_read_are_left_out(
         self, run, folder, words, tmp_path, monkeypatch
     ):
-        read = ReadingProcess.read
+        found = folder_module._found
 
-        def read_and_remove(self, path):
+        def find_and_remove(*given):
+            listed = found(*given)
             (folder / "bread.txt").unlink(missing_ok=True)
-            return read(self, path)
+            return listed
 
-        monkeypatch.setattr(ReadingProcess, "read", read_and_remove)
+        monkeypatch.setattr(folder_module, "_found", find_and_remove)
         made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
         assert "left out bread.txt, which cannot be read: No such file" in (
             " ".join(made.stderr.split())

@@ -1,17 +1,24 @@
 """A folder of files becomes documents; what cannot be read is named and left out."""
 
+import hashlib
 import os
 import re
 import sys
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import pytest
+from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from uec_rag.base.regular import open_regular, pieces
+from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
+from uec_rag.corpora.folder import file_hashes, other_files
 from uec_rag.corpora.readers import html_sections
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
@@ -126,6 +133,50 @@ def test_html_is_cut_at_its_headings_without_scripts_and_menus(tmp_path):
     ]
 
 
+BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"
+PAGES = {
+    "Sphinx": "<div class='related' role='navigation'>next</div><div class='body' role='main'>{}"
+    "</div><div class='sphinxsidebar' role='navigation'><h3>This Page</h3>Show Source</div>",
+    "MkDocs": "<div class='navbar'>Home</div><div class='bs-sidebar'>Dough</div>"
+    "<div class='col' role='main'>{}</div><footer>Built with MkDocs</footer>",
+    "Docusaurus": "<main><nav class='theme-doc-breadcrumbs'>Home</nav><article>{}</article>"
+    "<div class='table-of-contents'>Dough</div></main>",
+    "Javadoc": "<header><nav>Overview</nav></header><div class='flex'><main role='main'>{}</main>"
+    "</div>",
+    "Wikipedia": "<div id='mw-head'>Log in</div><div id='content'><div id='siteSub'>From W</div>{}"
+    "<table class='navbox'><tr><td>Breads</td></tr></table><div class='catlinks'>C</div></div>",
+    "man2html": "<a href='#index'>Index</a><hr>{}<hr><a name='index'>&nbsp;</a><h2>Index</h2><dl>"
+    "<dt><a href='#a'>Dough</a></dl>This document was created by man2html",
+    "Doxygen": "<div id='top'>Eigen</div><div id='side-nav'>Pages</div><div class='contents'>{}"
+    "</div><div id='nav-path'>1.8.17</div>",
+    "DocBook": "<div class='navheader'>Prev</div>{}<div class='navfooter'>Next</div>",
+    "AsciiDoc": "<div id='toc'>Contents</div><div id='content'>{}</div><div id='footer'>2.39</div>",
+    "Node": "<div id='column2'>Assert</div><div id='apicontent'>{}</div>",
+}
+
+
+@pytest.mark.parametrize("generator", PAGES)
+def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhere(generator):
+    page = f"<title>A title</title><body>{PAGES[generator].format(BODY)}</body>"
+    read = [part for part in html_sections(page) if part.text]
+    assert [(part.heading, part.text.split()) for part in read] == [
+        ("Dough", ["It", "rests.", "knead()"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<main></main><div>{}</div>",  # empty until a script fills it
+        "<article>{}</article><article><h2>Crust</h2>Brown.</article>",
+        "<div class='sidebar'>{}</div>",
+    ],
+    ids=["empty landmark", "several articles", "a sidebar"],
+)
+def test_where_a_page_does_not_say_what_its_content_is_all_is_read(page):
+    assert Section("Dough", "It rests.\n\nknead()") in html_sections(page.format(BODY))
+
+
 def test_pdf_is_cut_at_its_pages(tmp_path):
     write_pdf(tmp_path / "a.pdf", ["First page.", "Second page."])
     assert sections_of(tmp_path, "a.pdf") == (
@@ -229,7 +280,7 @@ def test_pipes_and_links_are_named_and_not_opened(tmp_path):
     assert sorted(str(warning.message) for warning in warned) == [
         f"left out {name}, which is a link; follow_symlinks (--follow-symlinks) reads it"
         for name in ("folder", "link.txt", "loop", "nowhere.md")
-    ] + ["left out pipe.txt, which is no regular file"]
+    ] + ["left out pipe.txt, which is no regular file but a pipe"]
     with pytest.warns(UserWarning, match=r"nowhere\.md, which cannot be read: No|pipe"):
         documents = read_folder(root, follow_symlinks=True)
     assert [d.source for d in documents] == ["a.txt", "folder/secret.txt", "link.txt"]
@@ -278,3 +329,138 @@ def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
     missing = "beautifulsoup4, docutils, pypdfium2"
     with pytest.raises(ImportError, match=rf'{missing}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)
+
+
+@pytest.fixture
+def swapped(tmp_path, monkeypatch):
+    """A folder in which something takes a file's place once it is listed."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "a.txt").write_text("the secret")
+    root = tmp_path / "root"
+    (root / "inner").mkdir(parents=True)
+    for name in ("a.txt", "b.txt", "inner/a.txt"):
+        (root / name).write_text(PROSE)
+
+    def swap(change):
+        listed = folder_module._entries
+
+        def entries(*given):
+            yield from [*listed(*given)]
+            change(root, secret)
+
+        monkeypatch.setattr(folder_module, "_entries", entries)
+        return root
+
+    return swap
+
+
+def replace_by_link(root, secret):
+    (root / "a.txt").unlink()
+    (root / "a.txt").symlink_to(secret / "a.txt")
+
+
+def replace_folder_by_link(root, secret):
+    (root / "inner" / "a.txt").unlink()
+    (root / "inner").rmdir()
+    (root / "inner").symlink_to(secret)
+
+
+def replace_by_pipe(root, secret):
+    (root / "a.txt").unlink()
+    os.mkfifo(root / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (replace_by_link, r"a\.txt, which is no regular file but a link"),
+        (replace_folder_by_link, r"inner/a\.txt, which cannot be read: Not a directory"),
+        (replace_by_pipe, r"a\.txt, which is no regular file but a pipe"),
+    ],
+)
+def test_what_takes_a_files_place_after_the_listing_is_not_opened(swapped, change, said):
+    root = swapped(change)
+    with pytest.warns(UserWarning, match=said):
+        documents = read_folder(root)
+    assert len(documents) == 2
+    assert {part.text for document in documents for part in document.sections} == {PROSE}
+
+
+def test_what_takes_a_files_place_is_not_hashed(swapped):
+    hashes, unreadable = file_hashes(swapped(replace_by_link))
+    assert list(hashes) == ["b.txt", "inner/a.txt"]
+    assert unreadable == {"a.txt": "is no regular file but a link"}
+
+
+def test_the_hash_of_a_document_is_that_of_the_content_it_was_read_from(tmp_path):
+    (tmp_path / "a.txt").write_text(PROSE)
+    [document] = read_folder(tmp_path)
+    assert document.sha256 == hashlib.sha256(PROSE.encode()).hexdigest()
+    assert file_hashes(tmp_path)[0] == {"a.txt": document.sha256}
+
+
+def test_a_file_that_grows_is_read_up_to_the_size_that_it_had(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("x" * 10)
+    with open_regular(path) as file:
+        read = pieces(file, 10)
+        path.write_text("x" * 1000)
+        assert b"".join(read) == b"x" * 10
+        with pytest.raises(OSError, match="became shorter"):
+            [*pieces(file, 1000)]
+
+
+@pytest.fixture
+def folder_of_a_user():
+    """A folder of a user whom permissions bind; root, whom they do not, becomes such a one."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+            os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(os.getuid())
+
+
+def test_a_folder_that_may_not_be_entered_is_named_and_the_others_are_hashed(folder_of_a_user):
+    root = folder_of_a_user
+    (root / "locked" / "inner").mkdir(parents=True)
+    for name in ("a.txt", "locked/b.txt", "locked/inner/c.txt"):
+        (root / name).write_text(PROSE)
+    (root / "locked").chmod(0o644)
+    hashes, unreadable = file_hashes(root)
+    assert list(hashes) == ["a.txt"]
+    assert unreadable == dict.fromkeys(
+        ["locked/b.txt", "locked/inner"], "cannot be read: Permission denied"
+    )
+    assert other_files(root) == []
+
+
+def test_paths_that_are_too_long_are_named_and_the_others_are_read(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text(PROSE)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(20):  # 4,096 bytes are Linux's limit
+        os.mkdir("d" * 250)
+        os.chdir("d" * 250)
+        with open("b.txt", "w") as file:
+            file.write(PROSE)
+    with pytest.warns(UserWarning, match="cannot be read: File name too long"):
+        documents = read_folder(tmp_path)
+    assert documents[0].source == "a.txt"
+    assert len(documents) in range(10, 20)
+
+
+def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(tmp_path):
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("Stock")
+    for _ in range(300):
+        sheet.append(["x" * 1000])
+    book.save(tmp_path / "a.xlsx")  # a few kilobytes
+    (tmp_path / "b.txt").write_text(PROSE)
+    said = r"left out a\.xlsx.*holds [\d,]+ characters of text, more than 100,000; max_ch"
+    with pytest.warns(UserWarning, match=said):
+        documents = read_folder(tmp_path, max_characters=100_000)
+    assert [document.source for document in documents] == ["b.txt"]
+    assert len(read_folder(tmp_path)) == 2

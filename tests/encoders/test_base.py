@@ -109,3 +109,10 @@ def test_an_encoder_is_recognised_without_computing_its_members(remote):
     assert remote.calls == []
     assert not is_encoder(remote)
     assert not is_encoder(BlackBoxEncoder)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_what_a_mask_hides_is_missing(listed):
+    vectors = np.ma.array(np.ones((3, 2)), mask=[[0, 0], [0, 1], [0, 0]])
+    with pytest.raises(ValueError, match="NaN or infinity for 1 of 3 texts, first in row 1"):
+        check_vectors([*vectors] if listed else vectors, rows=3, encoder="e")

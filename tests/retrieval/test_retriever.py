@@ -25,6 +25,11 @@ def test_the_right_passage_is_found_far_more_often_than_by_chance(full, queries)
     assert np.mean([f"p{i}" in row for i, row in enumerate(found)]) > 0.3
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_a_small_numpy_integer_is_as_good_a_k_as_pythons(full, queries, kind):
+    assert full.search(queries, k=kind(3)).ids == full.search(queries, k=3).ids
+
+
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
     np.testing.assert_array_equal(result.scores, probit(result.mu, result.within, full.uec.beta))

@@ -78,12 +78,21 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     return checked
 
 
-def check_k(k: int, argument: str = "k") -> None:
-    """Raise unless k is an integer of at least 1."""
+def check_k(k: int, argument: str = "k") -> int:
+    """Return an integer of at least 1 as Python's own, which no arithmetic overflows.
+
+    Raises TypeError, ValueError.
+
+    Examples
+    --------
+    >>> check_k(np.int8(100)) + 100
+    200
+    """
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise TypeError(f"{argument}: expected an integer, got {k!r}.")
     if k < 1:
         raise ValueError(f"{argument}: expected an integer >= 1, got {k}.")
+    return int(k)
 
 
 def listed(ids: Iterable[_T], name: str) -> list[_T]:

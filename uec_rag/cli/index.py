@@ -30,6 +30,7 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
+from uec_rag.corpora.folder import CHARACTERS
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import store_at
 
@@ -95,6 +96,10 @@ def index(
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
     ] = False,
+    max_characters: Annotated[
+        int,
+        typer.Option(min=1, help="Characters of text in a file; one with more is left out."),
+    ] = CHARACTERS,
     update: Annotated[
         bool,
         typer.Option("--update", help="Read only what has changed since IDX was made."),
@@ -142,7 +147,7 @@ def index(
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     if update:
-        _update(folder, to, follow_symlinks, store, trust, json)
+        _update(folder, to, follow_symlinks, max_characters, store, trust, json)
         return
     pairs = None if fit is None else read_pairs(fit)
     place = None if store is None else store_at(store)
@@ -157,7 +162,9 @@ def index(
     from uec_rag.corpora.folder import read_files
     from uec_rag.corpora.passages import note_states
 
-    read = read_files(folder, follow_symlinks=follow_symlinks, track=tracked)
+    read = read_files(
+        folder, follow_symlinks=follow_symlinks, max_characters=max_characters, track=tracked
+    )
     documents = read.documents
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
@@ -204,7 +211,13 @@ def index(
 
 
 def _update(
-    folder: Path, to: Path, follow_symlinks: bool, store: str | None, trust: bool, json: bool
+    folder: Path,
+    to: Path,
+    follow_symlinks: bool,
+    max_characters: int,
+    store: str | None,
+    trust: bool,
+    json: bool,
 ) -> None:
     """Bring an index up to date with its folder."""
     if not (to / MANIFEST).is_file():
@@ -218,7 +231,7 @@ def _update(
     live = LiveIndex(Place(to, store, trust))
     for left in reversed(range(_ATTEMPTS)):
         try:
-            changes, read, files = _bring_up(live, folder, follow_symlinks)
+            changes, read, files = _bring_up(live, folder, follow_symlinks, max_characters)
             break
         except SavedMeanwhile:
             if not left:
@@ -244,7 +257,7 @@ def _update(
 
 
 def _bring_up(
-    live: LiveIndex, folder: Path, follow_symlinks: bool
+    live: LiveIndex, folder: Path, follow_symlinks: bool, max_characters: int
 ) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read what has changed in a folder, and put it into an index."""
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
@@ -260,7 +273,13 @@ def _bring_up(
     read = FolderRead()
     if unknown := changes.new | changes.changed:
         say(f"Reading {len(unknown):,} files ...")
-        read = read_files(folder, follow_symlinks=follow_symlinks, only=unknown, track=tracked)
+        read = read_files(
+            folder,
+            follow_symlinks=follow_symlinks,
+            max_characters=max_characters,
+            only=unknown,
+            track=tracked,
+        )
     with progress() as bar:
         task = bar.add_task("Encoding passages", total=None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,8 @@ def has_words(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def decoded(path: Path) -> str:
+def decoded(data: bytes) -> str:
     """Decode as UTF-8, as UTF-16 where it says so, else as what old Windows files are in."""
-    data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16")
     if b"\0" in data:

@@ -6,15 +6,16 @@ import stat
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from uec_rag.base.checks import visible
 from uec_rag.base.environment import missing_extra
+from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.corpora.document import Document, has_words
 from uec_rag.corpora.readers import NEEDS, READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
@@ -24,6 +25,9 @@ SECONDS = 60.0
 
 Track: TypeAlias = Callable[[Collection[str], str], Iterable[str]]
 """Goes through sources, and shows how far it is with what it is told they are for."""
+
+CHARACTERS = 10_000_000
+"""What the text of a file may have, by default: some 4,000 pages, or 12,500 passages."""
 
 LARGEST = 2**28
 """Bytes of a file, at most."""
@@ -57,6 +61,7 @@ def read_folder(
     show_progress: bool = False,
     follow_symlinks: bool = False,
     seconds: float = SECONDS,
+    max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
 ) -> list[Document]:
     """Read every file of the kinds in `READERS` in a folder and in the folders inside it.
@@ -74,6 +79,9 @@ def read_folder(
         Also read what links in the folder lead to, inside it or not.
     seconds
         What a file may take before it is left out.
+    max_characters
+        What the text of a file may have before it is left out: a workbook of a few kilobytes can
+        hold hundreds of millions.
     only
         Sources to read, as `file_hashes` names them; all by default.
 
@@ -94,14 +102,15 @@ def read_folder(
     Warns
     -----
     UserWarning
-        For each file that cannot be read, takes too long, is no regular file or holds no text; the
-        others are read.
+        For each file that cannot be read, takes too long, holds too much text or none, or is no
+        regular file, and for each folder that cannot be listed; the others are read.
     """
     read = read_files(
         folder,
         track=_bar if show_progress else _as_they_are,
         follow_symlinks=follow_symlinks,
         seconds=seconds,
+        max_characters=max_characters,
         only=only,
     )
     if not read.documents and only is None:
@@ -129,6 +138,7 @@ def read_files(
     track: Track = _as_they_are,
     follow_symlinks: bool = False,
     seconds: float = SECONDS,
+    max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
 ) -> FolderRead:
     """`read_folder` that also returns which files hold no text or cannot be read.
@@ -148,11 +158,16 @@ def read_files(
         free: SimpleQueue[ReadingProcess] = SimpleQueue()
         count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(found)))
         for _ in range(count):
-            free.put(stack.enter_context(ReadingProcess(seconds)))
+            free.put(stack.enter_context(ReadingProcess(seconds, max_characters)))
         pool = ThreadPoolExecutor(count)
         # Whoever interrupts does not wait for the files that are being read.
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        outcomes = pool.map(lambda item: item[1] or _read(free, root, item[0]), found.items())
+
+        def outcome_of(item: tuple[str, str | None]) -> Document | str:
+            source, problem = item
+            return problem or _read(free, root, source, follow_symlinks)
+
+        outcomes = pool.map(outcome_of, found.items())
         for source in track(found, "Reading files"):
             outcome, kind = next(outcomes), read.unreadable
             if isinstance(outcome, Document):
@@ -192,9 +207,9 @@ def file_hashes(
         problem = found[source]
         try:
             if problem is None:
-                hashes[source] = _hash(root / source)
+                hashes[source] = _hash(root, source, follow_symlinks)
         except OSError as error:
-            problem = f"cannot be read: {_why(error)}"
+            problem = _why(error)
         if problem is not None:
             unreadable[source] = problem
     return hashes, unreadable
@@ -207,33 +222,64 @@ def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[st
     """
     root = Path(folder).expanduser()
     return sorted(
-        path.relative_to(root).as_posix()
-        for path in _files(root, follow_symlinks)
-        if path.suffix.lower() not in READERS and not path.is_dir()
+        entry.path.relative_to(root).as_posix()
+        for entry in _entries(root, follow_symlinks)
+        if not entry.folder and entry.path.suffix.lower() not in READERS
     )
 
 
-def _read(free: SimpleQueue[ReadingProcess], root: Path, source: str) -> Document | str:
+def _read(
+    free: SimpleQueue[ReadingProcess], root: Path, source: str, follow_symlinks: bool
+) -> Document | str:
     """A file read by a process that is free, or what is the matter with it."""
     process = free.get()
     try:
-        # Should the file change in between, its hash is that of the state before: it is read again.
-        sha256 = _hash(root / source)
-        sections = process.read(root / source)
+        with _open(root, source, follow_symlinks) as (file, size):
+            sections, sha256 = process.read(Path(source).suffix.lower(), file, size)
     except (UnreadableFileError, OSError) as error:
-        return f"cannot be read: {_why(error)}"
+        return _why(error)
     finally:
         free.put(process)
     return Document(source, tuple(part for part in sections if has_words(part.text)), sha256)
 
 
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _hash(root: Path, source: str, follow_symlinks: bool) -> str:
+    digest = hashlib.sha256()
+    with _open(root, source, follow_symlinks) as (file, size):
+        for piece in pieces(file, size):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _open(root: Path, source: str, follow_symlinks: bool) -> Iterator[tuple[BinaryIO, int]]:
+    """A file and its size; no link that took the place of a folder or a file is followed."""
+    with ExitStack() as stack:
+        folder, name = None, str(root / source)
+        if not follow_symlinks and os.open in os.supports_dir_fd:
+            *folders, name = Path(source).parts
+            flags = os.O_RDONLY | os.O_DIRECTORY
+            for step in (str(root), *folders):
+                folder = os.open(step, flags, dir_fd=folder)
+                stack.callback(os.close, folder)
+                flags |= os.O_NOFOLLOW  # the root may be a link
+        file = open_regular(name, follow_symlinks=follow_symlinks, dir_fd=folder)
+        stack.enter_context(file)
+        size = os.fstat(file.fileno()).st_size
+        _check_size(size)
+        yield file, size
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST:
+        raise UnreadableFileError(f"it has {size:,} bytes, more than {LARGEST:,}")
 
 
 def _why(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    """What is the matter with a file."""
+    if isinstance(error, NotRegularError):
+        return f"is {error.strerror}"
+    return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}"
 
 
 def _check_libraries(files: Iterable[str]) -> None:
@@ -253,17 +299,11 @@ def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
         raise FileNotFoundError(f"no such folder: {str(root)!r}")
     if not root.is_dir():
         raise NotADirectoryError(f"expected a folder, got the file {str(root)!r}")
-    found: dict[Path, str | None] = {}
-    failed: list[OSError] = []
-    for path in _files(root, follow_symlinks, failed):
-        if path.is_symlink() and path.is_dir():
-            found[path] = _LINK
-        elif path.suffix.lower() in READERS:
-            found[path] = _problem(path, follow_symlinks)
-    for error in failed:
-        if Path(error.filename) == root:
-            raise error
-        found[Path(error.filename)] = f"cannot be read: {error.strerror}"
+    found = {
+        entry.path: entry.problem
+        for entry in _entries(root, follow_symlinks)
+        if entry.folder or entry.path.suffix.lower() in READERS
+    }
     if not found:
         raise ValueError(
             f"no readable files in {str(root)!r}; expected some that end in {', '.join(READERS)}"
@@ -283,21 +323,23 @@ def _is_unicode(name: str) -> bool:
     return True
 
 
-def _files(
-    root: Path, follow_symlinks: bool, failed: list[OSError] | None = None
-) -> Iterator[Path]:
-    """Files that are not hidden, and links to folders that are not followed.
+class _Entry(NamedTuple):
+    """A file, or a folder that is not gone into."""
 
-    What went wrong with a folder is added to `failed`.
-    """
+    path: Path
+    folder: bool
+    problem: str | None  # why it is not even to be opened
+
+
+def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
+    """Go through all that is not hidden; OSError if the root itself cannot be listed."""
     seen: set[tuple[int, int]] = set()
-    told = None if failed is None else failed.append
-    for here, folders, names in os.walk(root, onerror=told, followlinks=follow_symlinks):
+    failed: list[OSError] = []
+    for here, folders, names in os.walk(root, onerror=failed.append, followlinks=follow_symlinks):
         try:
             state = os.stat(here)
         except OSError as error:
-            if told is not None:
-                told(error)
+            failed.append(error)
             folders.clear()
             continue
         if (state.st_dev, state.st_ino) in seen:  # links may lead back
@@ -305,20 +347,26 @@ def _files(
             continue
         seen.add((state.st_dev, state.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        links = [name for name in folders if not follow_symlinks and Path(here, name).is_symlink()]
-        yield from (Path(here, name) for name in [*links, *names] if not name.startswith("."))
+        for name in folders:
+            if not follow_symlinks and os.path.islink(os.path.join(here, name)):
+                yield _Entry(Path(here, name), True, _LINK)
+        for name in names:
+            if not name.startswith("."):
+                path = Path(here, name)
+                yield _Entry(path, False, _problem(path, follow_symlinks))
+    for failure in failed:
+        if Path(failure.filename) == root:
+            raise failure
+        yield _Entry(Path(failure.filename), True, _why(failure))
 
 
 def _problem(path: Path, follow_symlinks: bool) -> str | None:
-    """Why a file is not even to be opened."""
-    if path.is_symlink() and not follow_symlinks:
-        return _LINK
     try:
-        state = path.stat()
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if not stat.S_ISREG(state.st_mode):
-        return "is no regular file"
-    if state.st_size > LARGEST:
-        return f"has {state.st_size:,} bytes, more than {LARGEST:,}"
+        state = os.stat(path, follow_symlinks=follow_symlinks)
+        if stat.S_ISLNK(state.st_mode):
+            return _LINK
+        check_regular(state, path)
+        _check_size(state.st_size)
+    except (OSError, UnreadableFileError) as error:
+        return _why(error)
     return None

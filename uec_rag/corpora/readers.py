@@ -1,4 +1,4 @@
-"""One reader per kind of file: a path becomes sections."""
+"""One reader per kind of file: its content becomes sections."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from uec_rag.corpora.document import Section, decoded
+from uec_rag.corpora.document import Section, decoded, has_words
 
 if TYPE_CHECKING:
-    from bs4 import Tag
+    from bs4 import BeautifulSoup, Tag
     from docutils import nodes
 
 
@@ -30,10 +29,29 @@ _NO_PROSE = (
     *("button", "footer", "nav", "noscript", "script", "select", "style", "svg", "template"),
     *("title", "a.headerlink"),
 )
+# What holds a page's content, by the standard's landmarks and, in pages without them, as the
+# generators call it: the first of these that a page has, once.
+_MAIN = (
+    *("main", "[role=main]", "[itemprop=articleBody]", "#apicontent"),
+    *("#content", "article"),
+)
+# What leads elsewhere, by role and as the generators call it. Names of things that are content
+# elsewhere ("sidebar") are not among them.
+_NAVIGATION = (
+    *("[role=navigation]", "[role=search]", "[role=contentinfo]", "[role=banner]"),
+    *("#toc", ".toc", "#footer", ".navheader", ".navfooter"),  # AsciiDoc, DocBook
+    *("#top", "#nav-path", "#side-nav", "#MSearchSelectWindow", ".dynheader"),  # Doxygen
+    *(".theme-doc-breadcrumbs", ".theme-doc-toc-mobile", ".table-of-contents"),  # Docusaurus
+    *(".sub-nav", ".sub-nav-list", ".skip-nav", ".sphinxsidebar", ".related"),  # Javadoc, Sphinx
+    *("a.anchor", "a.src", ".out-of-band", "rustdoc-toolbar", "a.mark"),  # rustdoc, Node
+    *("#jump-to-nav", "#siteSub", "#contentSub", ".mw-jump-link", ".mw-editsection"),  # MediaWiki
+    *(".navbox", ".vertical-navbox", ".printfooter", ".catlinks", ".noprint", ".sistersitebox"),
+    *("a[href='#index']", "a[href='../index.html']"),  # man2html
+)
 
 
 def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list[Section]:
-    """Headings of a page and the texts under them, without navigation, scripts and the like.
+    """Headings of a page and the texts under them: its content, without what leads elsewhere.
 
     In a table whose first row are headers, or with `first_row_names` whatever they are, each value
     gets its column's name.
@@ -42,8 +60,11 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
 
     soup = BeautifulSoup(markup, "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
-    for tag in soup.select(", ".join(_NO_PROSE)):
+    for tag in soup.select(", ".join((*_NO_PROSE, *_NAVIGATION))):
         tag.decompose()
+    if (last := soup.select_one("a[name=index] + h2")) is not None:  # man2html's, to the end
+        for node in [last, *last.find_all_next(string=True)]:
+            node.extract()
     for table in soup.find_all("table"):
         rows = [row.find_all(["td", "th"]) for row in table.find_all("tr")]
         named = rows and (first_row_names or all(cell.name == "th" for cell in rows[0]))
@@ -51,8 +72,17 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
             lines = soup.new_tag("pre")
             lines.string = _table([[cell.get_text(" ") for cell in row] for row in rows])
             table.replace_with(lines)
-    sections = _walked(soup.find("main") or soup.body or soup)
+    sections = _walked(_main(soup))
     return [Section(heading or title, text) for heading, text in sections]
+
+
+def _main(soup: BeautifulSoup) -> Tag:
+    """What holds a page's content."""
+    for selector in _MAIN:
+        found = soup.select(selector, limit=2)
+        if len(found) == 1 and has_words(found[0].get_text()):
+            return found[0]
+    return soup.body or soup
 
 
 def _walked(root: Tag) -> list[tuple[str, str]]:
@@ -95,24 +125,23 @@ def _tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", lines).strip()
 
 
-def read_docx(path: Path) -> list[Section]:
+def read_docx(content: bytes) -> list[Section]:
     """Headings of a Word document and the texts under them."""
     import mammoth
 
-    with path.open("rb") as file:
-        # Pictures would be written out as base 64.
-        ignored = mammoth.images.img_element(lambda image: {"src": ""})
-        markup = mammoth.convert_to_html(file, convert_image=ignored).value
+    # Pictures would be written out as base 64.
+    ignored = mammoth.images.img_element(lambda image: {"src": ""})
+    markup = mammoth.convert_to_html(io.BytesIO(content), convert_image=ignored).value
     return html_sections(markup, first_row_names=True)
 
 
-def read_pptx(path: Path) -> list[Section]:
+def read_pptx(content: bytes) -> list[Section]:
     """A section per slide, under its title: texts, tables, and what the speaker notes."""
     from pptx import Presentation
     from pptx.shapes.group import GroupShape
 
     sections = []
-    for number, slide in enumerate(Presentation(str(path)).slides, start=1):
+    for number, slide in enumerate(Presentation(io.BytesIO(content)).slides, start=1):
         title = slide.shapes.title
         parts = []
         left = [*slide.shapes]
@@ -134,11 +163,11 @@ def read_pptx(path: Path) -> list[Section]:
     return sections
 
 
-def read_xlsx(path: Path) -> list[Section]:
+def read_xlsx(content: bytes) -> list[Section]:
     """A section per sheet, under its name: the values, of formulas what they last gave."""
     from openpyxl import load_workbook
 
-    book = load_workbook(path, read_only=True, data_only=True)
+    book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     try:
         return [
             Section(
@@ -154,9 +183,9 @@ def read_xlsx(path: Path) -> list[Section]:
         book.close()
 
 
-def read_csv(path: Path) -> list[Section]:
+def read_csv(content: bytes) -> list[Section]:
     """One section: a line per row."""
-    text = decoded(path)
+    text = decoded(content)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
         dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:10_000], ",;\t|")
@@ -166,11 +195,11 @@ def read_csv(path: Path) -> list[Section]:
     return [Section("", _table(rows))]
 
 
-def read_epub(path: Path) -> list[Section]:
+def read_epub(content: bytes) -> list[Section]:
     """The chapters of a book in the order of reading: headings, and the texts under them."""
     from bs4 import BeautifulSoup
 
-    with zipfile.ZipFile(path) as book:
+    with zipfile.ZipFile(io.BytesIO(content)) as book:
         container = BeautifulSoup(book.read("META-INF/container.xml"), "html.parser")
         root = container.find("rootfile")
         if root is None:
@@ -205,15 +234,15 @@ def _table(rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def _read_text(path: Path) -> list[Section]:
-    return [Section("", decoded(path))]
+def _read_text(content: bytes) -> list[Section]:
+    return [Section("", decoded(content))]
 
 
-def _read_markdown(path: Path) -> list[Section]:
+def _read_markdown(content: bytes) -> list[Section]:
     from markdown_it import MarkdownIt
 
     # Site generators keep a block of YAML at the top.
-    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(path)), count=1, flags=re.DOTALL)
+    text = re.sub(r"\A---\n.*?\n---\n", "", _unix(decoded(content)), count=1, flags=re.DOTALL)
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
     sections, heading, start = [], "", 0
@@ -228,11 +257,11 @@ def _unix(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read_rst(path: Path) -> list[Section]:
+def _read_rst(content: bytes) -> list[Section]:
     from docutils.core import publish_doctree
 
     tree = publish_doctree(
-        decoded(path),
+        decoded(content),
         settings_overrides={
             "file_insertion_enabled": False,  # a document must not read other files
             "raw_enabled": False,
@@ -266,15 +295,15 @@ def _rst_sections(node: nodes.Element) -> Iterator[Section]:
         yield from _rst_sections(section)
 
 
-def _read_html(path: Path) -> list[Section]:
-    return html_sections(path.read_bytes())  # the parser finds out the encoding by itself
+def _read_html(content: bytes) -> list[Section]:
+    return html_sections(content)  # the parser finds out the encoding by itself
 
 
-def _read_pdf(path: Path) -> list[Section]:
+def _read_pdf(content: bytes) -> list[Section]:
     """The pages, cut where the headings of the outline stand; each goes on over the next pages."""
     from pypdfium2 import PdfDocument
 
-    with PdfDocument(path) as pdf:
+    with PdfDocument(content) as pdf:
         # What a hyphen divides at the end of a line is one word.
         pages = [_unix(page.get_textpage().get_text_range()).replace("\ufffe", "") for page in pdf]
         titles = [(mark.get_title(), mark.get_dest()) for mark in pdf.get_toc()]
@@ -291,7 +320,7 @@ def _read_pdf(path: Path) -> list[Section]:
     return sections
 
 
-READERS: dict[str, Callable[[Path], list[Section]]] = {
+READERS: dict[str, Callable[[bytes], list[Section]]] = {
     ".txt": _read_text,
     ".md": _read_markdown,
     ".markdown": _read_markdown,

@@ -1,15 +1,18 @@
 """Reads files in a process of its own: one that never ends, or crashes, costs that file only."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
+from uec_rag.base.regular import pieces
 from uec_rag.corpora.document import Section
 from uec_rag.corpora.readers import READERS
 
@@ -35,11 +38,13 @@ class ReadingProcess:
     ----------
     seconds : float
         What a file may take before it is given up.
+    characters : int
+        What its text may have.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._process: subprocess.Popen[str] | None = None
+    def __init__(self, seconds: float, characters: int) -> None:
+        self._seconds, self._characters = seconds, characters
+        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -52,11 +57,27 @@ class ReadingProcess:
     ) -> None:
         self._end()
 
-    def read(self, path: Path) -> list[Section]:
-        """Read a file by the reader for its ending.
+    def read(self, ending: str, file: BinaryIO, size: int) -> tuple[list[Section], str]:
+        """Read what a file holds by the reader for its ending.
 
-        Raises UnreadableFileError if the file is damaged, or takes more time or memory than a file
-        may.
+        Parameters
+        ----------
+        ending : str
+            One of `READERS`.
+        file : binary file
+        size : int
+            Bytes of it; more are not read, however it grows.
+
+        Returns
+        -------
+        sections : list of Section
+        sha256 : str
+            Of the content that they were read from.
+
+        Raises
+        ------
+        UnreadableFileError
+            If the file is damaged, or takes more time, memory or text than a file may.
         """
         process = self._process = self._process or _start()
         late = threading.Event()
@@ -69,7 +90,8 @@ class ReadingProcess:
         clock.daemon = True
         clock.start()
         try:
-            answer = _ask(process, path)
+            asked = {"ending": ending, "size": size, "characters": self._characters}
+            sha256, answer = _ask(process, asked, pieces(file, size))
         except BaseException:  # interrupted: the answer would be taken for the next file's
             self._end()
             raise
@@ -87,7 +109,7 @@ class ReadingProcess:
         return [
             Section(_unicode(heading), _unicode(text), page)
             for heading, text, page in answer["sections"]
-        ]
+        ], sha256
 
     def _end(self) -> int | None:
         process, self._process = self._process, None
@@ -99,18 +121,24 @@ class ReadingProcess:
         return process.returncode
 
 
-def _ask(process: "subprocess.Popen[str]", path: Path) -> dict[str, Any] | None:
-    """What the process answers; None if it ends without."""
+def _ask(
+    process: "subprocess.Popen[bytes]", asked: Mapping[str, object], content: Iterable[bytes]
+) -> tuple[str, dict[str, Any] | None]:
+    """Hash of what the process was given, and its answer; None if it ends without."""
     assert process.stdin is not None
     assert process.stdout is not None
+    sha256 = hashlib.sha256()
     with suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(str(path)) + "\n")
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        for piece in content:
+            sha256.update(piece)
+            process.stdin.write(piece)
         process.stdin.flush()
         line = process.stdout.readline()
-        if line.endswith("\n"):
+        if line.endswith(b"\n"):
             answer: dict[str, Any] = json.loads(line)
-            return answer
-    return None
+            return sha256.hexdigest(), answer
+    return sha256.hexdigest(), None
 
 
 def _unicode(text: str) -> str:
@@ -119,7 +147,7 @@ def _unicode(text: str) -> str:
 
 
 def serve() -> None:
-    """Say that it is there; answer paths, a line of JSON each, until there are no more."""
+    """Say that it is there; answer files, a line of JSON and the content of each, until the end."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever a parser prints is no answer
     if sys.platform != "win32":
@@ -130,19 +158,27 @@ def serve() -> None:
             limit = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
             resource.setrlimit(resource.RLIMIT_AS, (limit, most))
     print("ready", file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(_answer(Path(json.loads(line)))), file=answers, flush=True)
+    while line := sys.stdin.buffer.readline():
+        asked = json.loads(line)
+        content = sys.stdin.buffer.read(asked["size"])
+        print(json.dumps(_answer(content, **asked)), file=answers, flush=True)
 
 
-def _answer(path: Path) -> dict[str, object]:
+def _answer(content: bytes, ending: str, size: int, characters: int) -> dict[str, object]:
     try:
-        sections = READERS[path.suffix.lower()](path)
-        return {"sections": [[part.heading, part.text, part.page] for part in sections]}
+        sections = READERS[ending](content)
     except Exception as error:  # a damaged file breaks its parser in any way it likes
         return {"error": str(error) or type(error).__name__}
+    found = sum(len(part.heading) + len(part.text) for part in sections)
+    if found > characters:
+        return {
+            "error": f"it holds {found:,} characters of text, more than {characters:,}; "
+            "max_characters (--max-characters) allows more"
+        }
+    return {"sections": [[part.heading, part.text, part.page] for part in sections]}
 
 
-def _start() -> "subprocess.Popen[str]":
+def _start() -> "subprocess.Popen[bytes]":
     home = str(Path(__file__).parents[2])
     paths = [path for path in sys.path if path] + [home]
     process = subprocess.Popen(
@@ -150,8 +186,6 @@ def _start() -> "subprocess.Popen[str]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="ascii",
         # A pool of threads for every core would count as memory.
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )

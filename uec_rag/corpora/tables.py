@@ -123,6 +123,8 @@ def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, obj
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: not JSON ({error.msg})") from None
+    except RecursionError:
+        raise ValueError(f"{where}: expected a flat object, got one nested too deep") from None
     if not isinstance(row, dict):
         wanted = ", ".join(f'"{column}": ...' for column in columns)
         raise ValueError(f"{where}: expected {{{wanted}}}, got {line.strip()[:60]}")

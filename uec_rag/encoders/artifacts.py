@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from uec_rag.base.regular import open_regular
+
 _log = logging.getLogger(__name__)
 
 
@@ -37,9 +39,16 @@ def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) 
     ------
     ValueError
         If what `make` left is not what `hashes` say.
+    FileExistsError
+        If a link, or anything else that is no folder, stands in its place.
     """
     if is_intact(folder, hashes):
         return folder
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        kind = "a link" if folder.is_symlink() else "no folder"
+        raise FileExistsError(
+            f"{str(folder)!r} is {kind}, and not a model's files as they were published; remove it"
+        )
     if folder.is_dir():
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,8 +72,8 @@ def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 (hex) of a file."""
-    with path.open("rb") as file:
+    """sha256 (hex) of a regular file; OSError if it is none, or cannot be read."""
+    with open_regular(path, follow_symlinks=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -83,7 +92,10 @@ def _difference(folder: Path, hashes: Mapping[str, str]) -> str | None:
     if found != set(hashes):
         return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
     for name, expected in hashes.items():
-        got = sha256_of(folder / name)
+        try:
+            got = sha256_of(folder / name)
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
         if got != expected:
             return f"{name} has sha256 {got}, expected {expected}"
     return None

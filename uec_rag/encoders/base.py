@@ -275,7 +275,7 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
     if hasattr(vectors, "detach"):  # a tensor, wherever it lives and whatever its precision
         vectors = vectors.detach().cpu().float().numpy()
     try:
-        array = _as_array(vectors)
+        array = _as_array(_without_mask(vectors))
     except ValueError as error:  # rows of different width
         raise ValueError(
             f"encoder {encoder!r} returned rows that do not form an array ({error}); "
@@ -287,6 +287,13 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
             "expected an array of real numbers, one row per text"
         )
     return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
+
+
+def _without_mask(vectors: object) -> object:
+    """NaN in place of what a mask says is missing: `numpy.asarray` would forget the mask."""
+    if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
+        vectors = np.ma.stack(vectors)
+    return vectors.astype(float).filled(np.nan) if np.ma.isMaskedArray(vectors) else vectors
 
 
 def _as_array(vectors: object) -> npt.NDArray[Any]:

@@ -89,12 +89,23 @@ def is_sparse_folder(given: str | Path) -> bool:
 
 def _is_sparse_on_the_hub(name: str) -> bool:
     """Whether a model that has just been downloaded says that it is a SparseEncoder."""
+    model, _, revision = name.partition("@")
+    found = _downloaded(model, _CONFIGURATION, revision)
+    return found is not None and _says_sparse(found)
+
+
+def _is_downloaded(model: str, revision: str) -> bool:
+    """Whether a configuration of a model of the hub, with which each begins, is on this machine."""
+    names = ("config.json", "modules.json", _CONFIGURATION)
+    return any(_downloaded(model, name, revision) is not None for name in names)
+
+
+def _downloaded(model: str, file: str, revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    model, _, revision = name.partition("@")
     home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-    found = try_to_load_from_cache(model, _CONFIGURATION, home, revision or None)
-    return isinstance(found, str) and _says_sparse(Path(found))
+    found = try_to_load_from_cache(model, file, home, revision or None)
+    return Path(found) if isinstance(found, str) else None
 
 
 def _says_sparse(configuration: Path) -> bool:
@@ -124,6 +135,8 @@ def _load_folder(kind: Kind, folder: Path, device: str | None) -> _Model:
 
 def _load_from_hub(kind: Kind, name: str, device: str | None, fetch: bool) -> _Model:
     model, _, revision = name.partition("@")
+    if not fetch and not _is_downloaded(model, revision):  # the loaders look for it all the same
+        raise OSError(f"cannot load encoder {name!r}: it is not on this machine")
     try:
         return _loader(kind)(
             model,

@@ -206,7 +206,7 @@ class Retriever(Index):
         unanswerable: float | None = None,
     ) -> SearchOptions:
         """Check the options of a search."""
-        check_k(k)
+        k = check_k(k)
         self.check_filter(filter)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
@@ -290,7 +290,7 @@ class Retriever(Index):
         TypeError, ValueError
             If the vector is of another dimension, zero, or not finite, or k < 1.
         """
-        check_k(k)
+        k = check_k(k)
         mean = as_matrix([embedding], "embedding")
         if mean.shape[1] != self.uec.dimension:
             raise ValueError(
@@ -357,7 +357,7 @@ class Retriever(Index):
         lambda_mult : float
             As in `search_diverse`.
         """
-        check_k(k)
+        k = check_k(k)
         places = []
         for one in result:
             ids, scores = one.ids, one.scores
@@ -463,7 +463,7 @@ class Retriever(Index):
             If there is not one collection of ids per query, an id is not in the index, no query
             has any, or there are too few queries.
         """
-        check_k(k)
+        k = check_k(k)
         check_unanswerable(unanswerable)
         store = self.store.snapshot()
         wanted, state = check_labels(queries, relevant_ids, store), written(store)
@@ -516,7 +516,7 @@ class Retriever(Index):
         ValueError
             If the ensemble is not fitted, or the passages give too few questions.
         """
-        check_k(k)
+        k = check_k(k)
         if not self.uec.is_fitted:
             raise ValueError(
                 "self_calibrate: the ensemble is not fitted; call UEC.fit(pairs) first, or "

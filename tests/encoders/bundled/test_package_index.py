@@ -99,7 +99,7 @@ def download(tmp_path):
     def call():
         path = tmp_path / "wheel"
         path.unlink(missing_ok=True)
-        PackageIndex().download("tiny-model", WHEEL, DIGEST, path)
+        PackageIndex().download("tiny-model", WHEEL, DIGEST, len(CONTENT), path)
         return path.read_bytes()
 
     return call
@@ -168,12 +168,24 @@ def test_a_password_is_sent_where_it_is_for(index, download, monkeypatch, tmp_pa
 def test_another_file_under_the_name_is_refused_and_looked_for_elsewhere(
     index, serve, download, monkeypatch, tmp_path
 ):
-    index.table[FILE] = (200, {}, CONTENT + b"!")
+    index.table[FILE] = (200, {}, CONTENT[:-1] + b"!")
     with pytest.raises(OSError, match=r"has sha256 .*, expected .* nothing of it was read"):
         download()
     assert not (tmp_path / "wheel").exists()
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", f"{serve().url}/simple")
     assert download() == CONTENT
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_no_more_is_taken_than_the_file_expected_has(index, download, tmp_path, told):
+    body = CONTENT + b"!" * 10**6
+    chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    chunked = {"Content-Length": "0", "Transfer-Encoding": "chunked"}
+    index.table[FILE] = (200, {}, body) if told else (200, chunked, chunk)
+    with pytest.raises(OSError, match=f"more than the {len(CONTENT):,} bytes .* nothing of it"):
+        download()
+    assert index.paths == [PAGE, FILE]  # it is not tried again
+    assert not (tmp_path / "wheel").exists()
 
 
 def test_a_download_that_is_cut_off_is_tried_again(index, download):

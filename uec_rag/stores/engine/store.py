@@ -103,7 +103,7 @@ class EngineStore(ABC):
 
     @candidates.setter
     def candidates(self, count: int) -> None:
-        check_k(count, "candidates")
+        count = check_k(count, "candidates")
         self._candidates = int(count)
 
     def __len__(self) -> int:
@@ -337,7 +337,7 @@ class EngineStore(ABC):
         ValueError if k < 1, the query is of another dimension than the stored passages, or the
         filter is one that the engine cannot run. TypeError if it is no filter.
         """
-        check_k(k)
+        k = check_k(k)
         if filter is not None:
             return self.snapshot(filter).search(query, k, beta=beta)
         found = [

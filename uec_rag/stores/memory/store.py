@@ -308,7 +308,7 @@ class MemoryStore:
         TypeError, ValueError
             If an argument is of another type, or the filter none: see `uec_rag.stores.filters`.
         """
-        check_k(k)
+        k = check_k(k)
         _check_types(query, beta)
         view = self if filter is None else self.snapshot(filter)
         state = view._state
