@@ -108,7 +108,7 @@ def test_a_vague_question_is_more_probably_underspecified_than_a_precise_one():
 
 def test_nothing_is_asked_back_about_readings_that_the_corpus_does_not_answer():
     vague = candidates(["Home loan", "Car loan"], [("loan",)] * 2, idf={"loan": 1.0})
-    assert probability("the loan?", vague, 0.02) < 0.05 * probability("the loan?", vague, 0.5)
+    assert probability("the loan?", vague, 0.02) < 0.2 * probability("the loan?", vague, 0.5)
 
 
 @given(

@@ -29,7 +29,7 @@ def test_a_description_or_pronoun_without_a_name_lacks_its_referent(question):
         "What is the capital of a country?",  # a complement
         "Is it safe to eat snow?",  # a dummy subject
         "Who was the first to cross a desert?",  # what is unique by its description
-        "How do plants get their energy from light?",  # what it refers to comes before
+        "How do green plants get their energy from light?",  # what it refers to comes before
         "How many people live in Lagos in this century?",
         "Wie hoch ist der Turm?",  # another language
         "这里能玩多久",

@@ -17,14 +17,18 @@ _BEFORE_ONE = _words("a the that this which new other another")
 _COMPLEMENTS = _words("of that which who whose whom where between")
 _TIMES = _words("year years day days century time morning week month")
 # What follows "the" in a description that needs no referent: the first, the difference, the sun.
-_UNIQUE = _words("""first second third fourth last next previous present past future only same most least best
+_UNIQUE = _words(
+    """first second third fourth last next previous present past future only same most least best
     worst main other following latest difference differences number amount name term word meaning
-    average total minimum maximum current world sun moon earth internet us usa uk""")
-_FUNCTION_WORDS = _words("""a an and are as at be been being but by can could did do does for from get got had has have
+    average total minimum maximum current world sun moon earth internet us usa uk"""
+)
+_FUNCTION_WORDS = _words(
+    """a an and are as at be been being but by can could did do does for from get got had has have
     he her his how i if in into is it its of on or our she should that the their them there these
     they this those to was we were what when where which who whose why will with would you your not
     my me us about any some much many so than then please tell explain happens happen use used mean
-    means during between after before over under also just""")
+    means during between after before over under also just"""
+)
 _DUMMY_IT = regex.compile(
     r"\bit\s+(?:takes?|took|possible|safe|legal|true|necessary|ok|okay|better|worth|normal|important"
     r"|illegal|means?|rains?|snows?|matters?)\b",
