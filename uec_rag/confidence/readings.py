@@ -20,7 +20,6 @@ import regex
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import Action
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
@@ -63,6 +62,11 @@ class Reading:
     label: str
     ids: tuple[str, ...]
     probability: float
+
+    @property
+    def filter(self) -> dict[str, Any]:
+        """The filter of a search that goes on among this reading's passages."""
+        return {"$id": [*self.ids]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,28 +250,6 @@ def underspecified(
     unsaid = (model or shipped_underspecified()).predict(np.asarray(found, np.float32))
     plausible: FloatArray = np.minimum(np.asarray(in_corpus, np.float32) / np.float32(_FULL), 1)
     return unsaid * plausible
-
-
-def action_of(confidence: float, unsaid: float, threshold: float = 0.5, ask: float = ASK) -> Action:
-    """Ask back if the question is probably underspecified; else answer if confident, else abstain.
-
-    Parameters
-    ----------
-    confidence : float
-        P(the question is answered by its hits).
-    unsaid : float
-        P(underspecified).
-    threshold, ask : float
-        Of either.
-
-    Examples
-    --------
-    >>> action_of(0.9, 0.1), action_of(0.9, 0.8), action_of(0.2, 0.1)
-    ('answer', 'clarify', 'abstain')
-    """
-    if unsaid >= ask:
-        return "clarify"
-    return "answer" if confidence > threshold else "abstain"
 
 
 def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:

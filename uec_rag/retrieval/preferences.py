@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.confidence.decision import Ambiguity, decide_one
+from uec_rag.confidence.decision import decide_one
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Passage
 
@@ -153,7 +153,7 @@ def preferred(
     for one, chosen in zip(boosted, places, strict=True):
         if prefer.distinct:
             one = replace(one, copies=_copies(one.passages))
-        results.append(_among_hits(one.taking(chosen)))
+        results.append(one.taking(chosen))
     return SearchResult(results)
 
 
@@ -166,7 +166,11 @@ def _boosted(result: Result, prefer: Preferences, level: float, slope: float) ->
     relevance = np.minimum(_moved(result.relevance, boosts), np.float32(known.in_corpus))
     sure = max(known.confidence, float(relevance.max()))
     decided = decide_one(
-        sure, result.ambiguity, in_corpus=known.in_corpus, unfamiliar=known.unfamiliar
+        sure,
+        known.underspecified,
+        known.readings,
+        in_corpus=known.in_corpus,
+        unfamiliar=known.unfamiliar,
     )
     return replace(
         result,
@@ -207,17 +211,6 @@ def _moved(relevance: FloatArray, log_odds: FloatArray) -> FloatArray:
     odds = relevance * np.exp(log_odds)
     moved: FloatArray = odds / (odds + 1 - relevance)
     return moved
-
-
-def _among_hits(result: Result) -> Result:
-    """The result as if nothing but its hits competed."""
-    known = result.ambiguity
-    left = tuple(i for i in known.candidates if i in result.ids) if known is not None else ()
-    if known is None or left == known.candidates:
-        return result
-    alone = Ambiguity(f"{len(left)} passages compete", left) if len(left) > 1 else None
-    changed = replace(result, ambiguity=alone)
-    return replace(changed, decision=changed.decide(0.5))
 
 
 def maximal_marginal_relevance(

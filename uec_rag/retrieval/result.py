@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Ambiguity, Decision, decide_one
+from uec_rag.confidence.decision import Decision, decide_one
+from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Found, Passage
 
 if TYPE_CHECKING:
@@ -109,8 +110,6 @@ class Result:
         True if no other passage can score higher.
     names : tuple of K str
         The encoders' names, for `coefficients` and `shares`.
-    ambiguity : Ambiguity or None
-        Why the question is ambiguous, if it is.
     judged : bool
         Whether the question's text was known: without it there is no relevance or confidence, nor
         in `metadata`.
@@ -135,7 +134,6 @@ class Result:
     decision: Decision
     exact: bool
     names: tuple[str, ...]
-    ambiguity: Ambiguity | None = None
     judged: bool = True
     members: Members | None = None
     verified: bool = True
@@ -229,7 +227,14 @@ class Result:
             check_k(k)
             sure = float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1]) if self.passages else sure
         known = self.decision
-        decided = decide_one(sure, self.ambiguity, threshold, known.in_corpus, known.unfamiliar)
+        decided = decide_one(
+            sure,
+            known.underspecified,
+            known.readings,
+            threshold=threshold,
+            in_corpus=known.in_corpus,
+            unfamiliar=known.unfamiliar,
+        )
         return replace(decided, basis=known.basis, hits=known.hits, size=known.size)
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
@@ -242,7 +247,7 @@ class Result:
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_within`,
             `uec_between`, `uec_members`, `uec_matched_terms`, `uec_coefficients`,
-            `uec_candidates`, `uec_basis`, and `uec_unfamiliar` if the question is.
+            `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is.
         """
         within, between = float(self.within[rank]), float(self.between[rank])
         found: dict[str, Any] = {
@@ -260,9 +265,14 @@ class Result:
             "uec_relevance": float(self.relevance[rank]),
             "uec_confidence": decision.confidence,
             "uec_in_corpus": decision.in_corpus,
+            "uec_underspecified": decision.underspecified,
             "uec_decision": decision.action,
             "uec_reason": decision.reason,
         }
+        if decision.action == "clarify":
+            hit = self.passages[rank].id
+            labels = [reading.label for reading in decision.readings if hit in reading.ids]
+            found["uec_reading"] = labels[0] if labels else ""
         if not details:
             return found
         if self.members is not None:
@@ -270,7 +280,7 @@ class Result:
         if decision.unfamiliar:
             found["uec_unfamiliar"] = decision.unfamiliar
         return found | {
-            "uec_candidates": list(decision.candidates),
+            "uec_readings": [asdict(reading) for reading in decision.readings],
             "uec_basis": f"{decision.basis}@{decision.hits}/{decision.size}",
             "uec_coefficients": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
@@ -575,25 +585,35 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         or not _is_share(held)
     ):
         return None
-    decision = Decision(action, one_line(reason), (), float(sure), float(held))
+    unsaid = metadata.get("uec_underspecified", 0.0)
+    if not _is_share(unsaid):
+        return None
+    decision = Decision(action, one_line(reason), (), float(sure), float(held), float(unsaid))
     known = getattr(metadata, "decision", None)
     if isinstance(known, Decision):
         return replace(
-            decision,
-            candidates=known.candidates,
-            unfamiliar=known.unfamiliar,
-            basis=known.basis,
-            hits=known.hits,
-            size=known.size,
+            known,
+            action=decision.action,
+            reason=decision.reason,
+            confidence=decision.confidence,
+            in_corpus=decision.in_corpus,
+            underspecified=decision.underspecified,
         )
-    rivals, unfamiliar = metadata.get("uec_candidates", ()), metadata.get("uec_unfamiliar", "")
-    if not isinstance(rivals, Sequence) or not isinstance(unfamiliar, str):
+    unfamiliar, saved = metadata.get("uec_unfamiliar", ""), metadata.get("uec_readings", ())
+    if not isinstance(unfamiliar, str):
+        return None
+    try:
+        meant = tuple(
+            Reading(one_line(one["label"]), tuple(map(str, one["ids"])), float(one["probability"]))
+            for one in saved
+        )
+    except (TypeError, KeyError, ValueError, AttributeError):
         return None
     basis, _, counts = str(metadata.get("uec_basis", "")).partition("@")
     hits, _, size = counts.partition("/")
     return replace(
         decision,
-        candidates=tuple(map(str, rivals)),
+        readings=meant,
         unfamiliar=one_line(unfamiliar),
         basis=basis,
         hits=int(hits) if hits.isdecimal() else 0,
