@@ -1,6 +1,7 @@
 """One query, from top to bottom.
 
-    encode     each encoder's Gaussians of the questions (`UEC.encode`)
+    encode     each encoder's Gaussians of the questions (`UEC.encode`), and in a conversation of
+               these behind the turns before them, which `in_conversation` mixes
     views      the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
     weigh      the coefficients: how far each encoder counts in each question
@@ -34,9 +35,10 @@ from uec_rag.confidence.features import NEAREST, Features, features
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.encoders.lexical import whole_share
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.evidence import EvidenceWeights, leaders
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
+from uec_rag.ensemble.views import LEADERS, SHIPPED, mix_views, prominence
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -98,6 +100,50 @@ def search(
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
     return SearchResult(results)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """n questions behind the turns before them, of a conversation.
+
+    Attributes
+    ----------
+    texts : list of n str
+        See `uec_rag.ensemble.views.in_context`; the question alone if nothing was before it.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of these texts.
+    """
+
+    texts: list[str]
+    parts: Sequence[Gaussian]
+
+
+def in_conversation(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    context: Context,
+) -> list[Gaussian]:
+    """Mix each question's Gaussians with those of it in its context, (K) of n questions.
+
+    The less a passage stands out for the question alone, the more the turns before it count.
+
+    `parts`: of the questions alone.
+    """
+    fitted = method.fitted
+    gap = np.zeros(len(queries), dtype=np.float32)
+    for rows, view in views(fitted, store, queries, parts, LEADERS):
+        if len(view):
+            own = [part[rows] for part in parts]
+            similarities = compare(fitted, view, own)
+            pi = weigh(method, own, similarities)
+            mu = fuse(fitted, view, fitted.combine(own, pi), similarities, pi)
+            gap[rows] = prominence(np.float32(fitted.slope) * leaders(mu, LEADERS))
+    follows = [text != query for text, query in zip(context.texts, queries, strict=True)]
+    shares = SHIPPED.shares(gap, follows)
+    pairs = zip(parts, context.parts, strict=True)
+    return [mix_views(alone, together, shares) for alone, together in pairs]
 
 
 @dataclass(frozen=True, eq=False)
