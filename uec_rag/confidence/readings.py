@@ -27,7 +27,7 @@ from uec_rag.confidence.referents import lacks_referent
 HITS = 30
 """How many hits the features were learned from; fewer make rivals fewer."""
 
-ASK = 0.65
+ASK = 0.66
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")
