@@ -293,7 +293,9 @@ def _without_mask(vectors: object) -> object:
     """NaN in place of what a mask says is missing: `numpy.asarray` would forget the mask."""
     if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
         vectors = np.ma.stack(vectors)
-    return vectors.astype(float).filled(np.nan) if np.ma.isMaskedArray(vectors) else vectors
+    if isinstance(vectors, np.ma.MaskedArray):
+        return np.ma.filled(vectors.astype(float), np.nan)
+    return vectors
 
 
 def _as_array(vectors: object) -> npt.NDArray[Any]:
