@@ -78,6 +78,7 @@ class ExportedEncoder(InThread):
         self._session = open_session(graph, encoder.name)
         self._inputs = [value.name for value in self._session.get_inputs()]
         self._split = encoder.tap.split
+        self.tokenizer = encoder.tokenizer
         self._model = encoder.model  # for its tokenizer
         self._left = pads_left(encoder.model)
         self._lock = threading.Lock()
