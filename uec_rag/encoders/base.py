@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
 
@@ -126,6 +126,11 @@ class EncoderInside(OneInstance):
     def spec(self) -> str | None:
         """The spec that rebuilds the encoder inside."""
         return self._encoder.spec
+
+    @property
+    def tokenizer(self) -> object:
+        """The tokenizer of the encoder inside; None if it has none."""
+        return getattr(self._encoder, "tokenizer", None)
 
     @property
     def dimension(self) -> int:
@@ -319,6 +324,27 @@ def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
     scaled = array / largest
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
+
+
+def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
+    """Return what counts the tokens of a text, by the first encoder that has a tokenizer.
+
+    Neither its special tokens nor the length that the model is cut at play a part.
+
+    Raises ValueError if no encoder has one: words and remote models have none.
+    """
+    tokenizer = next(filter(None, (getattr(each, "tokenizer", None) for each in encoders)), None)
+    if tokenizer is None:
+        names = ", ".join(encoder.name for encoder in encoders)
+        raise ValueError(f"encoders: expected one with a tokenizer to count tokens by, got {names}")
+
+    def count(text: str) -> int:
+        if hasattr(tokenizer, "tokenize"):  # of transformers
+            return len(tokenizer.tokenize(text))
+        found = tokenizer.encode(text, add_special_tokens=False)  # of tokenizers
+        return len(found.ids) + sum(len(cut.ids) for cut in found.overflowing)
+
+    return count
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
