@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 import typer
+from uec_rag.retrieval.search import own_similarities
 
 from benchmarks.search import build
 from benchmarks.synthetic import Corpus
@@ -22,7 +23,6 @@ from benchmarks.tables import print_table
 from uec_rag import Retriever, SearchResult
 from uec_rag.base import sums
 from uec_rag.base.columns import Digest
-from uec_rag.retrieval.search import own_similarities
 from uec_rag.stores import MemoryStore
 
 HEADER = [

@@ -27,6 +27,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+from uec_rag.retrieval.search import own_similarities
 
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.paper.metrics import score_retrieval
@@ -54,7 +55,6 @@ from uec_rag.confidence.model import (
     sigmoid,
 )
 from uec_rag.encoders import EMBEDDED, load_encoder
-from uec_rag.retrieval.search import own_similarities
 
 K, LABELS, DRAWS, RISK = 10, 100, 10, 0.1
 # What is aimed at on average and at worst, and whether more is better; None: it is signed.

@@ -24,6 +24,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from uec_rag.retrieval.search import Scale, ask
 
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection
@@ -35,7 +36,6 @@ from uec_rag.encoders import EMBEDDED, CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.calibrate import examples_of, places
-from uec_rag.retrieval.search import Scale, ask
 
 LEARNED = {
     "belebele_en": "encyclopaedia",

@@ -25,6 +25,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from uec_rag.retrieval.search import own_similarities
 
 from benchmarks.paper.data import load_collection
 from benchmarks.quality.shipped_confidence import (
@@ -40,7 +41,6 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import EMBEDDED, load_encoder
-from uec_rag.retrieval.search import own_similarities
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
 

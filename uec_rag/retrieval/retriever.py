@@ -416,9 +416,7 @@ class Retriever(Index):
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = await view.asearch(
-            queries, fetched, filter=filter, history=history, within=within
-        )
+        found = await view.asearch(queries, fetched, filter=filter, history=history, within=within)
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
