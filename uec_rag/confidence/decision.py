@@ -14,6 +14,15 @@ from uec_rag.base.gaussian import FloatArray
 
 Action = Literal["answer", "clarify", "abstain"]
 
+REASONS: dict[Action, str] = {
+    "answer": "The documents seem to answer this.",
+    "clarify": "Several passages could answer this.",
+    "abstain": "The documents do not seem to answer this.",
+}
+"""What a decision says to people."""
+
+NOTHING_FOUND = "There is no passage to answer from."
+
 PLAUSIBLE = 0.3
 """P(the corpus answers the query) below which no passage is plausible, however many compete."""
 
@@ -26,7 +35,7 @@ class Decision:
     ----------
     action : {"answer", "clarify", "abstain"}
     reason : str
-        In plain words.
+        A sentence for people; its figures are `figures`.
     candidates : tuple of str
         Ids of the hits that compete, whatever the action: another threshold decides by them, too.
     confidence : float
@@ -41,6 +50,8 @@ class Decision:
         How many hits confidence is of; 0 where that is not known.
     size : int
         How many passages were searched; 0 where that is not known.
+    threshold : float
+        The confidence above which to answer.
 
     Raises
     ------
@@ -57,6 +68,7 @@ class Decision:
     basis: str = field(default="", compare=False)
     hits: int = field(default=0, compare=False)
     size: int = field(default=0, compare=False)
+    threshold: float = field(default=0.5, compare=False)
 
     def __post_init__(self) -> None:
         # Every decision is made here. Comparisons with what is no number are all false: a gate
@@ -71,6 +83,13 @@ class Decision:
     def decision(self) -> Action:
         """The action, by the name that it has in metadata."""
         return self.action
+
+    @property
+    def figures(self) -> str:
+        """The numbers that the action rests on, in words."""
+        above = "no threshold" if math.isinf(self.threshold) else f"threshold {self.threshold:.2f}"
+        held = f"an answer is in the documents with probability {self.in_corpus:.2f}"
+        return f"confidence {self.confidence:.2f}, {above}; {held}"
 
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -87,7 +106,7 @@ class Ambiguity:
     Attributes
     ----------
     reason : str
-        In plain words.
+        A sentence for people.
     candidates : tuple of str
         Ids of the hits that compete.
     """
@@ -117,7 +136,7 @@ def ambiguities(
     for hits, shares, held in zip(ids, posterior, in_corpus, strict=True):
         close = np.flatnonzero(shares >= shares.max() / 4).tolist()
         competes = held >= PLAUSIBLE and len(close) > 1 and shares[close].sum() >= 0.5
-        reason = f"{len(close)} passages compete"
+        reason = f"{len(close)} passages could answer this."
         found.append(Ambiguity(reason, tuple(hits[row] for row in close)) if competes else None)
     return found
 
@@ -133,34 +152,31 @@ def decide_one(
 
     Examples
     --------
-    >>> rivals = Ambiguity("2 passages compete", ("a", "b"))
+    >>> rivals = Ambiguity("2 passages could answer this.", ("a", "b"))
     >>> [decide_one(*given).action for given in ((0.9, None), (0.3, rivals), (0.3, None))]
     ['answer', 'clarify', 'abstain']
     """
-    found = f"confidence {confidence:.2f}"
     rivals = () if ambiguity is None else ambiguity.candidates
     action: Action = "abstain"
     if confidence > threshold:
-        action, reason = "answer", f"{found} is above the threshold {threshold:.2f}"
+        action, reason = "answer", REASONS["answer"]
     elif ambiguity is not None:
-        action, reason = "clarify", f"{found}; {ambiguity.reason}"
+        action, reason = "clarify", ambiguity.reason
     elif math.isinf(threshold):
-        reason = f"{found}; no threshold keeps the risk, so that nothing is answered"
+        reason = "No question is answered: no threshold keeps the risk of wrong answers."
     else:
-        why = _why(confidence, in_corpus)
-        reason = f"{found} is not above the threshold {threshold:.2f}: {why}"
+        reason = _why(confidence, in_corpus)
     if unfamiliar:
-        reason = f"{reason}; {unfamiliar}"
-    return Decision(action, reason, rivals, confidence, in_corpus, unfamiliar)
+        reason = f"{reason} Note: {unfamiliar}."
+    return Decision(
+        action, reason, rivals, confidence, in_corpus, unfamiliar, threshold=float(threshold)
+    )
 
 
 def _why(confidence: float, in_corpus: float) -> str:
     """Which of the two questions is the doubtful one."""
     if in_corpus < PLAUSIBLE:
-        return f"the corpus hardly holds an answer (probability {in_corpus:.2f})"
+        return REASONS["abstain"]
     if confidence < in_corpus / 2:
-        return (
-            f"the corpus may hold an answer (probability {in_corpus:.2f}), but hardly among "
-            "these hits"
-        )
-    return "it is not sure enough that these hits answer it"
+        return "The documents may answer this, but these passages do not seem to."
+    return "It is not certain enough that these passages answer this."

@@ -14,7 +14,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import field_serializer, field_validator
 
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import surest_decision
 
@@ -102,7 +102,7 @@ def judge(
 
 def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
     if not nodes:
-        return Decision("abstain", "nothing was found")
+        return Decision("abstain", NOTHING_FOUND)
     own = surest_decision(node.metadata for node in nodes)
     if own is None:
         raise ValueError(
@@ -119,9 +119,8 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
     if action == own.action:
         return own
     rivals = own.candidates or tuple(node.node_id for node in nodes)
-    reason = f"the gate's choice at confidence {own.confidence:.2f}"
     rivals = rivals if action == "clarify" else ()
-    return replace(own, action=action, reason=reason, candidates=rivals)
+    return replace(own, action=action, reason=REASONS[action], candidates=rivals)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):

@@ -23,7 +23,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import Action, Ambiguity, Decision, decide_one, outcome
+from uec_rag.confidence.decision import REASONS, Action, Ambiguity, Decision, decide_one, outcome
 from uec_rag.confidence.risk import (
     Drift,
     RiskThreshold,
@@ -280,10 +280,10 @@ class Gate(Record):
             )
         ambiguity = None
         if decision.candidates:
-            reason = f"{len(decision.candidates)} passages compete"
+            reason = f"{len(decision.candidates)} passages could answer this."
             ambiguity = Ambiguity(reason, decision.candidates)
         elif decision.action == "clarify":  # read off hits that were written down
-            ambiguity = Ambiguity("several passages compete", ())
+            ambiguity = Ambiguity(REASONS["clarify"], ())
         with span("gate", queries=1, threshold=self.threshold.threshold) as note:
             decided = decide_one(
                 decision.confidence,
@@ -609,11 +609,11 @@ def plain_reply(action: Action, reason: str, candidates: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> print(plain_reply("abstain", "no passage stands out", []))
-    I cannot answer this from the documents: no passage stands out.
+    >>> print(plain_reply("abstain", "The documents do not seem to answer this.", []))
+    The documents do not seem to answer this.
     """
     if action == "abstain":
-        return f"I cannot answer this from the documents: {one_line(reason)}."
+        return one_line(reason)
     lines = [
         f"{place}. {quoted(textwrap.shorten(text, _HEADLINE, placeholder=' ...'))}"
         for place, text in enumerate(candidates, start=1)
@@ -646,7 +646,7 @@ def tool_reply(action: Action, reason: str, passages: Sequence[tuple[str, object
 
     `passages`: text of a hit, its source or None, and whether it is one of several that compete.
     """
-    lines = [f"Decision: {action}. Reason: {quoted(reason)}. {WHAT_TO_DO[action]}"]
+    lines = [f"Decision: {action}. Reason: {quoted(reason)} {WHAT_TO_DO[action]}"]
     if passages:
         lines.append(_WHAT_FOLLOWS)
     for place, (text, source, competes) in enumerate(passages, start=1):

@@ -215,7 +215,7 @@ def _among_hits(result: Result) -> Result:
     left = tuple(i for i in known.candidates if i in result.ids) if known is not None else ()
     if known is None or left == known.candidates:
         return result
-    alone = Ambiguity(f"{len(left)} passages compete", left) if len(left) > 1 else None
+    alone = Ambiguity(f"{len(left)} passages could answer this.", left) if len(left) > 1 else None
     changed = replace(result, ambiguity=alone)
     return replace(changed, decision=changed.decide(0.5))
 
