@@ -18,7 +18,6 @@ from uec_rag.cli.ask import _beginning
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
-from uec_rag.corpora.reading_process import ReadingProcess
 from uec_rag.retrieval.files import EncodedFiles, add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage

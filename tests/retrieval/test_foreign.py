@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from uec_rag.retrieval.judge import foreign_questions, judge
+from uec_rag.retrieval.search import NOBODY, Scale, ask, search
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.ensemble.fitted import TrainingProfile, distance
-from uec_rag.retrieval.judge import foreign_questions, judge
-from uec_rag.retrieval.search import NOBODY, Scale, ask, search
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from uec_rag.retrieval.judge import judge
+from uec_rag.retrieval.search import Hits, ask, first_alike
 
 from tests.helpers import WORDS, agree, bag_of_words, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import summarise
-from uec_rag.retrieval.judge import judge
 from uec_rag.retrieval.preferences import Boost, Preferences
-from uec_rag.retrieval.search import Hits, ask, first_alike
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 

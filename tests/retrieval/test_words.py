@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from uec_rag.retrieval.search import ask
 
 from tests.helpers import WORDS, bag_of_words, noise, pairs, passages
 from tests.sparse_models import make_splade
@@ -14,7 +15,6 @@ from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.retrieval.calibrate import examples_of, places
-from uec_rag.retrieval.search import ask
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]

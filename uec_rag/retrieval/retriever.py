@@ -473,6 +473,7 @@ class Retriever(Index):
             self.evidence_weights,
             store,
             queries,
+            self.uec.encode(queries, "query"),
             wanted,
             unanswerable=unanswerable,
             k=k,
