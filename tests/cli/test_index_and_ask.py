@@ -39,7 +39,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
     answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
     [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5).each()
-    first, known = answer["passages"][0], found.metadata(0, 0, details=True)
+    first, known = answer["passages"][0], found[0].metadata(0, details=True)
     for name in ("decision", "reason", "candidates"):
         assert answer[name] == known[f"uec_{name}"]
     for name in ("confidence", "in_corpus", "coefficients"):

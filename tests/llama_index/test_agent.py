@@ -66,7 +66,7 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(
     [
         ("answer", "From memory: 42."),
         ("clarify", "Several passages could answer this."),
-        ("abstain", "I cannot answer this from the documents: "),
+        ("abstain", "The documents "),
     ],
 )
 async def test_an_agent_keeps_to_what_its_search_decides(

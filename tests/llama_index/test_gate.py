@@ -68,7 +68,7 @@ def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
 
 def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
     verdict = judge(found("answer", 0.4, "a", "b"), gate=lambda *_: "clarify")
-    assert verdict.reason == "the gate's choice at confidence 0.40"
+    assert verdict.reason == "The documents do not seem to answer this."
     assert verdict.candidates == ("a", "b")
 
 
@@ -97,7 +97,7 @@ def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
 
 def test_no_nodes_are_nothing_to_answer_from():
     assert UECGatePostprocessor().postprocess_nodes([]) == []
-    assert judge([]) == Decision("abstain", "nothing was found")
+    assert judge([]) == Decision("abstain", "There is no passage to answer from.")
 
 
 def test_it_decides_as_the_search_did(fitted, nodes, texts, question):

@@ -68,7 +68,7 @@ def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retri
     response = UECQueryEngine.from_args(retriever, llm, gate=always("abstain")).query("fooba")
     assert response.metadata["uec_decision"] == "abstain"
     assert response.metadata["uec_reason"] in str(response)
-    assert str(response).startswith("I cannot answer this from the documents: ")
+    assert str(response) == response.metadata["uec_reason"]
     assert response.source_nodes == []
     assert llm.calls == 0
 
@@ -87,7 +87,7 @@ def test_where_passages_compete_it_asks_which_one_is_meant_without_the_llm(retri
 
 def test_without_hits_it_abstains(fitted, llm):
     response = UECQueryEngine.from_args(UECRetriever.from_texts([], fitted), llm).query("lumane")
-    assert response.metadata["uec_reason"] == "nothing was found"
+    assert response.metadata["uec_reason"] == "There is no passage to answer from."
     assert llm.calls == 0
 
 

@@ -87,6 +87,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
     out.print(f"[bold]{plain(result.queries[row])}[/]", width=width)
     out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}", width=width)
+    out.print(f"[dim]{decision.figures}[/]", width=width)
     out.print(f"[dim]weights: {plain(weights)}[/]", width=width)
     out.print(_table(result, row, snippet), width=width)
     out.print()
@@ -135,7 +136,7 @@ def ask(
         str | None,
         typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
     gate: Annotated[
         Path | None, typer.Option(metavar="GATE", help="A gate that 'uec-rag gate' made.")
     ] = None,

@@ -14,7 +14,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import field_serializer, field_validator
 
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import surest_decision
 
@@ -102,7 +102,7 @@ def judge(
 
 def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
     if not nodes:
-        return Decision("abstain", "nothing was found")
+        return Decision("abstain", NOTHING_FOUND)
     own = surest_decision(node.metadata for node in nodes)
     if own is None:
         raise ValueError(
@@ -118,7 +118,7 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
         raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
     if action == own.action:
         return own
-    return replace(own, action=action, reason="The gate decided so.")
+    return replace(own, action=action, reason=REASONS[action])
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):

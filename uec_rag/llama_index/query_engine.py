@@ -34,8 +34,8 @@ def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) 
 
     Examples
     --------
-    >>> print(plain_reply("How?", Decision("abstain", "no passage stands out"), []))
-    I cannot answer this from the documents: no passage stands out.
+    >>> print(plain_reply("How?", Decision("abstain", "There is no passage to answer from."), []))
+    There is no passage to answer from.
     """
     texts = [node.get_content() for node in nodes]
     return reply.plain_reply(decision.action, decision.reason, texts)

@@ -604,11 +604,11 @@ def plain_reply(action: Action, reason: str, candidates: Sequence[str]) -> str:
 
     Examples
     --------
-    >>> print(plain_reply("abstain", "no passage stands out", []))
-    I cannot answer this from the documents: no passage stands out.
+    >>> print(plain_reply("abstain", "The documents do not seem to answer this.", []))
+    The documents do not seem to answer this.
     """
     if action == "abstain":
-        return f"I cannot answer this from the documents: {one_line(reason)}."
+        return one_line(reason)
     lines = [
         f"{place}. {quoted(textwrap.shorten(text, _HEADLINE, placeholder=' ...'))}"
         for place, text in enumerate(candidates, start=1)
@@ -641,7 +641,7 @@ def tool_reply(action: Action, reason: str, passages: Sequence[tuple[str, object
 
     `passages`: text of a hit, its source or None, and whether it is one of several that compete.
     """
-    lines = [f"Decision: {action}. Reason: {quoted(reason)}. {WHAT_TO_DO[action]}"]
+    lines = [f"Decision: {action}. Reason: {quoted(reason)} {WHAT_TO_DO[action]}"]
     if passages:
         lines.append(_WHAT_FOLLOWS)
     for place, (text, source, competes) in enumerate(passages, start=1):

@@ -262,7 +262,7 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
 def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities) -> FloatArray:
     """Coefficients of the encoders in each question, shape (n, K)."""
     fitted = method.fitted
-    if not similarities.own:
+    if not similarities.own or not similarities.own[0].shape[1]:
         return _plain(fitted, parts)
     return fitted.weigh(method.weights, parts, similarities.own, similarities.best)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Decision, decide_one
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_one
 from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Found, Passage
 
@@ -150,7 +150,7 @@ class Result:
     ) -> Self:
         """The result of a question for which there is no passage."""
         none = np.zeros(0, dtype=np.float32)
-        decision = Decision("abstain", "nothing was found", basis=basis, in_corpus=0.0)
+        decision = Decision("abstain", NOTHING_FOUND, basis=basis, in_corpus=0.0)
         numbers = (none, none, none, none, none, coefficients, shares, none)
         return cls(query, [], *numbers, decision, exact=True, names=names)
 
@@ -165,7 +165,7 @@ class Result:
         mu = found.mu[0]
         relevance = np.clip(mu, 0, 1)
         best = float(relevance.max(initial=0.0))
-        reason = "a vector does not tell how far to trust its hits: search with the text"
+        reason = "A vector does not tell how far to trust its hits: search with the text."
         return cls(
             "",
             [*map(without_findings, found.passages[0])],
@@ -462,6 +462,7 @@ class SearchResult:
         for one in self.results[:_SHOWN]:
             decision, lines = one.decision, []
             said = f"<b>{decision.action}</b>: {_html(decision.reason)}" if one.judged else ""
+            said += f"<br><small>{decision.figures}</small>" if one.judged else ""
             for rank, hit in enumerate(one.passages):
                 score, off = float(one.scores[rank]), float(one.sigma2[rank]) ** 0.5
                 bar = f"<progress max=1 value={max(score, 0):.3f}></progress>"

@@ -64,7 +64,7 @@ class Question(BaseModel, strict=True):
     """What is asked."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
-    k: int = Field(5, ge=1, le=LARGEST_K)
+    k: int = Field(4, ge=1, le=LARGEST_K)
 
 
 class Risk(BaseModel):
@@ -224,7 +224,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     async def tune(
         request: Request,
         name: Annotated[str, Query(max_length=200)] = "",
-        k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 5,
+        k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 4,
         one_per_answer: bool = False,
     ) -> View:
         table, labelled = bytearray(), None

@@ -52,7 +52,7 @@ class Question(BaseModel):
         max_length=LONGEST_QUERY,
         validation_alias=AliasChoices("question", "query"),  # as it was called before
     )
-    k: int = Field(5, ge=1, le=LARGEST_K, description="How many passages.")
+    k: int = Field(4, ge=1, le=LARGEST_K, description="How many passages.")
     filter: dict[str, Any] | None = Field(
         None,
         description="What must hold of a passage's metadata: values, or operators as $in and $gte.",
@@ -90,7 +90,7 @@ class Answer(BaseModel):
         description="Answer from the documents, ask which of the candidates is meant, or neither.",
         examples=["abstain"],
     )
-    reason: str = Field(examples=["the corpus hardly holds an answer"])
+    reason: str = Field(examples=["The documents do not seem to answer this."])
     candidates: list[str] = Field(description="Ids of the documents that compete.")
     confidence: Sure
     in_corpus: Held

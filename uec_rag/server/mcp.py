@@ -175,7 +175,7 @@ def create_server(
             passages=_hits(result),
         )
 
-    async def search(question: Asking, k: K = 10) -> Searched:
+    async def search(question: Asking, k: K = 4) -> Searched:
         return Searched(passages=_hits(await found(question, k, decides=False)))
 
     async def passage(place: str) -> str:
