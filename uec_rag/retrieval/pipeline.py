@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,19 @@ class Found:
     doubt: FloatArray
     features: Features | None
 
+    @classmethod
+    def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
+        """What is found where no passage is."""
+        count = len(queries)
+        none = np.zeros((count, 0), dtype=np.float32)
+        place = np.zeros((count, 0), dtype=np.int64)
+        hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
+        nobody = Attribution(none[:, :, None], None)
+        unheard = [""] * count
+        return cls(
+            queries, coefficients, Similarities([], none), hits, nobody, unheard, hits.floor, None
+        )
+
 
 def find(
     method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
@@ -119,6 +132,9 @@ def find(
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
         asked, own = queries[rows], [part[rows] for part in parts]
+        if not len(view):
+            yield Found.nothing(asked, _plain(fitted, own))
+            continue
         similarities = compare(fitted, view, own)
         coefficients = weigh(method, own, similarities)
         query = fitted.combine(own, coefficients)
@@ -522,11 +538,13 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    ids = [[passage.id for passage in row] for row in passages]
-    posterior = at_hits(found.features.posterior, hits) * (
-        hits.text == np.arange(len(hits.text[0]))
-    )
-    ambiguous = ambiguities(posterior[:, kept], ids, sure.in_corpus)
+    places = hits.distinct(JUDGED)
+    posterior = np.where(places >= 0, found.features.posterior[:, : places.shape[1]], 0)
+    judged = [
+        [row[place].id for place in chosen]
+        for row, chosen in zip(hits.passages, places.tolist(), strict=True)
+    ]
+    ambiguous = ambiguities(posterior, judged, sure.in_corpus)
     results = []
     for row, query in enumerate(found.queries):
         confidence, in_corpus = float(sure.confidence[row]), float(sure.in_corpus[row])
