@@ -1,37 +1,164 @@
-"""What is made of hits: probabilities, and a decision with its reason."""
+"""One query, from its candidates to its decision."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, agree, bag_of_words, labelled
+from tests.helpers import agree, bag_of_words, labelled
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import summarise
-from uec_rag.retrieval.judge import judge
+from uec_rag.confidence.features import NEAREST
+from uec_rag.confidence.model import JUDGED
+from uec_rag.retrieval.calibrate import labelled_examples, without_answers
+from uec_rag.retrieval.pipeline import Hits, at_hits, find
 from uec_rag.retrieval.preferences import Boost, Preferences
-from uec_rag.retrieval.search import Hits, ask, first_alike
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
 
 
+def in_qdrant():
+    """A store elsewhere, of whose passages all are candidates."""
+    return QdrantStore(location=":memory:", candidates=1000)
+
+
+STORES = {"memory": MemoryStore, "int8": lambda: MemoryStore(dtype="int8"), "qdrant": in_qdrant}
+
+
 @pytest.fixture(scope="module")
-def asked(full, queries):
-    """Everything a search of the queries computes on its way."""
-    uec, store = full.uec, full.store.snapshot()
-    seen = ask(uec.fitted, full.evidence_weights, store, uec.encode(queries, "query"))
-    return store, seen, store.search(seen.query, 5, beta=uec.beta, mu=seen.similarities)
+def with_words(fit_pairs):
+    return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
 
 
-def test_probabilities_are_the_models_on_the_logits_of_the_whole_corpus(full, asked):
-    uec, model = full.uec, full.confidence_model
-    store, seen, found = asked
-    judged = judge(uec.fitted, model, store, seen, Hits(found))
-    pi = seen.coefficients
-    summary = summarise(uec.fitted.logits(seen.similarities, pi), model.temperature)
-    logits, variance = uec.fitted.logits(found.mu, pi), uec.fitted.logit_variance(found.sigma2)
-    sure = model.certainty(summary, logits, variance=variance)
-    np.testing.assert_allclose(judged.confidence, sure.confidence, atol=1e-4)
-    np.testing.assert_allclose(judged.in_corpus, sure.in_corpus, atol=1e-4)
-    np.testing.assert_allclose(judged.relevance, sure.relevance, atol=1e-4)
+@pytest.fixture(scope="module", params=["fitted", "with_words", "unfitted"])
+def copied(request, texts, encoders):
+    """An index in which every third text is there twice, and every ninth four times."""
+    unfitted = request.param == "unfitted"
+    index = Retriever(UEC(encoders) if unfitted else request.getfixturevalue(request.param))
+    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    for name, step in (("b", 3), ("c", 9), ("d", 9)):
+        index.add(texts[::step], [f"{name}{i}" for i in range(0, len(texts), step)])
+    return index
+
+
+class Asked:
+    """Questions, whatever answers them, as a calibration of an index asks them."""
+
+    def __init__(self, index, queries, wanted):
+        self.index, self.queries, self.wanted = index, queries, [frozenset(w) for w in wanted]
+        self.parts = index.uec.encode(queries, "query")
+        self.store, self.method = index.store.snapshot(), index.method()
+
+    def as_calibrated(self, learn, k):
+        return learn(self.method, self.store, self.queries, self.parts, self.wanted, k)
+
+
+@pytest.fixture
+def asked(copied, texts):
+    return Asked(copied, *labelled(texts, 12))
+
+
+def same_features(one, other):
+    np.testing.assert_allclose(one.in_corpus, other.in_corpus, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(one.found, other.found, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(one.relevance, other.relevance, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+@pytest.mark.parametrize("k", [1, 5])
+def test_what_calibration_sees_of_a_question_is_what_a_search_makes_its_confidence_of(asked, k):
+    seen = asked.as_calibrated(labelled_examples, k)
+    model = asked.method.model
+    of_model = model.probabilities(seen.features)
+    found = asked.index.search(asked.queries, 40)
+    np.testing.assert_allclose(of_model.in_corpus, found.in_corpus, atol=1e-5)
+    np.testing.assert_allclose(of_model.by_cutoff, found.by_cutoff[:, :k], atol=1e-5)
+    for row, one in enumerate(found):
+        places = {}
+        for place, passage in enumerate(one.passages):
+            places.setdefault(passage.text, place)
+        first = [*places.values()][:k]
+        np.testing.assert_allclose(of_model.relevance[row], one.relevance[first], atol=1e-5)
+        of_text = [
+            any(one.passages[i].text == text and one.ids[i] in asked.wanted[row] for i in range(40))
+            for text in [*places][:k]
+        ]
+        assert seen.relevant[row].tolist() == of_text
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked):
+    hidden = asked.as_calibrated(without_answers, 5)
+    for row, ids in enumerate(asked.wanted):
+        others = asked.store.snapshot({"$not": {"$id": sorted(ids)}})
+        own = [part[row : row + 1] for part in asked.parts]
+        [found] = find(asked.method, others, asked.queries[row : row + 1], own, 5)
+        same_features(hidden[row].features, found.features.first(5))
+        assert not hidden[row].relevant.any()
+        without = asked.index.search([asked.queries[row]], filter={"$not": {"$id": sorted(ids)}})
+        sure = asked.method.model.probabilities(hidden[row].features)
+        np.testing.assert_allclose(sure.in_corpus, without.in_corpus, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_confidence_and_decision_do_not_depend_on_how_many_hits_are_asked_for(copied, texts):
+    asked = labelled(texts, 60, unanswerable=0.3)[0]
+    results = [copied.search(asked, k) for k in (1, 3, 5, 10)]
+    assert {d.action for d in results[0].decisions} >= {"answer", "abstain"}
+    for fewer, more in pairwise(results):
+        np.testing.assert_allclose(fewer.confidence, more.confidence, atol=1e-6)
+        np.testing.assert_allclose(fewer.in_corpus, more.in_corpus, atol=1e-6)
+        width = fewer.relevance.shape[1]
+        np.testing.assert_allclose(fewer.relevance, more.relevance[:, :width], atol=1e-6)
+        assert fewer.decisions == more.decisions
+        agree(more)
+
+
+@pytest.mark.parametrize("copied", ["fitted", "with_words"], indirect=True)
+@pytest.mark.parametrize("store", ["int8", "qdrant"])
+def test_confidence_and_decision_are_the_same_from_every_store(copied, texts, store):
+    other = Retriever(copied.uec, STORES[store]())
+    passages = [*copied.passages()]
+    other.add([p.text for p in passages], [p.id for p in passages])
+    asked = labelled(texts, 30, unanswerable=0.3)[0]
+    wanted, found = (index.search(asked, 5) for index in (copied, other))
+    rounding = 5e-3 if store == "int8" else 1e-4
+    for name in ("confidence", "in_corpus", "relevance", "scores"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), atol=rounding, err_msg=name
+        )
+    actions = [[d.action for d in result.decisions] for result in (wanted, found)]
+    assert actions[0] == actions[1]
+    assert found.exact
+
+
+def test_probabilities_are_the_models_of_the_features(full, queries):
+    method = full.method()
+    [found] = find(method, full.store, queries, full.uec.encode(queries, "query"), 5)
+    sure, result = method.model.probabilities(found.features), full.search(queries, 5)
+    np.testing.assert_allclose(result.confidence, sure.by_cutoff[:, JUDGED - 1], atol=1e-6)
+    np.testing.assert_allclose(result.in_corpus, sure.in_corpus, atol=1e-6)
+    np.testing.assert_allclose(result.relevance, sure.relevance[:, :5], atol=1e-6)
+    assert found.features.relevance.shape[1] == NEAREST
+
+
+def test_confidence_by_cutoff_grows_up_to_that_the_corpus_answers(full, texts):
+    result = full.search(labelled(texts, 60, unanswerable=0.3)[0], 5)
+    assert (np.diff(result.by_cutoff, axis=1) >= 0).all()
+    assert (result.by_cutoff[:, -1] <= result.in_corpus + 1e-6).all()
+
+
+def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
+    for index in (full, Retriever(fitted)):
+        none = index.search([])
+        assert (len(none), none.ids, none.names, none.basis) == (0, [], [], "")
+        assert none.scores.shape == (0, 0)
+        assert none.confidence.shape == (0,)
+        assert none.decide(0.5) == []
+    nothing = Retriever(fitted).search(["badero", "golugo"], 3)
+    assert nothing.ids == [[], []]
+    assert nothing.names == fitted.names
+    assert nothing.in_corpus.tolist() == nothing.confidence.tolist() == [0, 0]
+    assert {decision.action for decision in nothing.decide(0.0)} == {"abstain"}
 
 
 def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
@@ -41,31 +168,14 @@ def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
     assert best[sure].mean() > best[~sure].mean() + 0.1
 
 
-def reader(words, name, seed):
-    """An encoder that reads only some words, and a word of its own where there are none."""
-    embed = bag_of_words(48, name, seed)
-
-    def encode(texts):
-        kept = [" ".join(w for w in text.split() if w in words) for text in texts]
-        return embed([text or "none" for text in kept])
-
-    encode.__name__ = name
-    return encode
-
-
-def test_encoders_that_are_sure_of_different_passages_ask_back(texts):
-    even, odd = set(WORDS[::2]), set(WORDS[1::2])
-    # Queries of nine words: on fewer an encoder that reads half of them is never sure.
-    pairs = [(" ".join(text.split()[3:]), text) for text in texts]
-    uec = UEC([reader(even, "even", 0), reader(odd, "odd", 1)]).fit(pairs)
-    retriever = Retriever(uec)
-    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
-    one = [word for word in texts[5].split() if word in even]
-    other = [word for word in texts[9].split() if word in odd]
-    result = retriever.search([" ".join(one + other)], k=5)
-    assert result.ambiguous[0].reason == "encoders are sure of different passages"
-    assert set(result.ambiguous[0].candidates) == {"p5", "p9"}
+def test_passages_that_share_the_question_ask_back(texts, fit_pairs):
+    index = Retriever(UEC([bag_of_words(64, "fine")]).fit(fit_pairs))
+    turned = " ".join(reversed(texts[5].split()))  # the same words, in another order
+    index.add([*texts, turned], [*(f"p{i}" for i in range(len(texts))), "turned"])
+    result = index.search([texts[5], texts[9]], 5)
+    assert {*result[0].ambiguity.candidates} == {"p5", "turned"}
     assert result.decide(1.0)[0].action == "clarify"
+    assert result[1].ambiguity is None
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -77,15 +187,6 @@ def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders,
     assert np.mean([d.action == "answer" for d in there.decisions]) > 0.9
     assert np.mean([d.action == "answer" for d in elsewhere.decisions]) < 0.1
     assert there.in_corpus.mean() > elsewhere.in_corpus.mean() + 0.3
-
-
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_more_hits_more_confidence_and_never_more_than_that_the_corpus_answers(full, texts, k):
-    asked = labelled(texts, 60, unanswerable=0.3)[0]
-    few, more = full.search(asked, k), full.search(asked, k + 3)
-    assert (more.confidence >= few.confidence - 1e-6).all()
-    assert (more.confidence <= more.in_corpus + 1e-6).all()
-    np.testing.assert_allclose(more.in_corpus, few.in_corpus, atol=1e-6)
 
 
 def test_a_told_share_without_an_answer_lowers_confidence_and_is_the_retrievers_or_the_calls(
@@ -111,7 +212,7 @@ def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
         assert again == result.decisions
     answered = np.array([d.action == "answer" for d in again])
     np.testing.assert_array_equal(answered, result.confidence > threshold)
-    for decision, reading in zip(again, result.ambiguous, strict=True):
+    for decision, reading in zip(again, [one.ambiguity for one in result], strict=True):
         if decision.action != "answer":
             assert decision.action == ("abstain" if reading is None else "clarify")
             assert decision.candidates == (() if reading is None else reading.candidates)
@@ -128,16 +229,12 @@ class TestEqualPassages:
 
     @pytest.mark.parametrize("k", [1, 4, 10])
     @pytest.mark.parametrize("copies", [3, 10])
-    @pytest.mark.parametrize(
-        "store",
-        [MemoryStore, lambda: MemoryStore(index="hnsw"), lambda: QdrantStore(location=":memory:")],
-        ids=["memory", "hnsw", "qdrant"],
-    )
+    @pytest.mark.parametrize("store", ["memory", "qdrant"])
     def test_confidence_and_relevance_are_those_of_one(
         self, alone, texts, queries, store, copies, k
     ):
         distinct = list(dict.fromkeys(texts))
-        index = Retriever(alone, store())
+        index = Retriever(alone, STORES[store]())
         index.add(distinct, [f"p{i}" for i in range(len(distinct))])
         for query in queries[:5]:
             once = index.search([query], k)
@@ -198,7 +295,7 @@ class TestEqualPassages:
         index.add([*dict.fromkeys(texts), texts[0], texts[0]])
         found = index.search([texts[0]], 4)
         assert [passage.text for passage in found.passages[0]][:3] == [texts[0]] * 3
-        assert found.ambiguous == [None]
+        assert found[0].ambiguity is None
 
     def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
         distinct = list(dict.fromkeys(texts))
@@ -213,6 +310,9 @@ class TestEqualPassages:
         assert np.abs(moved).mean() < 0.02
 
 
-def test_hits_are_as_similar_as_the_first_of_their_group_not_as_the_one_before():
+def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before():
     mu = np.float32([[0.5, 0.5, 0.5 - 8e-6, 0.5 - 16e-6, 0.3], [0.5, 0.4, 0.3, 0.2, 0.2]])
-    np.testing.assert_array_equal(first_alike(mu), [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])
+    nothing, place = np.zeros_like(mu), np.tile(np.arange(5), (2, 1))
+    hits = Hits(place, mu, mu, nothing, [], place, nothing, nothing, nothing[:, 0])
+    of_texts = place.astype(np.float32)
+    np.testing.assert_array_equal(at_hits(of_texts, hits), [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])
