@@ -18,6 +18,7 @@ from uec_rag.cli.ask import _beginning
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
+from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles, add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage
@@ -187,6 +188,11 @@ def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents
         (["index", "docs", "--out", "idx", "--uec", "a", "--fit", "b"], "--uec and --fit"),
         (["index", "docs", "--out", "docs"], "was not made by uec-rag"),
         (["index", "empty", "--out", "idx"], "no readable files"),
+        (["index", "docs", "--out", "idx", "--overlap", "9"], "expected --chunk-size with it"),
+        (
+            ["index", "docs", "--out", "idx", "--chunk-size", "99", "--model", "bm25"],
+            "expected one with a tokenizer to count tokens by, got bm25",
+        ),
         (["index", "docs", "--out", "idx", "--model", "pypi:nothing"], "unknown encoder"),
         (["index", "docs", "--out", "idx", "--update"], "there is no index in 'idx'"),
         (["index", "docs", "--out", "idx", "--update", "--uec", "a"], "--update keeps the index's"),
@@ -216,6 +222,19 @@ def test_questions_are_asked_in_turn_until_an_empty_line(index):
     assert "not asked" not in asked.stdout
     ended = CliRunner().invoke(app, ["ask", str(index), "-k", "1", "--json"], input="honey")
     assert json.loads(ended.stdout)["question"] == "honey"
+
+
+def test_passages_are_cut_by_tokens_of_the_first_encoder(run, documents, words, tmp_path):
+    chunks = ("--chunk-size", "30", "--overlap", "10")
+    made = ("index", documents, "--out", tmp_path / "idx")
+    run(*made, "--model", words, "--model", "bm25", *chunks)
+    index = Retriever.load(tmp_path / "idx")
+    count = token_counter(index.uec.encoders)
+    bodies = [passage.text.split("\n\n", 1)[1] for passage in index.passages()]
+    assert 20 < max(map(count, bodies)) <= 30
+    assert count("honey " * 1000) == 1000
+    (documents / "bees.md").touch()
+    assert "0 of them encoded now" in run(*made, "--update", *chunks).stdout
 
 
 class TestUpdating:

@@ -34,6 +34,16 @@ def test_a_node_comes_out_as_it_went_in(nodes):
     assert stored(nodes[3]) == nodes[3]
 
 
+def test_how_an_index_keeps_track_of_its_files_is_not_shown_to_a_model():
+    known = {"source": "a.md", "title": "Cats", "file_sha256": "ab", "file_passages": 1}
+    node = node_of(Passage("a.md#0", "Cats purr.", known | {"position": 0}))
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert node.get_content(mode) == "source: a.md\ntitle: Cats\n\nCats purr."
+    assert node.metadata["file_sha256"] == "ab"
+    theirs = node_of(Passage("1", "Cats purr.", {"source": "a.md", "position": 0}))
+    assert "position: 0" in theirs.get_content(MetadataMode.LLM)
+
+
 def test_the_embedding_is_not_kept_with_the_node(nodes):
     node = nodes[0].model_copy(update={"embedding": [0.25] * 56})
     assert "0.25" not in json.dumps(passages_of([node])[0].metadata)

@@ -59,6 +59,15 @@ def test_search_and_ask_give_what_the_python_api_gives(client, index):
     assert next(iter(asked)) == "decision"
 
 
+def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
+    known = {"source": "a.md", "position": 0, "file_sha256": "ab", "file_passages": 1, "page": 3}
+    client.post(
+        "/documents", json={"documents": [{"id": "a.md#0", "text": "zebu", "metadata": known}]}
+    )
+    [found] = client.post("/search", json={"query": "zebu", "k": 1}).json()["documents"]
+    assert found["metadata"] == {"source": "a.md", "page": 3}
+
+
 def test_a_gate_decides_and_wants_as_many_passages_as_it_is_for(index, tmp_path):
     threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
     Gate(threshold, 3, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")

@@ -367,6 +367,13 @@ class Postings:
                 out.append((columns * asked.shares[mine, None]).T)
         return out
 
+    def rarities(self, queries: Terms, corpus: Corpus) -> list[NDArray[np.float64]]:
+        """Inverse document frequency of each term of n queries, in the order of their `keys`."""
+        keys, term = np.unique(queries.keys, return_inverse=True)
+        held = _held(keys, list(self._pieces(keys)), corpus)
+        found = rarity(held, self._size(corpus)[0])[term]
+        return np.split(found, queries.starts[1:-1])
+
     def _impacts(
         self, asked: _Asked, wanted: NDArray[np.int64], size: tuple[int, float]
     ) -> FloatArray:

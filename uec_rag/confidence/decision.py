@@ -1,4 +1,4 @@
-"""What to do about a query: answer, ask back or abstain."""
+"""The decision about a query: answer, ask back or abstain."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from uec_rag.base.errors import InternalError
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.readings import ASK, Reading, ask_back
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -19,12 +17,12 @@ REASONS: dict[Action, str] = {
     "clarify": "Several passages could answer this.",
     "abstain": "The documents do not seem to answer this.",
 }
-"""What a decision says to people."""
+"""Sentences for people."""
 
 NOTHING_FOUND = "There is no passage to answer from."
 
 PLAUSIBLE = 0.3
-"""P(the corpus answers the query) below which no passage is plausible, however many compete."""
+"""P(the corpus answers the query) below which the documents are said not to answer it."""
 
 
 @dataclass(frozen=True)
@@ -35,49 +33,60 @@ class Decision:
     ----------
     action : {"answer", "clarify", "abstain"}
     reason : str
-        A sentence for people; its figures are `figures`.
-    candidates : tuple of str
-        Ids of the hits that compete, whatever the action: another threshold decides by them, too.
+        A sentence for people; "clarify" asks which reading is meant. Its figures are `figures`.
+    readings : tuple of Reading
+        The things that the question may mean, whatever the action: the likeliest first.
     confidence : float
         P(the query is answered by its hits), which the action rests on.
     in_corpus : float
-        P(the corpus answers the query); 1 where that is not known.
-    unfamiliar : str
-        What makes the query unlike those that confidence was learned from; "" where nothing does.
-    basis : str
-        Fingerprint of what confidence rests on (see `Retriever.basis`), where it is known.
-    hits : int
-        How many hits confidence is of; 0 where that is not known.
-    size : int
-        How many passages were searched; 0 where that is not known.
+        P(the corpus answers the query); 1 if that is not known.
+    underspecified : float
+        P(the corpus answers several readings of the query, which does not say which is meant).
     threshold : float
-        The confidence above which to answer.
+        Of confidence, above which to answer.
+    unfamiliar : str
+        How the query differs from those that confidence was learned from; "" if it does not.
+    basis : str
+        Fingerprint of what confidence rests on (see `Retriever.basis`), if it is known.
+    hits : int
+        How many hits confidence is of; 0 if that is not known.
+    size : int
+        How many passages were searched; 0 if that is not known.
 
     Raises
     ------
     InternalError
-        If confidence or in_corpus is NaN.
+        If a probability is NaN.
     """
 
     action: Action
     reason: str
-    candidates: tuple[str, ...] = ()
+    readings: tuple[Reading, ...] = ()
     confidence: float = field(default=0.0, compare=False)
     in_corpus: float = field(default=1.0, compare=False)
+    underspecified: float = field(default=0.0, compare=False)
+    threshold: float = field(default=0.5, compare=False)
     unfamiliar: str = ""
     basis: str = field(default="", compare=False)
     hits: int = field(default=0, compare=False)
     size: int = field(default=0, compare=False)
-    threshold: float = field(default=0.5, compare=False)
 
     def __post_init__(self) -> None:
         # Every decision is made here. Comparisons with what is no number are all false: a gate
         # would abstain, and a user's own "if confidence < 0.5: refuse" would answer.
-        if math.isnan(self.confidence) or math.isnan(self.in_corpus):
+        probabilities = (self.confidence, self.in_corpus, self.underspecified)
+        if any(map(math.isnan, probabilities)):
             raise InternalError(
-                f"a confidence is not a number (confidence {self.confidence}, in_corpus "
-                f"{self.in_corpus}): a defect of uec_rag; please report how it arose."
+                f"a confidence is not a number (confidence, in_corpus, underspecified: "
+                f"{probabilities}): a defect of uec_rag; please report how it arose."
             )
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Ids of the passages of the readings that are asked about; none unless it is "clarify"."""
+        if self.action != "clarify":
+            return ()
+        return tuple(id_ for reading in self.readings for id_ in reading.ids)
 
     @property
     def decision(self) -> Action:
@@ -99,84 +108,47 @@ def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
-@dataclass(frozen=True)
-class Ambiguity:
-    """Why a query is ambiguous.
-
-    Attributes
-    ----------
-    reason : str
-        A sentence for people.
-    candidates : tuple of str
-        Ids of the hits that compete.
-    """
-
-    reason: str
-    candidates: tuple[str, ...]
-
-
-def ambiguities(
-    posterior: FloatArray, ids: Sequence[Sequence[str]], in_corpus: FloatArray
-) -> list[Ambiguity | None]:
-    """Whether each question could mean one of several hits; None if it could not.
-
-    It could if a few passages, none far behind the best, share most of the posterior. If the corpus
-    hardly holds an answer at all, none of those that compete is plausible.
-
-    Parameters
-    ----------
-    posterior : array, shape (n, k)
-        Softmax of the fused logits, at the hits.
-    ids : sequence of n sequences of k str
-        Ids of the hits.
-    in_corpus : array, shape (n,)
-        P(the corpus answers the question).
-    """
-    found: list[Ambiguity | None] = []
-    for hits, shares, held in zip(ids, posterior, in_corpus, strict=True):
-        close = np.flatnonzero(shares >= shares.max() / 4).tolist()
-        competes = held >= PLAUSIBLE and len(close) > 1 and shares[close].sum() >= 0.5
-        reason = f"{len(close)} passages could answer this."
-        found.append(Ambiguity(reason, tuple(hits[row] for row in close)) if competes else None)
-    return found
-
-
 def decide_one(
     confidence: float,
-    ambiguity: Ambiguity | None,
+    underspecified: float = 0.0,
+    readings: tuple[Reading, ...] = (),
+    *,
     threshold: float = 0.5,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
-    """Answer above a threshold; below it ask back where the query is ambiguous, else abstain.
+    """Ask back if the question is probably underspecified; else answer if confident, else abstain.
+
+    Parameters
+    ----------
+    confidence, in_corpus, underspecified : float
+        As in `Decision`.
+    readings : tuple of Reading
+        The things that the question may mean.
+    threshold : float
+        Of confidence, for instance a `uec_rag.confidence.risk.RiskThreshold`'s.
 
     Examples
     --------
-    >>> rivals = Ambiguity("2 passages could answer this.", ("a", "b"))
-    >>> [decide_one(*given).action for given in ((0.9, None), (0.3, rivals), (0.3, None))]
+    >>> two = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("b",), 0.4))
+    >>> [decide_one(*given).action for given in ((0.9, 0.1), (0.9, 0.8, two), (0.3, 0.1))]
     ['answer', 'clarify', 'abstain']
     """
-    rivals = () if ambiguity is None else ambiguity.candidates
     action: Action = "abstain"
-    if confidence > threshold:
+    if underspecified >= ASK and len(readings) > 1:
+        action, reason = "clarify", ask_back(readings)
+    elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]
-    elif ambiguity is not None:
-        action, reason = "clarify", ambiguity.reason
     elif math.isinf(threshold):
         reason = "No question is answered: no threshold keeps the risk of wrong answers."
+    elif in_corpus < PLAUSIBLE:
+        reason = REASONS["abstain"]
+    elif confidence < in_corpus / 2:
+        reason = "The documents may answer this, but these passages do not seem to."
     else:
-        reason = _why(confidence, in_corpus)
+        reason = "It is not certain enough that these passages answer this."
     if unfamiliar:
         reason = f"{reason} Note: {unfamiliar}."
     return Decision(
-        action, reason, rivals, confidence, in_corpus, unfamiliar, threshold=float(threshold)
+        action, reason, readings, confidence, in_corpus, underspecified, threshold, unfamiliar
     )
-
-
-def _why(confidence: float, in_corpus: float) -> str:
-    """Which of the two questions is the doubtful one."""
-    if in_corpus < PLAUSIBLE:
-        return REASONS["abstain"]
-    if confidence < in_corpus / 2:
-        return "The documents may answer this, but these passages do not seem to."
-    return "It is not certain enough that these passages answer this."

@@ -87,7 +87,7 @@ def judge(
     """
     decision = _judge(nodes, gate)
     if decision.action != "clarify":
-        decision = replace(decision, candidates=())
+        decision = replace(decision, readings=())
     _dispatcher.event(
         UECGateEvent(
             query=query,
@@ -121,9 +121,7 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
         raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
     if action == own.action:
         return own
-    rivals = own.candidates or tuple(node.node_id for node in nodes)
-    rivals = rivals if action == "clarify" else ()
-    return replace(own, action=action, reason=REASONS[action], candidates=rivals)
+    return replace(own, action=action, reason=REASONS[action])
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.records import Record
+from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
@@ -56,6 +56,15 @@ class CorpusCalibration(Record):
     of_fit: bool = False
     verifier: str | None = None
     _saved_as: ClassVar[Mapping[str, str]] = {"evidence_weights": "gate", "of_fit": "kept"}
+
+    @classmethod
+    def current(cls, metadata: Mapping[str, object]) -> Self | None:
+        """Rebuild from `metadata`; with a warning None if it was learned on other features."""
+        return current_or(
+            None,
+            lambda: cls.restore(metadata),
+            "what was calibrated on this corpus is not used. Calibrate again.",
+        )
 
     def __str__(self) -> str:
         """Say in plain words what was done."""
@@ -254,6 +263,8 @@ class Published(NamedTuple):
 
     Attributes
     ----------
+    calibration : CorpusCalibration or None
+        None if it was learned on other features.
     written : str
         State of the store that it was learned on, or that it was last seen not to be of.
     current : bool
@@ -261,7 +272,7 @@ class Published(NamedTuple):
     """
 
     version: str
-    calibration: CorpusCalibration
+    calibration: CorpusCalibration | None
     written: str
     current: bool = True
 
@@ -286,7 +297,7 @@ def published(store: SharedState, known: Published | None) -> Published | None:
         found = store.get_state(CALIBRATION)
         if found is not None:
             state = json.loads(found[1])
-            calibration = CorpusCalibration.restore(state["calibration"])
+            calibration = CorpusCalibration.current(state["calibration"])
             known = Published(found[0], calibration, state["written"])
     if known is None:
         return None

@@ -23,7 +23,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import REASONS, Action, Ambiguity, Decision, decide_one, outcome
+from uec_rag.confidence.decision import Action, Decision, decide_one, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import (
     Drift,
@@ -232,7 +232,7 @@ class Gate(Record):
         return self.k if self.threshold.queries else 1
 
     def decide(self, result: SearchResult) -> list[Decision]:
-        """Decide on each query of a result, with what the search knew of its ambiguity.
+        """Decide on each query of a result, with what the search knew of its readings.
 
         Uses the confidence of the first `k` hits, however many were found. Warns if the result used
         another calibration, share, filter or number of passages than the gate, or if the
@@ -293,19 +293,14 @@ class Gate(Record):
                 UserWarning,
                 stacklevel=2,
             )
-        ambiguity = None
-        if decision.candidates:
-            reason = f"{len(decision.candidates)} passages could answer this."
-            ambiguity = Ambiguity(reason, decision.candidates)
-        elif decision.action == "clarify":  # read off hits that were written down
-            ambiguity = Ambiguity(REASONS["clarify"], ())
         with span("gate", queries=1, threshold=self.threshold.threshold) as note:
             decided = decide_one(
                 decision.confidence,
-                ambiguity,
-                self.threshold.threshold,
-                decision.in_corpus,
-                decision.unfamiliar,
+                decision.underspecified,
+                decision.readings,
+                threshold=self.threshold.threshold,
+                in_corpus=decision.in_corpus,
+                unfamiliar=decision.unfamiliar,
             )
             note(**outcome([decided]))
         self._watch([decided.confidence])

@@ -1,6 +1,7 @@
 """One query, from top to bottom.
 
-    encode     each encoder's Gaussians of the questions (`UEC.encode`)
+    encode     each encoder's Gaussians of the questions (`UEC.encode`), and in a conversation of
+               these behind the turns before them, which `in_conversation` mixes
     views      the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
     weigh      the coefficients: how far each encoder counts in each question
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +29,16 @@ from numpy.typing import NDArray
 from uec_rag.base.columns import largest, weighted_sum
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import ambiguities, decide_one, outcome
+from uec_rag.confidence import readings
+from uec_rag.confidence.decision import decide_one, outcome
 from uec_rag.confidence.features import NEAREST, Features, features
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
+from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.encoders.lexical import whole_share
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.evidence import EvidenceWeights, leaders
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
+from uec_rag.ensemble.views import LEADERS, SHIPPED, mix_views, prominence
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -99,6 +103,50 @@ def search(
 
 
 @dataclass(frozen=True, eq=False)
+class Context:
+    """n questions behind the turns before them, of a conversation.
+
+    Attributes
+    ----------
+    texts : list of n str
+        See `uec_rag.ensemble.views.in_context`; the question alone if nothing was before it.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of these texts.
+    """
+
+    texts: list[str]
+    parts: Sequence[Gaussian]
+
+
+def in_conversation(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    context: Context,
+) -> list[Gaussian]:
+    """Mix each question's Gaussians with those of it in its context, (K) of n questions.
+
+    The less a passage stands out for the question alone, the more the turns before it count.
+
+    `parts`: of the questions alone.
+    """
+    fitted = method.fitted
+    gap = np.zeros(len(queries), dtype=np.float32)
+    for rows, view in views(fitted, store, queries, parts, LEADERS):
+        if len(view):
+            own = [part[rows] for part in parts]
+            similarities = compare(fitted, view, own)
+            pi = weigh(method, own, similarities)
+            mu = fuse(fitted, view, fitted.combine(own, pi), similarities, pi)
+            gap[rows] = prominence(np.float32(fitted.slope) * leaders(mu, LEADERS))
+    follows = [text != query for text, query in zip(context.texts, queries, strict=True)]
+    shares = SHIPPED.shares(gap, follows)
+    pairs = zip(parts, context.parts, strict=True)
+    return [mix_views(alone, together, shares) for alone, together in pairs]
+
+
+@dataclass(frozen=True, eq=False)
 class Found:
     """What was found for n questions that were compared with one view."""
 
@@ -110,6 +158,28 @@ class Found:
     unfamiliar: list[str]
     doubt: FloatArray
     features: Features | None
+    candidates: list[Candidates]
+    exact: bool
+
+    @classmethod
+    def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
+        """What is found where no passage is."""
+        count = len(queries)
+        none = np.zeros((count, 0), dtype=np.float32)
+        place = np.zeros((count, 0), dtype=np.int64)
+        hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
+        return cls(
+            queries,
+            coefficients,
+            Similarities([], none),
+            hits,
+            Attribution(none[:, :, None], None, [{} for _ in queries]),
+            [""] * count,
+            hits.floor,
+            None,
+            [],
+            exact=True,
+        )
 
 
 def find(
@@ -119,6 +189,9 @@ def find(
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
         asked, own = queries[rows], [part[rows] for part in parts]
+        if not len(view):
+            yield Found.nothing(asked, _plain(fitted, own))
+            continue
         similarities = compare(fitted, view, own)
         coefficients = weigh(method, own, similarities)
         query = fitted.combine(own, coefficients)
@@ -130,7 +203,19 @@ def find(
         vectors = [bool(part.dimension) for part in own]
         doubt = strange * coefficients[:, vectors].sum(axis=1)
         observed = observe(method, store, own, coefficients, hits, attribution, strange)
-        yield Found(asked, coefficients, similarities, hits, attribution, reasons, doubt, observed)
+        candidates = compete(fitted, view, coefficients, hits, attribution)
+        yield Found(
+            asked,
+            coefficients,
+            similarities,
+            hits,
+            attribution,
+            reasons,
+            doubt,
+            observed,
+            candidates,
+            exact=len(view) >= len(store),
+        )
 
 
 def views(
@@ -340,34 +425,47 @@ def rerank(
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Each encoder's contribution to the first hits of n questions.
+    """Each encoder's contribution to the hits of n questions.
 
     Attributes
     ----------
     own : array, shape (n, K, m)
-        Its own similarity to all m hits; no encoders in the shared space.
-    words : list of n lists of k dict of str to float, or None
-        Words of the question that each of the first k hits holds, and the similarity that each
-        adds, the most first.
+        Its own similarity to a hit; no encoders in the shared space.
+    words : list of n lists of dict of str to float, or None
+        Words of the question that a hit holds, and the similarity that each adds, the most first;
+        of the first k hits, or the first `NEAREST`.
+    rarity : list of n dict of str to float
+        Inverse document frequency of the words of each question; none without a member of words.
     """
 
     own: FloatArray
     words: list[list[dict[str, float]]] | None
+    rarity: list[dict[str, float]]
 
 
 def attribute(
     view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits, k: int
 ) -> Attribution:
-    """Look up each encoder's similarity to the hits, and the words that count in the first k."""
+    """Look up each encoder's similarity to the hits, and the words that count in the first."""
     columns = hits.columns
     own = np.empty((len(columns), len(similarities.own), columns.shape[1]), dtype=np.float32)
     for member, of_all in enumerate(similarities.own):
         own[:, member] = np.take_along_axis(of_all, columns, axis=1)
     terms = [block for part in parts for block in part.terms]
+    rarity: list[dict[str, float]] = [{} for _ in columns]
     if not terms:
-        return Attribution(own, None)
-    added = view.contributions(terms, columns[:, :k])
-    return Attribution(own, _matched(terms, added, len(columns), columns[:, :k].shape[1]))
+        return Attribution(own, None, rarity)
+    some = columns[:, : max(k, NEAREST)]
+    words = _matched(terms, view.contributions(terms, some), some.shape[0], some.shape[1])
+    for block, of_block in zip(terms, view.rarities(terms), strict=True):
+        for row, of_one in enumerate(of_block):
+            labels = {} if block.labels is None else block.labels[row]
+            keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
+            for key, value in zip(keys, of_one.tolist(), strict=True):
+                if key in labels:
+                    known = rarity[row].get(labels[key], 0.0)
+                    rarity[row][labels[key]] = max(known, value)
+    return Attribution(own, words, rarity)
 
 
 def _matched(
@@ -492,12 +590,56 @@ def member_evidence(
     return logits
 
 
+def compete(
+    fitted: Fitted, view: View, coefficients: FloatArray, hits: Hits, attribution: Attribution
+) -> list[Candidates]:
+    """The nearest different texts of each question, among which its readings are found.
+
+    None without a member of words, and if nothing was found.
+    """
+    if not hits.mu.size or attribution.words is None:
+        return []
+    logits, out = fitted.logits(hits.mu, coefficients), []
+    reach = len(attribution.words[0])
+    for row, places in enumerate(hits.distinct(NEAREST)):
+        near = [place for place in places.tolist() if 0 <= place < reach]
+        passages = [hits.passages[row][place] for place in near]
+        ids = [passage.id for passage in passages]
+        named = all(readings.subject_of(passage.metadata) for passage in passages)
+        out.append(
+            Candidates(
+                ids,
+                [passage.text for passage in passages],
+                [passage.metadata for passage in passages],
+                logits[row, near],
+                [attribution.words[row][place] for place in near],
+                attribution.rarity[row],
+                len(view),
+                None if named else view.vectors(ids).mean,
+            )
+        )
+    return out
+
+
 def estimate(method: Method, found: Found) -> Probabilities | None:
     """Relevance, confidence and `in_corpus`; None if nothing was found."""
     if found.features is None:
         return None
     model = method.model if found.hits.verified else method.unread_model or method.model
     return model.probabilities(found.features, method.unanswerable, found.doubt)
+
+
+def meanings(found: Found, sure: Probabilities) -> list[tuple[float, tuple[Reading, ...]]]:
+    """P(underspecified) and the readings of each question; 0 and none without words."""
+    if not found.candidates:
+        return [(0.0, ()) for _ in found.queries]
+    out = []
+    for query, one, held in zip(found.queries, found.candidates, sure.in_corpus, strict=True):
+        subject = readings.subjects(one)
+        unsaid = readings.features(query, one, subject)[None]
+        probability = float(readings.underspecified(unsaid, np.array([held]))[0])
+        out.append((probability, tuple(readings.readings(one, subject))))
+    return out
 
 
 def decide(
@@ -522,16 +664,13 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    ids = [[passage.id for passage in row] for row in passages]
-    posterior = at_hits(found.features.posterior, hits) * (
-        hits.text == np.arange(len(hits.text[0]))
-    )
-    ambiguous = ambiguities(posterior[:, kept], ids, sure.in_corpus)
-    results = []
+    meant, results = meanings(found, sure), []
     for row, query in enumerate(found.queries):
-        confidence, in_corpus = float(sure.confidence[row]), float(sure.in_corpus[row])
         decision = decide_one(
-            confidence, ambiguous[row], in_corpus=in_corpus, unfamiliar=found.unfamiliar[row]
+            float(sure.confidence[row]),
+            *meant[row],
+            in_corpus=float(sure.in_corpus[row]),
+            unfamiliar=found.unfamiliar[row],
         )
         results.append(
             Result(
@@ -546,9 +685,8 @@ def decide(
                 shares[row],
                 sure.by_cutoff[row],
                 replace(decision, basis=basis, hits=JUDGED, size=size),
-                exact=True,
+                exact=found.exact,
                 names=fitted.names,
-                ambiguity=ambiguous[row],
                 members=_members(method, found, row, ranks, kept) if own.size else None,
                 verified=hits.verified,
             )
@@ -592,4 +730,4 @@ def _members(
         own = np.concatenate([own, score[None, kept]])
         places = np.concatenate([places, np.where(read[kept], place, 0)[None]])
         counted = np.concatenate([counted, hits.gain[row, None, kept]])
-    return Members(names, own, places, counted, None if words is None else words[row])
+    return Members(names, own, places, counted, None if words is None else words[row][kept])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import numpy as np
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import NOTHING_FOUND, Ambiguity, Decision, decide_one
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_one
+from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Found, Passage
 
 if TYPE_CHECKING:
@@ -109,8 +111,6 @@ class Result:
         True if no other passage can score higher.
     names : tuple of K str
         The encoders' names, for `coefficients` and `shares`.
-    ambiguity : Ambiguity or None
-        Why the question is ambiguous, if it is.
     judged : bool
         Whether the question's text was known: without it there is no relevance or confidence, nor
         in `metadata`.
@@ -135,7 +135,6 @@ class Result:
     decision: Decision
     exact: bool
     names: tuple[str, ...]
-    ambiguity: Ambiguity | None = None
     judged: bool = True
     members: Members | None = None
     verified: bool = True
@@ -200,11 +199,27 @@ class Result:
         """The same result with some of the hits, in the order given.
 
         The confidence by cutoff is that of equally many best hits, at most the sum of the
-        relevance of those taken, and at least the highest: choosing does not raise it.
+        relevance of those taken, and at least the highest: choosing does not raise it. The decision
+        is on the first `JUDGED` of them: take as many, and then the `first` k.
         """
+        taken = self._at(places)
+        if not taken.passages or not self.judged:
+            return taken
+        sure = np.minimum(self.by_cutoff[: len(places)], np.cumsum(taken.relevance))
+        taken = replace(taken, by_cutoff=np.maximum(sure, np.maximum.accumulate(taken.relevance)))
+        judged = float(taken.by_cutoff[min(JUDGED, len(places)) - 1])
+        confidence = max(judged, float(taken.relevance.max()))
+        known = self.decision
+        if confidence == known.confidence:
+            return taken
+        return replace(taken, decision=replace(known, confidence=confidence)).deciding(0.5)
+
+    def first(self, k: int) -> Result:
+        """The same result with the first k hits: confidence and decision stay."""
+        return self if k >= len(self.passages) else self._at(range(k))
+
+    def _at(self, places: Sequence[int]) -> Result:
         at = [*places]
-        relevance = self.relevance[at]
-        sure = np.minimum(self.by_cutoff[: len(at)], np.cumsum(relevance))
         return replace(
             self,
             passages=[self.passages[place] for place in at],
@@ -212,11 +227,14 @@ class Result:
             mu=self.mu[at],
             within=self.within[at],
             between=self.between[at],
-            relevance=relevance,
-            by_cutoff=np.fmax(sure, np.fmax.accumulate(relevance)[: len(sure)]),
+            relevance=self.relevance[at],
             members=None if self.members is None else self.members.taking(at),
             copies=None if self.copies is None else [self.copies[place] for place in at],
         )
+
+    def deciding(self, threshold: float) -> Result:
+        """The same result with the decision at a threshold."""
+        return replace(self, decision=self.decide(threshold))
 
     def decide(self, threshold: float, k: int | None = None) -> Decision:
         """Decide at another threshold of confidence; nothing is recomputed.
@@ -229,7 +247,14 @@ class Result:
             check_k(k)
             sure = float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1]) if self.passages else sure
         known = self.decision
-        decided = decide_one(sure, self.ambiguity, threshold, known.in_corpus, known.unfamiliar)
+        decided = decide_one(
+            sure,
+            known.underspecified,
+            known.readings,
+            threshold=threshold,
+            in_corpus=known.in_corpus,
+            unfamiliar=known.unfamiliar,
+        )
         return replace(decided, basis=known.basis, hits=known.hits, size=known.size)
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
@@ -242,7 +267,7 @@ class Result:
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_within`,
             `uec_between`, `uec_members`, `uec_matched_terms`, `uec_coefficients`,
-            `uec_candidates`, `uec_basis`, and `uec_unfamiliar` if the question is.
+            `uec_readings`, `uec_basis`, and `uec_unfamiliar` if the question is.
         """
         within, between = float(self.within[rank]), float(self.between[rank])
         found: dict[str, Any] = {
@@ -260,9 +285,14 @@ class Result:
             "uec_relevance": float(self.relevance[rank]),
             "uec_confidence": decision.confidence,
             "uec_in_corpus": decision.in_corpus,
+            "uec_underspecified": decision.underspecified,
             "uec_decision": decision.action,
             "uec_reason": decision.reason,
         }
+        if decision.action == "clarify":
+            hit = self.passages[rank].id
+            labels = [reading.label for reading in decision.readings if hit in reading.ids]
+            found["uec_reading"] = labels[0] if labels else ""
         if not details:
             return found
         if self.members is not None:
@@ -270,7 +300,7 @@ class Result:
         if decision.unfamiliar:
             found["uec_unfamiliar"] = decision.unfamiliar
         return found | {
-            "uec_candidates": list(decision.candidates),
+            "uec_readings": [asdict(reading) for reading in decision.readings],
             "uec_basis": f"{decision.basis}@{decision.hits}/{decision.size}",
             "uec_coefficients": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
@@ -427,10 +457,9 @@ class SearchResult:
         pairs = zip(self.results, decisions, strict=True)
         return SearchResult([replace(one, decision=decision) for one, decision in pairs])
 
-    def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
-        """The same results with some of each question's hits, in the order given."""
-        pairs = zip(self.results, places, strict=True)
-        return SearchResult([one.taking(chosen) for one, chosen in pairs])
+    def first(self, k: int) -> SearchResult:
+        """The same results with the first k hits of each question."""
+        return SearchResult([one.first(k) for one in self.results])
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each hit: query, rank, id, text, its own metadata, and `metadata`.
@@ -576,25 +605,35 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         or not _is_share(held)
     ):
         return None
-    decision = Decision(action, one_line(reason), (), float(sure), float(held))
+    unsaid = metadata.get("uec_underspecified", 0.0)
+    if not _is_share(unsaid):
+        return None
+    decision = Decision(action, one_line(reason), (), float(sure), float(held), float(unsaid))
     known = getattr(metadata, "decision", None)
     if isinstance(known, Decision):
         return replace(
-            decision,
-            candidates=known.candidates,
-            unfamiliar=known.unfamiliar,
-            basis=known.basis,
-            hits=known.hits,
-            size=known.size,
+            known,
+            action=decision.action,
+            reason=decision.reason,
+            confidence=decision.confidence,
+            in_corpus=decision.in_corpus,
+            underspecified=decision.underspecified,
         )
-    rivals, unfamiliar = metadata.get("uec_candidates", ()), metadata.get("uec_unfamiliar", "")
-    if not isinstance(rivals, Sequence) or not isinstance(unfamiliar, str):
+    unfamiliar, saved = metadata.get("uec_unfamiliar", ""), metadata.get("uec_readings", ())
+    if not isinstance(unfamiliar, str):
+        return None
+    try:
+        meant = tuple(
+            Reading(one_line(one["label"]), tuple(map(str, one["ids"])), float(one["probability"]))
+            for one in saved
+        )
+    except (TypeError, KeyError, ValueError, AttributeError):
         return None
     basis, _, counts = str(metadata.get("uec_basis", "")).partition("@")
     hits, _, size = counts.partition("/")
     return replace(
         decision,
-        candidates=tuple(map(str, rivals)),
+        readings=meant,
         unfamiliar=one_line(unfamiliar),
         basis=basis,
         hits=int(hits) if hits.isdecimal() else 0,

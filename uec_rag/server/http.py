@@ -22,6 +22,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
+from uec_rag.corpora.passages import bookkeeping
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -126,7 +127,11 @@ def documents_of(result: SearchResult) -> list[Document]:
         Document(
             id=passage.id,
             text=passage.text,
-            metadata=passage.metadata,
+            metadata={
+                key: value
+                for key, value in passage.metadata.items()
+                if key not in bookkeeping(passage)
+            },
             score=float(result.scores[0, rank]),
             sigma2=float(result.sigma2[0, rank]),
             relevance=float(result.relevance[0, rank]),

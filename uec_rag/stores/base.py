@@ -136,6 +136,14 @@ class View(Protocol):
         """
         ...
 
+    def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
+        """Inverse document frequency of each term of n queries, for each sparse block."""
+        ...
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if one is not there."""
+        ...
+
 
 class Store(Protocol):
     """Passages with their Gaussians."""

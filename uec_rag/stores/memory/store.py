@@ -286,6 +286,11 @@ class MemoryStore:
         """
         return contributions(self._state, terms, self._rows(columns))
 
+    def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
+        """Inverse document frequency of each term of n queries, for each sparse block."""
+        pairs = zip(self._state.words, terms, strict=False)
+        return [held.rarities(block, corpus) for (held, corpus), block in pairs]
+
     def _rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         live = self._state.live
         return columns if live is None else live[columns]

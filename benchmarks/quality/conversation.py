@@ -1,0 +1,264 @@
+"""nDCG@10 of questions in a conversation: how much of what was said before to search with.
+
+    python -m benchmarks.quality.conversation DATA --markdown
+
+Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
+turns, behind all and once more, as people rewrote them to stand alone, and as views that the corpus
+weighs (`uec_rag.ensemble.views`). Turns that stand alone and turns that do not are reported apart.
+Of `UEC()`, or with --model of an ensemble that is fitted on the training pairs of one collection.
+Milliseconds, of `UEC()`, are for one question asked by itself, encoding and comparison with the
+corpus, the median of thirty, without a cache; a rewrite costs a call of a language model before
+that. The weights were learned on these sets among others: `benchmarks.quality.view_weights` judges
+each by weights that were learned without it. DATA is a folder of test collections, whose
+conversations have "turns", "answers", "rewrite" and "standalone" in their queries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from benchmarks.paper.data import Collection, load_collection, read_rows
+from benchmarks.quality.hybrid import shipped
+from benchmarks.quality.options import CACHE, FITTED_ON, Cache, Data, Fit, Markdown
+from benchmarks.tables import print_table
+from uec_rag import UEC
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.postings import Corpus, Postings
+from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.encoders.base import WithoutVectors
+from uec_rag.ensemble.evidence import SimilaritySummary
+from uec_rag.ensemble.views import SHIPPED, ViewWeights, in_context, mix_views, prominence
+
+SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
+_DEPTH = 10
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A question and what was said before it.
+
+    Attributes
+    ----------
+    before : list of str
+        The user's turns, oldest first.
+    rewrite : str
+        What a person made of the question so that it stands alone; empty if there is none.
+    """
+
+    text: str
+    before: list[str]
+    rewrite: str
+    standalone: bool
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """Turns of conversations, each with its relevant passages.
+
+    Attributes
+    ----------
+    gains : array, shape (n, N)
+        Of each passage, 0 if it is not relevant.
+    """
+
+    name: str
+    passages: list[str]
+    turns: list[Turn]
+    gains: FloatArray
+
+    @property
+    def kinds(self) -> dict[str, NDArray[np.bool_]]:
+        """Which turns stand alone, and which do not."""
+        alone = np.array([turn.standalone for turn in self.turns])
+        return {
+            name: rows for name, rows in (("dependent", ~alone), ("alone", alone)) if rows.any()
+        }
+
+
+def load_conversations(folder: Path) -> Conversations:
+    """Read the turns that have others before them."""
+    collection = load_collection(folder)
+    rows = {str(row["_id"]): row for row in read_rows(folder / "queries.jsonl.gz")}
+    turns = {
+        name: Turn(
+            text,
+            list(rows[name]["turns"][:-1]),
+            str(rows[name].get("rewrite") or ""),
+            bool(rows[name]["standalone"]),
+        )
+        for name, text in collection.queries.items()
+        if len(rows[name]["turns"]) > 1
+    }
+    return of_collection(collection, turns)
+
+
+def of_collection(collection: Collection, turns: Mapping[str, Turn]) -> Conversations:
+    """Turns by the id of their query."""
+    place = {name: column for column, name in enumerate(collection.passages)}
+    gains = np.zeros((len(turns), len(place)), dtype=np.float32)
+    for row, name in enumerate(turns):
+        for passage, gain in collection.relevant[name].items():
+            if passage in place:
+                gains[row, place[passage]] = gain
+    return Conversations(
+        collection.name, list(collection.passages.values()), list(turns.values()), gains
+    )
+
+
+class Index:
+    """Passages that an ensemble has encoded, compared in full."""
+
+    def __init__(self, uec: UEC, passages: Sequence[str]) -> None:
+        self.uec = uec
+        self._parts = uec.encode(passages, "passage")
+        self._words = [Postings.of(part.terms[0]) if part.terms else None for part in self._parts]
+        self._corpus = Corpus(len(passages))
+
+    def logits(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """``sum_k pi_k a_k s_k`` of queries and passages, shape (n, N), pi by the evidence."""
+        fitted = self.uec.fitted
+        own = [
+            part.mean @ held.mean.T
+            if words is None
+            else words.similarities(part.terms[0], self._corpus)
+            for part, held, words in zip(parts, self._parts, self._words, strict=True)
+        ]
+        assert fitted.evidence_weights is not None
+        summaries = list(map(SimilaritySummary.of, own, fitted.slopes))
+        pi = fitted.weigh(fitted.evidence_weights, parts, summaries)
+        return np.sum(
+            [
+                np.float32(slope) * share[:, None] * similarities
+                for slope, share, similarities in zip(fitted.slopes, pi.T, own, strict=True)
+            ],
+            axis=0,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """The two views of n turns, encoded.
+
+    Attributes
+    ----------
+    alone, together : list of K Gaussian
+    prominence : array, shape (n,)
+    """
+
+    index: Index
+    alone: list[Gaussian]
+    together: list[Gaussian]
+    prominence: FloatArray
+
+    @classmethod
+    def of(cls, index: Index, turns: Sequence[Turn]) -> Views:
+        """Encode both in one batch, and look at what the turns alone find."""
+        texts = [turn.text for turn in turns]
+        texts += [in_context(turn.text, turn.before) for turn in turns]
+        parts = index.uec.encode(texts, "query")
+        alone = [part[: len(turns)] for part in parts]
+        together = [part[len(turns) :] for part in parts]
+        found = index.logits(alone)
+        best = np.partition(found, -min(_DEPTH, found.shape[1]), axis=1)[:, -_DEPTH:]
+        return cls(index, alone, together, prominence(best))
+
+    def logits(self, shares: FloatArray) -> FloatArray:
+        """Of the mixture, shape (n, N)."""
+        mixed = [
+            mix_views(one, other, shares)
+            for one, other in zip(self.alone, self.together, strict=True)
+        ]
+        return self.index.logits(mixed)
+
+    def shares(self, weights: ViewWeights) -> FloatArray:
+        """Of the view with the turns before."""
+        return weights.shares(self.prominence, np.ones(len(self.prominence), dtype=bool))
+
+
+def ndcg(logits: FloatArray, gains: FloatArray) -> FloatArray:
+    """nDCG@10 of each query, with linear gains, shape (n,)."""
+    order = np.argsort(-logits, axis=1, kind="stable")[:, :_DEPTH]
+    discount = 1 / np.log2(np.arange(2, order.shape[1] + 2))
+    ideal = -np.sort(-gains, axis=1)[:, : order.shape[1]]
+    found: FloatArray = (np.take_along_axis(gains, order, axis=1) * discount).sum(axis=1)
+    return found / np.maximum((ideal * discount).sum(axis=1), 1e-9)
+
+
+RECIPES = {
+    "last": lambda turn: turn.text,
+    "last two": lambda turn: "\n".join([*turn.before[-1:], turn.text]),
+    "joined": lambda turn: "\n".join([*turn.before, turn.text]),
+    "joined, last twice": lambda turn: "\n".join([*turn.before, turn.text, turn.text]),
+    "rewrite": lambda turn: turn.rewrite or turn.text,
+}
+
+
+def milliseconds(index: Index, turns: Sequence[Turn], weights: ViewWeights | None) -> float:
+    """For a question asked by itself, alone (None) or with its views, the median of thirty."""
+    times = []
+    for turn in turns[:30]:
+        start = time.perf_counter()
+        if weights is None:
+            index.logits(index.uec.encode([turn.text], "query"))
+        else:
+            views = Views.of(index, [turn])
+            views.logits(views.shares(weights))
+        times.append(1000 * (time.perf_counter() - start))
+    return median(times)
+
+
+def ensemble(models: Sequence[str], fit: Path, cache: Path) -> UEC:
+    """`UEC()`, or one of models that is fitted here, with a cache."""
+    if not models:
+        return shipped(cache)
+    members = [load_encoder(name) for name in models]
+    cached = [e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in members]
+    return UEC(cached).fit(load_collection(fit, "train").pairs())
+
+
+def main(
+    data: Data,
+    model: Annotated[list[str], typer.Option(help="A member, instead of UEC().")] = [],  # noqa: B006
+    fit: Fit = FITTED_ON,
+    sets: Annotated[str, typer.Option(help="Conversations, comma-separated.")] = SETS,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
+) -> None:
+    """Print the tables."""
+    uec = ensemble(model, data / fit, cache)
+    rows: dict[str, list[str]] = {name: [name] for name in (*RECIPES, "views")}
+    header = ["searched with"]
+    for name in sets.split(","):
+        some = load_conversations(data / name)
+        index = Index(uec, some.passages)
+        scores = {
+            recipe: ndcg(index.logits(uec.encode([*map(text, some.turns)], "query")), some.gains)
+            for recipe, text in RECIPES.items()
+        }
+        views = Views.of(index, some.turns)
+        scores["views"] = ndcg(views.logits(views.shares(SHIPPED)), some.gains)
+        for kind, chosen in some.kinds.items():
+            header.append(f"{name}, {kind} ({chosen.sum()})")
+            for recipe, of_turns in scores.items():
+                rows[recipe].append(f"{of_turns[chosen].mean():.3f}")
+        if not model:
+            index.uec = UEC()  # what is measured is not the cache
+            header.append("ms")
+            for row in rows.values():
+                row.append("")
+            rows["last"][-1] = f"{milliseconds(index, some.turns, None):.1f}"
+            rows["views"][-1] = f"{milliseconds(index, some.turns, SHIPPED):.1f}"
+    print_table("nDCG@10 of later turns", header, list(rows.values()), markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,373 @@
+"""The three decisions: answer, ask back, abstain, and the model of underspecified questions.
+
+    python -m benchmarks.quality.decisions DATA [--write]
+
+Each set is judged by what all others taught: clarify sets, ordinary collections and conversations;
+the threshold, too, is chosen without it, as the lowest at which 2 % of the ordinary
+answerable questions are asked back. In ordinary collections questions are asked once as they are
+and once of the corpus without their answers. In conversations the last turn alone is underspecified
+if it depends on earlier turns; it and its rewrite are learned from, not reported. "Before" are the
+decisions that the search itself gives. After asking back a person chooses the reading that holds
+what they meant, and the share of questions whose first passage of that reading is right is given
+beside that of the first hit.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from sklearn.metrics import roc_auc_score
+
+import uec_rag.confidence
+from benchmarks.paper.data import load_collection, read_rows, sample_collection
+from uec_rag import UEC, Retriever
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.model import Calibrator, fit_calibrator
+from uec_rag.confidence.readings import (
+    FEATURES,
+    HITS,
+    Candidates,
+    action_of,
+    features,
+    readings,
+    subjects,
+    underspecified,
+)
+from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
+from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.lexical import WordTokenizer
+from uec_rag.retrieval.result import SearchResult
+from uec_rag.stores.base import Passage
+
+CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
+ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
+ORDINARY += ("chroma_chunking", "belebele_en", "cranfield", "medline", "xquad_zh", "xquad_ru")
+ORDINARY += ("xquad_ar", "cmrc2018_zh", "belebele_de")
+CONVERSATIONS = ("conv_cast", "conv_pacific", "conv_kdconv_zh")
+SHARE = {"clarify": 1.0, "conv": 0.3}  # how much a set counts in learning; others .15
+OTHERS = 0.15
+PENALTY = 0.01
+NEEDLESS = 0.02  # share of ordinary answerable questions that may be asked back
+K = 5
+LABELS = ("answerable", "underspecified", "unanswerable")
+ACTIONS = dict(zip(("answer", "clarify", "abstain"), LABELS, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A question of a set, what was found for it and what it is.
+
+    Attributes
+    ----------
+    label : str
+        One of `LABELS`.
+    found : array, shape (5,)
+        `features`.
+    confidence, in_corpus : float
+    before : str
+        The label that the search's own decision stands for.
+    first, chosen : float
+        Share of the question's labelled readings whose passage is the first hit, and the first of
+        the reading that a person who means it chooses; NaN if it has none.
+    """
+
+    label: str
+    found: FloatArray
+    confidence: float
+    in_corpus: float
+    before: str
+    first: float
+    chosen: float
+
+
+def example(
+    row: dict[str, Any], label: str, candidates: Candidates, result: SearchResult
+) -> Example:
+    """What a search found for a question (`result`: of it alone)."""
+    subject = subjects(candidates)
+    offered = [reading.ids for reading in readings(candidates, subject)]
+    meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
+    first = [float(candidates.ids[0] in right) for right in meant]
+    # Who means a reading chooses the first option that has one of its passages, if any has.
+    options = [next((ids for ids in offered if right & {*ids}), ()) for right in meant]
+    chosen = [
+        float(ids[:1] != () and ids[0] in right) for ids, right in zip(options, meant, strict=True)
+    ]
+    assert result.by_cutoff is not None
+    return Example(
+        label,
+        features(row["text"], candidates, subject),
+        float(result.by_cutoff[0, min(K, len(candidates.ids)) - 1]),
+        float(result.in_corpus[0]),
+        ACTIONS[result.decide_at(0.5, K)[0].action],
+        float(np.mean(first)) if first else float("nan"),
+        float(np.mean(chosen)) if chosen else float("nan"),
+    )
+
+
+class Corpus:
+    """A searchable corpus, and how rare its words are."""
+
+    def __init__(self, uec: UEC, passages: Iterable[dict[str, Any]]) -> None:
+        self.retriever = Retriever(uec)
+        rows = list(passages)
+        self.titles = {str(row["_id"]): row.get("title") or "" for row in rows}
+        texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
+        self.retriever.add(
+            texts,
+            ids=list(self.titles),
+            metadatas=[{"title": title} if title else {} for title in self.titles.values()],
+        )
+        self._words = WordTokenizer()
+        keys, counts = np.unique(
+            np.concatenate([np.unique(self._words(text)) for text in texts]), return_counts=True
+        )
+        self._held = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+
+    def idf(self, question: str) -> dict[str, float]:
+        """Of each word of a question."""
+        size = len(self.titles)
+        held = {w: self._held.get(key, 0) for key, w in self._words.named(question).items()}
+        return {w: float(np.log1p((size - n + 0.5) / (n + 0.5))) for w, n in held.items()}
+
+    def ask(self, row: dict[str, Any], label: str, gone: frozenset[str] = frozenset()) -> Example:
+        """Ask one question, of the corpus without some passages."""
+
+        def there(passage: Passage) -> bool:
+            return passage.id not in gone
+
+        result = self.retriever.search([row["text"]], HITS, filter=there if gone else None)
+        ids, members = result.ids[0], result.members
+        assert members is not None
+        assert members.words is not None
+        logits = self.retriever.uec.fitted.logits(result.mu, result.coefficients)[0]
+        candidates = Candidates(
+            ids,
+            [passage.text for passage in result.passages[0]],
+            [passage.metadata for passage in result.passages[0]],
+            logits,
+            members.words[0],
+            self.idf(row["text"]),
+            len(self.titles),
+            self.retriever.store.vectors(ids).mean,
+        )
+        return example(row, label, candidates, result)
+
+
+def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:
+    """Examples of a clarify set, at most so many of each label."""
+    corpus = Corpus(uec, read_rows(folder / "corpus.jsonl.gz"))
+    rows = read_rows(folder / "queries.jsonl.gz")
+    random.Random(0).shuffle(rows)
+    chosen = [row for label in LABELS for row in [r for r in rows if r["label"] == label][:most]]
+    return [corpus.ask(row, row["label"]) for row in chosen]
+
+
+def ordinary_set(uec: UEC, folder: Path, most: int) -> list[Example]:
+    """Examples of a retrieval collection: as it is, and half as many without their answers."""
+    drawn = sample_collection(load_collection(folder), most, 500)
+    titles = {str(r["_id"]): r.get("title") or "" for r in read_rows(folder / "corpus.jsonl.gz")}
+    corpus = Corpus(
+        uec,
+        (
+            {"_id": id_, "title": titles[id_], "text": text.removeprefix(titles[id_]).strip()}
+            for id_, text in drawn.passages.items()
+        ),
+    )
+    rows = [{"_id": name, "text": text} for name, text in drawn.queries.items()]
+    gone = [frozenset(drawn.relevant[row["_id"]]) for row in rows]
+    return [corpus.ask(row, "answerable") for row in rows] + [
+        corpus.ask(row, "unanswerable", answers)
+        for row, answers in list(zip(rows, gone, strict=True))[: most // 2]
+    ]
+
+
+def conversation_set(uec: UEC, folder: Path, most: int) -> list[Example]:
+    """Last turns of conversations, alone, and what they were rewritten to."""
+    drawn = sample_collection(load_collection(folder), most, 800)
+    passages = read_rows(folder / "corpus.jsonl.gz")
+    corpus = Corpus(uec, (row for row in passages if str(row["_id"]) in drawn.passages))
+    rows = [r for r in read_rows(folder / "queries.jsonl.gz") if r["_id"] in drawn.queries]
+    examples = [
+        corpus.ask(row, "answerable" if row["standalone"] else "underspecified") for row in rows
+    ]
+    rewritten = [row for row in rows if row.get("rewrite") and not row["standalone"]]
+    return examples + [corpus.ask({"text": row["rewrite"]}, "answerable") for row in rewritten]
+
+
+def learn(sets: dict[str, list[Example]]) -> Calibrator:
+    """Learn what tells underspecified from answerable questions; in a set both count alike."""
+    found, labels, weights = [], [], []
+    for name, examples in sets.items():
+        share = SHARE.get(name.partition("_")[0], OTHERS)
+        counts = {label: sum(e.label == label for e in examples) for label in LABELS}
+        for one in examples:
+            if one.label != "unanswerable":
+                found.append(one.found)
+                labels.append(one.label == "underspecified")
+                weights.append(share / counts[one.label])
+    return fit_calibrator(np.array(found), labels, PENALTY, weights)
+
+
+def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
+    """P(underspecified) of each example."""
+    found = np.array([one.found for one in examples])
+    return underspecified(found, np.array([one.in_corpus for one in examples]), model)
+
+
+def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
+    """The lowest that asks at most `NEEDLESS` of the ordinary answerable questions back."""
+    needless = [
+        probabilities(model, [one for one in examples if one.label == "answerable"])
+        for name, examples in sets.items()
+        if name not in (*CLARIFY, *CONVERSATIONS)
+    ]
+    return float(np.quantile(np.concatenate(needless), 1 - NEEDLESS))
+
+
+def figures(
+    examples: Sequence[Example], told: FloatArray, decided: Sequence[str]
+) -> dict[str, float]:
+    """What holds of one set, given P(underspecified) and decisions."""
+    label = np.array([one.label for one in examples])
+    action = np.array(decided)
+    part = {name: label == name for name in LABELS}
+    asked = action == "underspecified"
+    known = part["answerable"] | part["underspecified"]
+    there = [name for name in LABELS if part[name].any()]
+    out = {f"{name} right": float((action[part[name]] == name).mean()) for name in there}
+    out["balanced accuracy"] = float(np.mean(list(out.values())))
+    out["answerable asked"] = float(asked[part["answerable"]].mean())
+    out["asked rightly"] = float(part["underspecified"][asked].mean()) if asked.any() else np.nan
+    if part["underspecified"].any():
+        out["AUROC"] = float(roc_auc_score(part["underspecified"][known], told[known]))
+        some = [one for one in examples if one.label == "underspecified"]
+        out["first right"] = float(np.mean([one.first for one in some]))
+        out["after asking"] = float(np.mean([one.chosen for one in some]))
+    return out
+
+
+def study(sets: dict[str, list[Example]]) -> None:
+    """Print the table: each clarify set left out, and the ordinary collections together."""
+    rows: dict[str, dict[str, float]] = {}
+    judged: dict[str, tuple[FloatArray, list[str]]] = {}
+    for name in sets:
+        others = {other: part for other, part in sets.items() if other != name}
+        model = learn(others)
+        ask = threshold(model, others)
+        told = probabilities(model, sets[name])
+        judged[name] = (
+            told,
+            [
+                ACTIONS[action_of(one.confidence, float(p), ask=ask)]
+                for one, p in zip(sets[name], told, strict=True)
+            ],
+        )
+    ordinary = [name for name in sets if name in ORDINARY]
+    for title, names in (
+        {name: [name] for name in sets if name in CLARIFY} | {"ordinary": ordinary}
+    ).items():
+        examples = [one for name in names for one in sets[name]]
+        told = np.concatenate([judged[name][0] for name in names])
+        after = [action for name in names for action in judged[name][1]]
+        rows[f"{title}, before"] = figures(examples, told, [one.before for one in examples])
+        rows[f"{title}, after"] = figures(examples, told, after)
+    asked = {name: _needless(sets[name], judged[name][1]) for name in ordinary}
+    worst = max(asked, key=lambda name: asked[name])
+    print(f"Asked back most of the answerable questions of {worst}: {asked[worst]:.2f}.\n")
+    _print(rows)
+    print()
+    _print({f"without {left}": _areas(sets, left) for left in ("nothing", *FEATURES)})
+
+
+def _needless(examples: Sequence[Example], decided: Sequence[str]) -> float:
+    """The share of the answerable questions that are asked back."""
+    there = [
+        action == "underspecified"
+        for one, action in zip(examples, decided, strict=True)
+        if one.label == "answerable"
+    ]
+    return float(np.mean(there))
+
+
+def _areas(sets: dict[str, list[Example]], left: str) -> dict[str, float]:
+    """AUROC of underspecified against answerable of each set left out, without a feature."""
+    keep = [place for place, name in enumerate(FEATURES) if name != left]
+    out: dict[str, float] = {}
+    for name in (*CLARIFY, *CONVERSATIONS):
+        if name not in sets:
+            continue
+        # No conversation teaches what another is judged by.
+        kind = CONVERSATIONS if name in CONVERSATIONS else (name,)
+        model = learn({n: _with(part, keep) for n, part in sets.items() if n not in kind})
+        some = [one for one in _with(sets[name], keep) if one.label != "unanswerable"]
+        score = model.score(np.array([one.found for one in some]))
+        out[name] = float(roc_auc_score([one.label == "underspecified" for one in some], score))
+    out["mean of clarify"] = float(np.mean([out[name] for name in CLARIFY if name in out]))
+    return out
+
+
+def _with(examples: Sequence[Example], keep: Sequence[int]) -> list[Example]:
+    return [
+        Example(
+            e.label, e.found[list(keep)], e.confidence, e.in_corpus, e.before, e.first, e.chosen
+        )
+        for e in examples
+    ]
+
+
+def _print(rows: dict[str, dict[str, float]]) -> None:
+    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
+    print("| | " + " | ".join(keys) + " |")
+    print("|" + "---|" * (len(keys) + 1))
+    for name, row in rows.items():
+        print(f"| {name} | " + " | ".join(f"{row.get(key, np.nan):.2f}" for key in keys) + " |")
+
+
+def write(model: Calibrator, ask: float) -> None:
+    """Put what was learned into the package."""
+    path = Path(uec_rag.confidence.__file__).parent / "readings.json"
+    plain = {
+        key: [round(v, 5) for v in value] if isinstance(value, (list, tuple)) else round(value, 5)
+        for key, value in model.metadata().items()
+        if isinstance(value, (list, tuple, float))
+    }
+    path.write_text(json.dumps({"underspecified": plain}, indent=1) + "\n", encoding="utf-8")
+    print(f"\n{path.name} written; ASK in readings.py should be {ask:.2f}")
+
+
+def embedded() -> UEC:
+    """`UEC()` that remembers what it encoded."""
+    encoders = [load_encoder(name) for name in EMBEDDED]
+    uec = UEC([CachedEncoder(encoders[0], cache_folder() / "embeddings"), *encoders[1:]])
+    uec.fitted = UEC().fitted
+    return uec
+
+
+def main(
+    data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
+    most: Annotated[int, typer.Option(help="Questions of a label or collection at most.")] = 120,
+    write_model: Annotated[bool, typer.Option("--write", help="Into the package.")] = False,
+) -> None:
+    """Print the tables; with --write put the model into the package."""
+    warnings.simplefilter("ignore")
+    uec = embedded()
+    sets = {name: clarify_set(uec, data / name, 10 * most) for name in CLARIFY}
+    sets |= {name: ordinary_set(uec, data / name, most) for name in ORDINARY}
+    sets |= {name: conversation_set(uec, data / name, 2 * most) for name in CONVERSATIONS}
+    study(sets)
+    model = learn(sets)
+    if write_model:
+        write(model, threshold(model, sets))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,169 @@
+"""What a question may mean, and whether it says which."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uec_rag.confidence.readings import (
+    ASK,
+    FEATURES,
+    Candidates,
+    Reading,
+    action_of,
+    ask_back,
+    features,
+    readings,
+    shipped_underspecified,
+    subjects,
+    underspecified,
+)
+
+IDF = {"when": 0.5, "Elkins": 4.0, "founded": 2.0, "Arkansas": 5.0}
+PLACES = ("Elkins, West Virginia", "Elkins, Arkansas")
+
+
+def candidates(titles, words, logits=None, idf=IDF, texts=None, vectors=None):
+    count = len(titles)
+    return Candidates(
+        ids=[f"p{i}" for i in range(count)],
+        texts=texts or [f"{title} was founded in {1800 + i}." for i, title in enumerate(titles)],
+        metadata=[{"title": title} if title else {} for title in titles],
+        logits=np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
+        words=[frozenset(row) for row in words],
+        idf=idf,
+        size=1000,
+        vectors=vectors,
+    )
+
+
+def named(question, found):
+    return dict(zip(FEATURES, features(question, found, subjects(found)).tolist(), strict=True))
+
+
+def probability(question, found, in_corpus=1.0):
+    row = features(question, found, subjects(found))
+    return float(underspecified(row[None], np.array([in_corpus]))[0])
+
+
+def test_hits_of_one_title_are_one_subject():
+    found = candidates(["git add", "git log", "git add"], [()] * 3)
+    assert subjects(found).tolist() == [0, 1, 0]
+
+
+def test_without_metadata_like_vectors_are_one_subject():
+    vectors = np.array([[1, 0], [0, 1], [2, 0.1]])
+    found = candidates(["", "", ""], [()] * 3, vectors=vectors)
+    assert subjects(found).tolist() == [0, 1, 0]
+
+
+def test_without_metadata_and_vectors_every_hit_is_its_own_subject():
+    assert subjects(candidates(["", ""], [(), ()])).tolist() == [0, 1]
+
+
+def test_a_subject_that_has_all_the_question_says_is_a_rival_and_one_that_lacks_a_word_is_not():
+    both = [("Elkins", "founded"), ("Elkins", "founded")]
+    rival = named("When was Elkins founded?", candidates(PLACES, both))
+    one = [("Elkins", "founded", "Arkansas"), ("Elkins", "founded")]
+    apart = named("When was Elkins, Arkansas founded?", candidates(PLACES[::-1], one))
+    assert rival["rivals"] == pytest.approx(np.log(2))
+    assert apart["rivals"] < 0.1
+
+
+def test_passages_on_one_subject_are_no_rivals():
+    words = [("Elkins", "founded")] * 3
+    found = named("When was Elkins founded?", candidates([PLACES[0]] * 3, words))
+    assert found["rivals"] == 0
+    assert found["others"] < -9
+
+
+def test_a_question_that_says_more_is_less_brief_and_its_rarest_word_counts():
+    words = [("when", "founded"), ("when", "founded")]
+    little = {"when": 0.5, "founded": 2.0}
+    short = named("When founded?", candidates(PLACES, words, idf=little))
+    long = named("When founded Elkins?", candidates(PLACES, [(*IDF,)] * 2))
+    assert short["brief"] > long["brief"]
+    assert short["common"] > long["common"]
+
+
+def test_a_corpus_of_another_size_changes_nothing_if_words_are_as_rare_in_it():
+    def of(size):
+        rare = {"loan": np.log(size) / 2, "repay": np.log(size)}
+        found = candidates(PLACES, [("loan",), ("loan", "repay")], idf=rare)
+        return features("repay loan", Candidates(**{**vars(found), "size": size}), subjects(found))
+
+    np.testing.assert_allclose(of(10**4), of(10**8), atol=0.06)
+
+
+def test_a_vague_question_is_more_probably_underspecified_than_a_precise_one():
+    vague = candidates(
+        ["Home loan", "Car loan", "Student loan"], [("loan",)] * 3, idf={"repay": 3.0, "loan": 1.0}
+    )
+    precise = candidates(
+        PLACES[::-1], [("Elkins", "founded", "Arkansas"), ("founded",)], logits=[9, 2]
+    )
+    assert probability("How do I repay the loan?", vague) > ASK
+    assert probability("When was Elkins, Arkansas founded?", precise) < 0.1
+
+
+def test_nothing_is_asked_back_about_readings_that_the_corpus_does_not_answer():
+    vague = candidates(["Home loan", "Car loan"], [("loan",)] * 2, idf={"loan": 1.0})
+    assert probability("the loan?", vague, 0.02) < 0.2 * probability("the loan?", vague, 0.5)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.floats(-50, 50)), min_size=1, max_size=30),
+    st.text(max_size=40),
+    st.floats(0, 1),
+)
+def test_whatever_is_found_there_is_a_probability(hits, question, in_corpus):
+    hits.sort(key=lambda hit: -hit[1])
+    found = candidates([t for t, _ in hits], [()] * len(hits), [s for _, s in hits], idf={})
+    assert 0 <= probability(question, found, in_corpus) <= 1
+    given_readings = readings(found, subjects(found))
+    assert sum(one.probability for one in given_readings) <= 1 + 1e-6
+    ids = [id_ for one in given_readings for id_ in one.ids]
+    assert len(ids) == len({*ids})
+
+
+def test_every_feature_is_evidence_for_asking_back():
+    assert all(weight > 0 for weight in shipped_underspecified().weights)
+    assert len(shipped_underspecified().weights) == len(FEATURES)
+
+
+def test_readings_are_the_likeliest_first_with_their_passages_and_titles():
+    found = candidates(["git add", "rsync", "git add"], [()] * 3, [2.0, 1.9, 1.8])
+    first, second = readings(found, subjects(found))
+    assert (first.label, first.ids) == ("git add", ("p0", "p2"))
+    assert second.label == "rsync"
+    assert first.probability > second.probability
+    assert first.probability + second.probability == pytest.approx(1)
+
+
+def test_readings_without_titles_are_called_by_words_that_the_others_lack():
+    texts = ["The loan for a home runs 30 years.", "The loan for a car runs 5 years."]
+    found = candidates(["", ""], [("loan",)] * 2, texts=texts, idf={"loan": 1.0})
+    labels = [one.label for one in readings(found, subjects(found))]
+    assert "home" in labels[0]
+    assert "car" in labels[1]
+    assert not any("loan" in label for label in labels)
+
+
+def test_one_question_asks_for_all_readings():
+    three = [Reading(name, (name,), 0.3) for name in "ABC"]
+    assert ask_back(three) == "Do you mean A, B or C?"
+    assert ask_back(three[:2]) == "Do you mean A or B?"
+    assert ask_back(three[:1]) == "What exactly do you mean?"
+
+
+def test_asking_back_comes_first_then_the_threshold_of_confidence():
+    assert action_of(0.99, ASK) == "clarify"
+    assert action_of(0.6, ASK - 0.01) == "answer"
+    assert action_of(0.6, 0.0, threshold=0.7) == "abstain"
+
+
+def test_columns_of_unequal_length_are_refused():
+    with pytest.raises(ValueError, match=r"one of each per hit.*\[1, 1, 1, 2, 1\]"):
+        Candidates(["a"], ["a"], [{}], np.zeros(2, "f4"), [()], {}, 1)
+    with pytest.raises(ValueError, match="at least one hit"):
+        Candidates([], [], [], np.zeros(0, "f4"), [], {}, 1)

@@ -1,0 +1,193 @@
+"""Views of a question in a conversation: the last turn alone, and with the turns before it.
+
+Each view is a text that every encoder encodes. The question that is searched is their convex
+combination: a Gaussian in each encoder's space, a bag of words in BM25. How much the turns before
+count is decided anew for each question, by what the corpus says of the last turn alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.records import Record
+
+LEADERS = 10
+"""How many of the best passages of the last turn tell whether one stands out."""
+
+# An encoder reads the beginning of a text, about 512 tokens. A token is four bytes of English or
+# one character of Chinese, which is three.
+_ROOM = 1500
+
+
+def in_context(question: str, turns: Sequence[str]) -> str:
+    r"""The question behind the turns before it, oldest first, one on each line.
+
+    Of the turns the latest stay, as many as take 1,500 bytes (UTF-8) together, so that an encoder
+    reads up to the question. One that is too long alone is left out with those before it.
+
+    Examples
+    --------
+    >>> in_context("How much is it?", ["My door opener broke.", "Can it be fixed?"])
+    'My door opener broke.\nCan it be fixed?\nHow much is it?'
+    """
+    kept: list[str] = []
+    room = _ROOM
+    for turn in reversed(turns):
+        room -= len(turn.encode())
+        if room < 0:
+            break
+        if turn.strip():
+            kept.append(turn.strip())
+    return "\n".join([*reversed(kept), question])
+
+
+def prominence(logits: FloatArray) -> FloatArray:
+    """How far the best passage stands out, shape (n,): ``log(1 + l_1 - mean(l_2, ..., l_10))``.
+
+    The "gap" of `uec_rag.ensemble.evidence`, of the ensemble's logits.
+
+    Parameters
+    ----------
+    logits : array, shape (n, m)
+        Of the m >= 1 passages that are most similar to the last turn alone, in any order;
+        ``sum_k pi_k a_k s_k``, intercepts make no difference. 0 where m is 1.
+
+    Raises
+    ------
+    ValueError
+        If there is no passage.
+    """
+    if logits.ndim != 2 or not logits.shape[1]:
+        raise ValueError(
+            f"logits: expected shape (n, m) with m >= 1 passages, got {logits.shape}; a question "
+            "without passages has no evidence."
+        )
+    best = -np.sort(-logits, axis=1)[:, :LEADERS]
+    if best.shape[1] == 1:
+        return np.zeros(len(best), dtype=np.float32)
+    gap: FloatArray = np.log1p(best[:, 0] - best[:, 1:].mean(axis=1)).astype(np.float32)
+    return gap
+
+
+@dataclass(frozen=True)
+class ViewWeights(Record):
+    """How much the turns before count: a logistic function of what the last turn finds alone.
+
+    Attributes
+    ----------
+    prominence : float
+        Weight of `prominence`: of what finds its passage alone, the turns before say little.
+    offset : float
+    """
+
+    prominence: float
+    offset: float
+
+    def shares(
+        self, prominence: FloatArray, history: Sequence[bool] | NDArray[np.bool_]
+    ) -> FloatArray:
+        """Share of the view with the turns before, shape (n,); 0 for a question without any.
+
+        Parameters
+        ----------
+        prominence : array, shape (n,)
+        history : sequence of n bool
+            Whether there are turns before.
+
+        Raises
+        ------
+        ValueError
+            If they differ in length.
+        """
+        if len(prominence) != len(history):
+            raise ValueError(
+                "prominence, history: expected one of each per question, got "
+                f"{len(prominence)} and {len(history)}."
+            )
+        scores = np.float32(self.prominence) * prominence + np.float32(self.offset)
+        shares: FloatArray = np.where(history, 1 / (1 + np.exp(-scores)), np.float32(0))
+        return shares.astype(np.float32)
+
+
+SHIPPED = ViewWeights(prominence=-1.46, offset=1.45)
+"""What `benchmarks/quality/view_weights.py` learned; see there on what."""
+
+
+def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussian:
+    """Gaussian convolution of an encoder's two views of n questions.
+
+    ``N((1 - p) mu_0 + p mu_1, (1 - p)^2 Sigma_0 + p^2 Sigma_1)``, and of words the bag in which a
+    term weighs ``(1 - p) w_0 + p w_1 |w_0| / |w_1|``, with |w| the sum of a bag's weights. A
+    question of share 0 stays to the bit what it is alone.
+
+    Parameters
+    ----------
+    alone, together : Gaussian
+        An encoder's, of the last turns and of these in their context.
+    shares : array, shape (n,)
+        Of the second view, from 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If the views are not of n questions each, or not by one encoder.
+    """
+    if not len(alone) == len(together) == len(shares):
+        raise ValueError(
+            "alone, together, shares: expected as many questions in each, got "
+            f"{[len(alone), len(together), len(shares)]}."
+        )
+    if alone.dimension != together.dimension or len(alone.terms) != len(together.terms):
+        raise ValueError(
+            "alone, together: expected Gaussians of one encoder, got dimensions "
+            f"{[alone.dimension, together.dimension]}; mix each encoder's views on their own."
+        )
+    p = np.asarray(shares, dtype=np.float32)[:, None]
+    mean = (1 - p) * alone.mean + p * together.mean
+    terms = [
+        _mix_terms(one, other, shares)
+        for one, other in zip(alone.terms, together.terms, strict=True)
+    ]
+    if alone.profile is None or together.profile is None:
+        variance = (1 - p) ** 2 * alone.variance + p**2 * together.variance
+        return Gaussian(mean, variance, terms=terms)
+    scales = (1 - p) ** 2 * alone.scales + p**2 * together.scales
+    return Gaussian.factored(mean, scales, alone.profile, terms=terms)
+
+
+def _mix_terms(alone: Terms, together: Terms, shares: FloatArray) -> Terms:
+    """Bags of words as `mix_views` says, terms of weight 0 left out."""
+    starts, keys, weights = [0], [], []
+    for row, share in enumerate(np.asarray(shares, dtype=np.float32).tolist()):
+        bags = [bag[row : row + 1] for bag in (alone, together)]
+        distinct, place = np.unique(np.concatenate([bag.keys for bag in bags]), return_inverse=True)
+        # Both bags weigh what the first does, so that a long context does not drown a short turn.
+        own, others = (float(bag.weights.sum()) for bag in bags)
+        counted = np.concatenate(
+            [
+                np.float32(1 - share) * bags[0].weights,
+                np.float32(share * own / max(others, 1e-9)) * bags[1].weights,
+            ]
+        )
+        total = np.bincount(place, weights=counted, minlength=len(distinct)).astype(np.float32)
+        keys.append(distinct[total > 0])
+        weights.append(total[total > 0])
+        starts.append(starts[-1] + len(keys[-1]))
+    labels = None
+    if alone.labels is not None and together.labels is not None:
+        labels = [
+            {**of_context, **of_last}
+            for of_last, of_context in zip(alone.labels, together.labels, strict=True)
+        ]
+    return replace(
+        alone,
+        starts=np.array(starts, dtype=np.int64),
+        keys=np.concatenate([np.zeros(0, np.uint64), *keys]),
+        weights=np.concatenate([np.zeros(0, np.float32), *weights]),
+        labels=labels,
+    )
