@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from tests.helpers import bag_of_words, labelled, pairs, passages
 from uec_rag import UEC
 from uec_rag.confidence.risk import RiskThreshold
-from uec_rag.langchain import UECGate, UECRetriever
+from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.langchain.gated import Gated
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate
@@ -243,6 +243,16 @@ def test_without_calibration_it_answers_above_one_half_and_promises_nothing(retr
     for one in gate.batch(QUESTIONS):
         assert (one["decision"] == "answer") == (one["confidence"] > 0.5)
     assert "nothing is guaranteed" in gate.report
+
+
+def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tmp_path):
+    retriever.index.save(tmp_path / "idx")
+    at(0.9).save(tmp_path / "idx" / "gate.json")
+    opened = UECVectorStore.load(tmp_path / "idx", retriever.index.uec)
+    ours = opened.as_retriever()
+    assert UECGate(retriever=ours).gate == at(0.9)
+    for one in UECGate(retriever=ours, gate=0.3).batch(QUESTIONS, k=1):
+        assert (one["decision"] == "answer") == (one["confidence"] > 0.3)
 
 
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):

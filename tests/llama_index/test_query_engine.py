@@ -15,9 +15,12 @@ from llama_index.core.query_engine import (
 )
 from llama_index.core.schema import QueryBundle
 
+from uec_rag import Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
+from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.llama_index.query_engine import plain_reply
+from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
 
@@ -62,6 +65,20 @@ def test_where_the_search_is_sure_the_engine_answers(retriever, llm, question):
     assert response.metadata["uec_reason"] == decision.reason
     assert response.metadata["uec_confidence"] > 0.5
     assert response.metadata["n3"]["lang"] == "de"  # as without us
+
+
+def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
+    retriever, fitted, llm, question, tmp_path
+):
+    retriever.retriever.save(tmp_path / "idx")
+    Gate.at(1.0).save(tmp_path / "idx" / "gate.json")
+    opened = UECRetriever(Retriever.load(tmp_path / "idx", fitted))
+    engine = RetrieverQueryEngine.from_args(opened, llm)
+    assert UECQueryEngine(engine).query(question).metadata["uec_decision"] != "answer"
+    assert retriever_tool(opened)(question).raw_output.decision != "answer"
+    assert llm.calls == 0
+    plain = UECQueryEngine(engine, gate=0.5).query(question)
+    assert plain.metadata["uec_decision"] == "answer"
 
 
 def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retriever, llm):

@@ -20,7 +20,7 @@ from langchain_core.runnables import (
     RunnableSerializable,
 )
 from langchain_core.runnables.config import get_config_list, merge_configs
-from pydantic import ConfigDict, PrivateAttr, field_validator
+from pydantic import ConfigDict, PrivateAttr, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import Decision
@@ -48,8 +48,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     Parameters
     ----------
     retriever : UECRetriever
-    gate : Gate, optional
-        From `calibrate`. The default threshold is a confidence of one half, without a guarantee.
+    gate : Gate or float, optional
+        From `calibrate`, or a plain threshold of confidence, which guarantees nothing. By default
+        the gate of the index that is searched (`Gate.of_index`), or one half if it has none.
 
     Examples
     --------
@@ -83,6 +84,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 "another vector store."
             )
         return retriever
+
+    @field_validator("gate", mode="before")
+    @classmethod
+    def _plain_threshold(cls, gate: object) -> object:
+        return Gate.at(gate) if isinstance(gate, int | float) else gate
+
+    @model_validator(mode="after")
+    def _gate_of_index(self) -> Self:
+        if self.gate is None:
+            self.gate = Gate.of_index(self.retriever.index)
+        return self
 
     @classmethod
     def calibrate(
@@ -255,7 +267,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> tuple[list[Gated | Exception], dict[int, str]]:
         """The errors of what is no question, in its place, and the questions by place."""
         k = self.retriever.search_options(options)["k"]
-        if self.gate is not None and k < self.gate.k:
+        if self.gate is not None and k < self.gate.fewest_hits:
             raise ValueError(
                 f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
                 f"got {k}; among fewer the answer may be missing. Calibrate a gate for this k."

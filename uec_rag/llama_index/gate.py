@@ -15,12 +15,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from pydantic import field_serializer, field_validator
 
 from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
+from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import surest_decision
 
-GateLike: TypeAlias = Callable[[float, Decision], Action]
-"""From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, or any
-other callable."""
+GateLike: TypeAlias = Callable[[float, Decision], Action] | float
+"""From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, any
+other callable, or a plain threshold of confidence."""
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -75,7 +76,7 @@ def judge(
         None of them: abstain.
     query : str, optional
         For the event.
-    gate : callable, optional
+    gate : callable or float, optional
         Decides in place of the search.
 
     Raises
@@ -111,6 +112,8 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
         )
     if gate is None:
         return own
+    if isinstance(gate, int | float):
+        gate = Gate.at(gate)
     if isinstance(gate, Gate):
         return gate.redecide(own)
     action = gate(own.confidence, own)
@@ -131,7 +134,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     Parameters
     ----------
-    gate : callable(confidence, decision) -> action, optional
+    gate : callable(confidence, decision) -> action, or float, optional
         Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
         `uec_rag` gate is serialised with the postprocessor; another callable cannot be.
     **kwargs
@@ -161,6 +164,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     def _dump_gate(self, gate: GateLike | None) -> dict[str, object] | None:
         if gate is None:
             return None
+        if isinstance(gate, int | float):
+            gate = Gate.at(gate)
         if not isinstance(gate, Gate):
             raise TypeError(
                 f"gate: expected a uec_rag gate to be written down, got {gate!r:.60}; make the "
@@ -181,6 +186,13 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         if decision.action == "abstain":
             return []
         return nodes if decision.action == "answer" else competing(nodes, decision)
+
+
+def gate_of_index(source: object) -> Gate | None:
+    """The gate of the index that a retriever or a query engine searches, if it is known."""
+    while source is not None and not isinstance(source, Retriever):
+        source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
+    return None if source is None else Gate.of_index(source)
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:

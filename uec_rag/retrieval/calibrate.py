@@ -154,6 +154,7 @@ def calibrate_with_labels(
     weights: EvidenceWeights | None,
     store: Store,
     queries: Sequence[str],
+    parts: Sequence[Gaussian],
     wanted: Sequence[frozenset[str]],
     *,
     unanswerable: float,
@@ -172,6 +173,8 @@ def calibrate_with_labels(
     uec, weights, store
         What is searched, and how.
     queries : sequence of str
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the questions.
     wanted : sequence of frozenset of str
         As `check_labels` returns them.
     unanswerable : float
@@ -186,7 +189,6 @@ def calibrate_with_labels(
     model = shipped_model("unfitted") if known is None else known
     verification = uec.verification and replace(uec.verification, on_error="raise")
     method = Method(uec.fitted, weights, model, verification, check_familiar=False)
-    parts = uec.encode(queries, "query")
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
     if unanswerable > 0 and all(wanted):
         gone = without_answers(method, store, queries, parts, wanted, k)

@@ -516,6 +516,7 @@ class Retriever(Index):
             self.evidence_weights,
             store,
             queries,
+            self.uec.encode(queries, "query"),
             wanted,
             unanswerable=unanswerable,
             k=k,

@@ -329,7 +329,7 @@ function startTune() {
       facts.gate = saved;
       baseline = { name: `the saved gate (risk ${percent(saved.risk)})`, threshold: saved.threshold };
       showRisk();
-      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${fixed(saved.threshold)} from now on. On the command line: uec-rag ask … --gate ${saved.file}`);
+      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${fixed(saved.threshold)} from now on, also of uec-rag ask, serve and mcp on this index.`);
     } catch (error) {
       say($("#saved"), error.message, true);
     }
