@@ -97,6 +97,7 @@ METADATA_KEYS = {
     "uec_relevance",
     "uec_confidence",
     "uec_in_corpus",
+    "uec_underspecified",
     "uec_decision",
     "uec_reason",
 }
@@ -106,7 +107,7 @@ DETAILS = METADATA_KEYS | {
     "uec_mu",
     "uec_within",
     "uec_between",
-    "uec_candidates",
+    "uec_readings",
     "uec_basis",
     "uec_coefficients",
     "uec_members",

@@ -30,7 +30,7 @@ WAYS = ("answer", "clarify", "abstain")
 
 @pytest.fixture(scope="module")
 def retriever():
-    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
+    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1), "bm25"]).fit(pairs(64))
     ids = [f"p{i}" for i in range(len(TEXTS))]
     metadatas = [{"source": f"{i}.txt"} for i in range(len(TEXTS))]
     return UECRetriever.from_texts(TEXTS, uec, metadatas, ids=ids, k=3)
@@ -239,7 +239,7 @@ class TestAgent:
         assert model.told[-1][-1].content.startswith("Decision: answer")
 
     @pytest.mark.parametrize(
-        ("way", "words"), [("abstain", "these passages"), ("clarify", "Which one")]
+        ("way", "words"), [("abstain", "these passages"), ("clarify", "Do you mean")]
     )
     async def test_it_stops_instead_of_inventing(self, retriever, questions, way, words):
         for asynchronous in (False, True):

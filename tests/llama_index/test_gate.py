@@ -1,10 +1,17 @@
+from dataclasses import asdict
+
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
 from uec_rag.llama_index.gate import NOTICE, judge
+
+
+def readings(*ids):
+    return tuple(Reading(id_, (id_,), 0.4) for id_ in ids)
 
 
 def found(decision, confidence, *names, candidates=()):
@@ -13,7 +20,7 @@ def found(decision, confidence, *names, candidates=()):
         "uec_decision": decision,
         "uec_confidence": confidence,
         "uec_reason": f"because of {confidence}",
-        "uec_candidates": list(candidates),
+        "uec_readings": [asdict(reading) for reading in readings(*candidates)],
     }
     return [
         NodeWithScore(node=TextNode(id_=name, text=name, metadata=dict(metadata)), score=0.5)
@@ -60,7 +67,7 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
 
     nodes = found("answer", 0.9, "a", candidates=("a",))
     assert passed(UECGatePostprocessor(gate=strict), nodes) == [NOTICE]
-    assert heard == [(0.9, Decision("answer", "because of 0.9", ("a",)))]
+    assert heard == [(0.9, Decision("answer", "because of 0.9", readings("a")))]
     sure = found("clarify", 0.99, "a", "b")
     assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
 
@@ -68,7 +75,7 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
 def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
     nodes = found("clarify", 0.4, "a", "b", candidates=("a", "b"))
     verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Decision("clarify", "because of 0.4", ("a", "b"))
+    assert verdict == Decision("clarify", "because of 0.4", readings("a", "b"))
     assert verdict.confidence == 0.4
 
 
