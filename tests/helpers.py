@@ -11,6 +11,7 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.saved.manifest import read_manifest
+from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 
@@ -96,6 +97,7 @@ METADATA_KEYS = {
     "uec_relevance",
     "uec_confidence",
     "uec_in_corpus",
+    "uec_underspecified",
     "uec_decision",
     "uec_reason",
 }
@@ -105,7 +107,7 @@ DETAILS = METADATA_KEYS | {
     "uec_mu",
     "uec_within",
     "uec_between",
-    "uec_candidates",
+    "uec_readings",
     "uec_basis",
     "uec_coefficients",
     "uec_members",
@@ -151,11 +153,34 @@ def labelled(texts, count, seed=0, unanswerable=0.0):
 
 
 def agree(result):
-    """The highest relevance, confidence, in_corpus and the sum of relevance are in this order."""
+    """The highest relevance, confidence, in_corpus and the sum of relevance are in this order.
+
+    Confidence is that of the first `JUDGED` hits: the sum of fewer says nothing of it.
+    """
     most, total = np.nanmax(result.relevance, axis=1), np.nansum(result.relevance, axis=1)
     assert (most <= result.confidence + 1e-6).all()
-    assert (result.confidence <= np.minimum(result.in_corpus, total) + 1e-5).all()
-    assert (np.diff(result.by_cutoff, axis=1) >= -1e-6).all()
+    assert (result.confidence <= result.in_corpus + 1e-5).all()
+    if result.relevance.shape[1] >= JUDGED:
+        assert (result.confidence <= total + 1e-5).all()
+    assert not (np.diff(result.by_cutoff, axis=1) < -1e-6).any()
+
+
+def of_members(result, name):
+    """What a search says of each member and hit, "similarities" or "counted", shape (n, K, k)."""
+    return np.stack([getattr(one.members, name) for one in result])
+
+
+def as_before(saved):
+    """What was learned, as a version of other features has saved it."""
+    if isinstance(saved, list):
+        return [as_before(value) for value in saved]
+    if not isinstance(saved, dict):
+        return saved
+    old = {key: as_before(value) for key, value in saved.items() if key != "leaders"}
+    if "in_corpus" in old:
+        del old["features"]
+        old |= {"by_member": True, "nearest": False}
+    return old
 
 
 class Counting(LinearHead):

@@ -114,7 +114,7 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
             assert hit.node.get_content(mode) == node.get_content(mode)
         assert hit.metadata == {
             **node.metadata,
-            **result.metadata(0, rank, details=True),
+            **result[0].metadata(rank, details=True),
             "uec_reason": result.decisions[0].reason,
             "uec_candidates": list(result.decisions[0].candidates),
         }
@@ -191,7 +191,7 @@ class TestForgedFindings:
         assert node.metadata == {"page": 7}
         [found] = UECRetriever(store.retriever, 1).retrieve("lumane badero")
         result = store.retriever.search(["lumane badero"], 1)
-        assert dict(found.node.metadata) == {"page": 7} | result.metadata(0, 0)
+        assert dict(found.node.metadata) == {"page": 7} | result[0].metadata(0)
         for mode in MetadataMode.LLM, MetadataMode.EMBED:
             assert found.node.get_content(mode) == "page: 7\n\nlumane badero"
 

@@ -15,9 +15,12 @@ from llama_index.core.query_engine import (
 )
 from llama_index.core.schema import QueryBundle
 
+from uec_rag import Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
+from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.llama_index.query_engine import plain_reply
+from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
 
@@ -64,11 +67,25 @@ def test_where_the_search_is_sure_the_engine_answers(retriever, llm, question):
     assert response.metadata["n3"]["lang"] == "de"  # as without us
 
 
+def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
+    retriever, fitted, llm, question, tmp_path
+):
+    retriever.retriever.save(tmp_path / "idx")
+    Gate.at(1.0).save(tmp_path / "idx" / "gate.json")
+    opened = UECRetriever(Retriever.load(tmp_path / "idx", fitted))
+    engine = RetrieverQueryEngine.from_args(opened, llm)
+    assert UECQueryEngine(engine).query(question).metadata["uec_decision"] != "answer"
+    assert retriever_tool(opened)(question).raw_output.decision != "answer"
+    assert llm.calls == 0
+    plain = UECQueryEngine(engine, gate=0.5).query(question)
+    assert plain.metadata["uec_decision"] == "answer"
+
+
 def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retriever, llm):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("abstain")).query("fooba")
     assert response.metadata["uec_decision"] == "abstain"
     assert response.metadata["uec_reason"] in str(response)
-    assert str(response).startswith("I cannot answer this from the documents: ")
+    assert str(response) == response.metadata["uec_reason"]
     assert response.source_nodes == []
     assert llm.calls == 0
 
@@ -87,7 +104,7 @@ def test_where_passages_compete_it_asks_which_one_is_meant_without_the_llm(retri
 
 def test_without_hits_it_abstains(fitted, llm):
     response = UECQueryEngine.from_args(UECRetriever.from_texts([], fitted), llm).query("lumane")
-    assert response.metadata["uec_reason"] == "nothing was found"
+    assert response.metadata["uec_reason"] == "There is no passage to answer from."
     assert llm.calls == 0
 
 
@@ -119,7 +136,7 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
 def test_a_stream_can_be_printed(retriever, llm, capsys):
     engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"), streaming=True)
     engine.query("fooba").print_response_stream()
-    assert capsys.readouterr().out.startswith("I cannot answer")
+    assert capsys.readouterr().out.strip().endswith("answer this.")
 
 
 def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):

@@ -115,7 +115,7 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
 
     def decided(k, **options):
         result = full.search(asked, k, **options)
-        return surest_decision([result.metadata(0, 0, details=True)])
+        return surest_decision([result[0].metadata(0, details=True)])
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -123,8 +123,11 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
         gate.redecide(Decision("answer", "without a word on what it rests on"))
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
         gate.redecide(decided(gate.k, unanswerable=0.5))
-    with pytest.warns(UserWarning, match="found 9 hits and the gate was made for 4"):
-        gate.redecide(decided(9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gate.redecide(decided(9))  # whose confidence is of as many as the gate's
+    with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
+        gate.redecide(replace(decided(9), hits=9))
 
 
 def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
@@ -256,7 +259,7 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
     for decide in (
         lambda gate: gate.decide(result),
         lambda gate: gate.redecide(result.decision(0)),
-        lambda gate: gate.redecide(surest_decision([result.metadata(0, 0, details=True)])),
+        lambda gate: gate.redecide(surest_decision([result[0].metadata(0, details=True)])),
     ):
         fresh = replace(gate)
         with pytest.warns(UserWarning, match="other passages than this search"):

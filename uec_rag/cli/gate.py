@@ -40,7 +40,12 @@ def gate(
             help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids.",
         ),
     ],
-    to: Annotated[Path, typer.Option("--out", metavar="GATE", help="File for the gate.")],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="GATE", help="File for the gate; by default that of the index."
+        ),
+    ] = None,
     risk: Annotated[
         float | None,
         typer.Option(
@@ -61,7 +66,7 @@ def gate(
     ] = False,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
-    ] = 5,
+    ] = 4,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -72,7 +77,7 @@ def gate(
     whose passages then answer; leave it empty if nothing answers. A question with several answers
     has several rows, or a list in .jsonl. A gate that would abstain on every question is not saved.
 
-    Example: uec-rag gate idx questions.csv --risk 0.1 --out gate.json
+    Example: uec-rag gate idx questions.csv --risk 0.1
     """
     for name, value in {"--risk": risk, "--certainty": certainty}.items():
         if abstain is not None and value is not None:
@@ -80,16 +85,18 @@ def gate(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
                 "of the questions unanswered, whatever the risk"
             )
+    check_index(index)
     share = check_share(_RISK if risk is None else risk, "--risk", "a number in (0, 1)")
     sure = _CERTAINTY if certainty is None else certainty
     check_share(sure, "--certainty", "a number in (0, 1)")
+    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
+
+    own = index / GATE_FILE
+    to = own if to is None else to
     if to.is_dir() or not to.absolute().parent.is_dir():
         raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
     asked = read_questions(questions, labelled=abstain is None)
-    check_index(index)
     say(f"Opening {index} ...")
-    from uec_rag.retrieval.gate import Gate, LabelledSearch, shared_answers
-
     retriever = open_index(index, store, trust)
     if abstain is None:
         relevant = ids_named(asked.values(), retriever.passages(), questions.name)
@@ -120,7 +127,8 @@ def gate(
         print_json({"path": str(to), **made.metadata(), "report": made.report})
     else:
         print_text(made.report)
-        say(f'Saved in {to}. Use it: uec-rag ask {index} "your question" --gate {to}')
+        use = "" if to.absolute() == own.absolute() else f" --gate {to}"
+        say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
 
 
 def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:

@@ -12,6 +12,15 @@ from uec_rag.confidence.readings import ASK, Reading, ask_back
 
 Action = Literal["answer", "clarify", "abstain"]
 
+REASONS: dict[Action, str] = {
+    "answer": "The documents seem to answer this.",
+    "clarify": "Several passages could answer this.",
+    "abstain": "The documents do not seem to answer this.",
+}
+"""Sentences for people."""
+
+NOTHING_FOUND = "There is no passage to answer from."
+
 PLAUSIBLE = 0.3
 """P(the corpus answers the query) below which the documents are said not to answer it."""
 
@@ -24,7 +33,7 @@ class Decision:
     ----------
     action : {"answer", "clarify", "abstain"}
     reason : str
-        In plain words.
+        A sentence for people; "clarify" asks which reading is meant. Its figures are `figures`.
     readings : tuple of Reading
         The things that the question may mean, whatever the action: the likeliest first.
     confidence : float
@@ -99,6 +108,13 @@ class Decision:
         """The action, by the name that it has in metadata."""
         return self.action
 
+    @property
+    def figures(self) -> str:
+        """The numbers that the action rests on, in words."""
+        above = "no threshold" if math.isinf(self.threshold) else f"threshold {self.threshold:.2f}"
+        held = f"an answer is in the documents with probability {self.in_corpus:.2f}"
+        return f"confidence {self.confidence:.2f}, {above}; {held}"
+
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     """What traces note of decisions: action, confidence, in_corpus; a list of each for several."""
@@ -137,17 +153,17 @@ def decide_one(
     if underspecified >= ASK and len(readings) > 1:
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
-        action, reason = "answer", "The documents seem to answer this."
+        action, reason = "answer", REASONS["answer"]
     elif math.isinf(threshold):
-        reason = "Nothing is answered: no threshold keeps the risk that was asked for."
+        reason = "No question is answered: no threshold keeps the risk of wrong answers."
     elif in_corpus < PLAUSIBLE:
-        reason = "The documents do not seem to answer this."
+        reason = REASONS["abstain"]
     elif confidence < in_corpus / 2:
-        reason = "The documents may answer this, but hardly in the passages found."
+        reason = "The documents may answer this, but these passages do not seem to."
     else:
-        reason = "It is not certain enough that the passages found answer this."
+        reason = "It is not certain enough that these passages answer this."
     if unfamiliar:
-        reason = f"{reason} Note that {unfamiliar}."
+        reason = f"{reason} Note: {unfamiliar}."
     return Decision(
         action, reason, readings, confidence, in_corpus, underspecified, threshold, unfamiliar
     )

@@ -15,6 +15,9 @@ from uec_rag.base.gaussian import FloatArray, probit
 NEAREST = 30
 """The number of best passages, of different texts, that shares are taken among."""
 
+VERSION = 2
+"""Of the features: a model that was learned on others is not used."""
+
 _LEAST_SHARE = 1e-4
 
 

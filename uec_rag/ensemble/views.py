@@ -140,7 +140,7 @@ class ViewWeights(Record):
         return shares.astype(np.float32)
 
 
-SHIPPED = ViewWeights(prominence=-1.97, offset=1.47)
+SHIPPED = ViewWeights(prominence=-1.46, offset=1.45)
 """What `benchmarks/quality/view_weights.py` learned; see there on what."""
 
 
@@ -148,7 +148,7 @@ def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussi
     """Gaussian convolution of an encoder's two views of n questions.
 
     ``N((1 - p) mu_0 + p mu_1, (1 - p)^2 Sigma_0 + p^2 Sigma_1)``, and of words the bag in which a
-    term's weight is ``(1 - p) w_0 + p w_1``: what only the turns before hold counts p times. A
+    term weighs ``(1 - p) w_0 + p w_1 |w_0| / |w_1|``, with |w| the sum of a bag's weights. A
     question of share 0 stays to the bit what it is alone.
 
     Parameters
@@ -187,15 +187,17 @@ def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussi
 
 
 def _mix_terms(alone: Terms, together: Terms, shares: FloatArray) -> Terms:
-    """Bags of words with the weights ``(1 - p) w_0 + p w_1``, terms of weight 0 left out."""
+    """Bags of words as `mix_views` says, terms of weight 0 left out."""
     starts, keys, weights = [0], [], []
     for row, share in enumerate(np.asarray(shares, dtype=np.float32).tolist()):
         bags = [bag[row : row + 1] for bag in (alone, together)]
         distinct, place = np.unique(np.concatenate([bag.keys for bag in bags]), return_inverse=True)
+        # Both bags weigh what the first does, so that a long context does not drown a short turn.
+        own, others = (float(bag.weights.sum()) for bag in bags)
         counted = np.concatenate(
             [
-                np.float32(weight) * bag.weights
-                for weight, bag in zip((1 - share, share), bags, strict=True)
+                np.float32(1 - share) * bags[0].weights,
+                np.float32(share * own / max(others, 1e-9)) * bags[1].weights,
             ]
         )
         total = np.bincount(place, weights=counted, minlength=len(distinct)).astype(np.float32)

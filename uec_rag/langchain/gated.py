@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
 from uec_rag.langchain.documents import PIECE
 from uec_rag.langchain.messages import Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
@@ -74,7 +74,7 @@ def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in Gated.__annotations__})
     if not found:
-        return _joined(question, [], Decision("abstain", "nothing was found"))
+        return _joined(question, [], Decision("abstain", NOTHING_FOUND))
     decision = surest_decision(document.metadata for document in found)
     if decision is None:
         raise ValueError(

@@ -15,7 +15,7 @@ from llama_index.core.tools import AsyncBaseTool, FunctionTool
 from pydantic import BaseModel, Field
 
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import GateLike, competing, judge
+from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, plain_reply, tool_reply
 
 
@@ -66,14 +66,16 @@ def retriever_tool(
         A `UECRetriever`, or one of LlamaIndex's over such.
     name, description : str
         By which a model chooses it; say what the documents are about.
-    gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search: a `uec_rag` gate, say.
+    gate : callable(confidence, decision) -> action, or float, optional
+        Decides in place of the search: a `uec_rag` gate, or a threshold of confidence. By default
+        the gate of the index, if it has one.
     source_key : str
         Metadata that names a passage's source to the model.
     """
+    decides = gate_of_index(retriever) if gate is None else gate
 
     def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
-        decision = judge(nodes, query, gate)
+        decision = judge(nodes, query, decides)
         rivals = competing(nodes, decision) if decision.action == "clarify" else []
         passages = [
             (n.get_content(MetadataMode.NONE), n.metadata.get(source_key), n in rivals)

@@ -22,7 +22,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
-from uec_rag.llama_index.gate import GateLike, competing, judge, response_metadata
+from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge, response_metadata
 from uec_rag.retrieval import gate as reply
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
@@ -34,8 +34,8 @@ def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) 
 
     Examples
     --------
-    >>> print(plain_reply("How?", Decision("abstain", "no passage stands out"), []))
-    I cannot answer this from the documents: no passage stands out.
+    >>> print(plain_reply("How?", Decision("abstain", "There is no passage to answer from."), []))
+    There is no passage to answer from.
     """
     texts = [node.get_content() for node in nodes]
     return reply.plain_reply(decision.action, decision.reason, texts)
@@ -54,8 +54,9 @@ class UECQueryEngine(BaseQueryEngine):
         One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
         with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
-    gate : callable(confidence, decision) -> action, optional
-        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
+    gate : callable(confidence, decision) -> action, or float, optional
+        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
+        number is a threshold of confidence. By default the gate of the index, if it has one.
     reply : callable(query, decision, nodes) -> str, optional
         What to say instead of an answer; `plain_reply` by default.
     streaming : bool
@@ -88,7 +89,7 @@ class UECQueryEngine(BaseQueryEngine):
                 "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
             )
         self._engine = query_engine
-        self._gate = gate
+        self._gate = gate_of_index(query_engine) if gate is None else gate
         self._reply = reply
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)

@@ -23,6 +23,7 @@ from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Action, Decision, decide_one, outcome
+from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import (
     Drift,
     RiskThreshold,
@@ -31,7 +32,7 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.result import Result, SearchResult, check_threshold
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.self_calibrate import trial
 from uec_rag.stores.base import GATE, Filter, SharedState, put_shared_state
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int], None]
 """Receives, now and then, how many more queries are searched."""
+
+GATE_FILE = "gate.json"
+"""In the folder of an index: the gate that decides for whoever opens it."""
 
 _AT_ONCE = 32  # queries between two reports of progress
 _CHECKSUM = "sha256"  # in a saved gate: of all else
@@ -215,6 +219,17 @@ class Gate(Record):
         made = RiskThreshold(threshold, 1.0, 1.0, len(sure), answered, 0, 0)
         return cls(made, k, result.basis, corpus, abstain, _some_of(sure), result.size)
 
+    @classmethod
+    def at(cls, threshold: float) -> Self:
+        """The gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing."""
+        check_threshold(threshold)
+        return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
+
+    @property
+    def fewest_hits(self) -> int:
+        """How many hits to hand on at least: among fewer the answer may be missing."""
+        return self.k if self.threshold.queries else 1
+
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result, with what the search knew of its readings.
 
@@ -355,9 +370,27 @@ class Gate(Record):
         found = store.get_state(GATE) if isinstance(store, SharedState) else None
         return None if found is None else cls._read(json.loads(found[1]))
 
+    @classmethod
+    def of_index(cls, retriever: Retriever) -> Self | None:
+        """The gate of an index: the `GATE_FILE` in its folder, or the one that was published.
+
+        Raises as `load`.
+        """
+        for generation in retriever.saved_as[-1:]:
+            file = generation.parent.parent / GATE_FILE
+            if file.exists():
+                return cls.load(file)
+        return cls.published(retriever)
+
     @property
     def report(self) -> str:
         """What was found, in plain words."""
+        if not self.threshold.queries:
+            sure = self.threshold.threshold
+            return (
+                f"Answering above confidence {sure:.2f}; nothing is guaranteed: that takes "
+                "labels, and `calibrate`."
+            )
         if self.abstain is None:
             return self.threshold.report
         return (

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,26 @@ class Found:
     candidates: list[Candidates]
     exact: bool
 
+    @classmethod
+    def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
+        """What is found where no passage is."""
+        count = len(queries)
+        none = np.zeros((count, 0), dtype=np.float32)
+        place = np.zeros((count, 0), dtype=np.int64)
+        hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
+        return cls(
+            queries,
+            coefficients,
+            Similarities([], none),
+            hits,
+            Attribution(none[:, :, None], None, [{} for _ in queries]),
+            [""] * count,
+            hits.floor,
+            None,
+            [],
+            exact=True,
+        )
+
 
 def find(
     method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
@@ -169,6 +189,9 @@ def find(
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
         asked, own = queries[rows], [part[rows] for part in parts]
+        if not len(view):
+            yield Found.nothing(asked, _plain(fitted, own))
+            continue
         similarities = compare(fitted, view, own)
         coefficients = weigh(method, own, similarities)
         query = fitted.combine(own, coefficients)
@@ -262,7 +285,7 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
 def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities) -> FloatArray:
     """Coefficients of the encoders in each question, shape (n, K)."""
     fitted = method.fitted
-    if not similarities.own:
+    if not similarities.own or not similarities.own[0].shape[1]:
         return _plain(fitted, parts)
     return fitted.weigh(method.weights, parts, similarities.own, similarities.best)
 

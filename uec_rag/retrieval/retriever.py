@@ -17,7 +17,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.confidence.model import ConfidenceModel, shift_prior, shipped_model
+from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Within, chosen_ids
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
@@ -430,16 +430,18 @@ class Retriever(Index):
         lambda_mult : float
             As in `search_diverse`.
         """
-        k = check_k(k)
-        places = []
+        check_k(k)
+        chosen = []
         for one in result:
             ids, scores = one.ids, one.scores
             vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
             if ids and not self.uec.dimension:  # words alone
                 texts = [passage.text for passage in self.get(ids)]
                 vectors = term_vectors(self.uec.embed_terms(texts))
-            places.append(maximal_marginal_relevance(scores, vectors, k, lambda_mult))
-        return result.taking(places)
+            enough = max(k, JUDGED)  # confidence is of as many, whatever k
+            places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
+            chosen.append(one.taking(places).first(k))
+        return SearchResult(chosen)
 
     def snapshot(self) -> Self:
         """A read-only view of the index as it is now, whatever others add or delete."""
@@ -546,6 +548,7 @@ class Retriever(Index):
             self.evidence_weights,
             store,
             queries,
+            self.uec.encode(queries, "query"),
             wanted,
             unanswerable=unanswerable,
             k=k,
