@@ -61,10 +61,15 @@ class TestTool:
         assert found["decision"] == way
         assert found["confidence"] == found["documents"][0].metadata["uec_confidence"]
         assert message.content.startswith(f'Decision: {way}. Reason: "{found["reason"]}" ')
-        for place, document in enumerate(found["documents"], start=1):
-            assert f'[{place}] ("{document.metadata["source"]}")' in message.content
-            assert document.page_content in message.content
-        assert message.content.count("(candidate)") == len(found["candidates"])
+        if way == "clarify":
+            labels = [reading["label"] for reading in found["readings"]]
+            assert [line for line in message.content.splitlines() if line.startswith("- ")] == [
+                f'- "{label}"' for label in labels
+            ]
+        else:
+            for place, document in enumerate(found["documents"], start=1):
+                assert f'[{place}] ("{document.metadata["source"]}")' in message.content
+                assert document.page_content in message.content
         assert (len(found["candidates"]) > 1) == (way == "clarify")
         later = await tool.ainvoke(
             {"name": tool.name, "args": {"query": questions[way]}, "id": "1", "type": "tool_call"}
@@ -252,12 +257,12 @@ class TestAgent:
             assert state["messages"][-1].response_metadata["uec_decision"] == way
             assert len(model.told) == 1
 
-    def test_it_asks_back_naming_the_candidates(self, retriever, questions):
+    def test_it_asks_back_naming_the_readings(self, retriever, questions):
         agent, _ = agent_of(retriever, [asks(questions["clarify"])])
         messages = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
         found = next(m for m in messages if isinstance(m, ToolMessage)).artifact
-        for document in found["candidates"]:
-            assert document.page_content[:30] in messages[-1].content
+        assert messages[-1].content == found["question_back"]
+        assert all(reading["label"] in messages[-1].content for reading in found["readings"])
 
     def test_a_later_turn_is_a_new_one(self, retriever, questions):
         script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
