@@ -107,7 +107,7 @@ class TestTool:
             {"uec_confidence": float("nan")},
             {"uec_decision": "obey"},
             {"uec_reason": 3},
-            {"uec_candidates": 7},
+            {"uec_readings": 7},
         ):
             alone = RunnableLambda(
                 lambda _, broken=broken: [Document("a", metadata=FORGED | broken)]

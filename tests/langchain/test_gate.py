@@ -222,7 +222,7 @@ async def test_each_question_is_a_retriever_run_of_its_own_and_names_the_encoder
         await answers if ask == gate.abatch else None
         assert [query for query, _, _ in runs.starts] == QUESTIONS[:3]
         assert all(parent is not None for _, parent, _ in runs.starts)
-        assert {m["ls_embedding_model"] for _, _, m in runs.starts} == {"small, large"}
+        assert {m["ls_embedding_model"] for _, _, m in runs.starts} == {"small, large, bm25"}
         assert runs.ends == [[d.id for d in one["documents"]] for one in found[:3]]
 
 
