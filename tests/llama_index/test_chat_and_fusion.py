@@ -40,15 +40,15 @@ def retriever(fitted, nodes):
     return UECRetriever.from_nodes(nodes, fitted)
 
 
-SAID = {"clarify": REASONS["clarify"], "abstain": REASONS["abstain"]}
+SAID = {"clarify": "Do you mean ", "abstain": REASONS["abstain"]}
 
 
 def check_told(response, action):
     """What a model was told to say, and what the response's sources know of the decision."""
     first = response.source_nodes[0]
     assert (first.node_id, first.metadata["uec_decision"]) == (NOTICE, action)
-    assert first.metadata["uec_reason"] == SAID[action]
-    assert first.text.endswith(f'Reply with this alone: "{SAID[action]}"')
+    assert first.metadata["uec_reason"].startswith(SAID[action])
+    assert f'Reply with this alone: "{SAID[action]}' in first.text
     assert len(response.source_nodes) == (1 if action == "abstain" else 5)
 
 
@@ -90,8 +90,8 @@ async def test_in_chat_engines_the_decision_reaches_the_response_and_the_llm(
 async def test_a_chat_engine_over_our_query_engine_asks_back(retriever, question):
     engine = UECQueryEngine.from_args(retriever, LLM, gate=always("clarify"))
     chat = CondenseQuestionChatEngine.from_defaults(engine, llm=LLM)
-    assert "Which one do you mean?" in chat.chat(question).response
-    assert "Which one do you mean?" in (await chat.achat(question)).response
+    assert "Do you mean " in chat.chat(question).response
+    assert "Do you mean " in (await chat.achat(question)).response
     assert [message.role.value for message in chat.chat_history] == ["user", "assistant"] * 2
 
 

@@ -81,7 +81,7 @@ def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
 
 def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
     verdict = judge(found("answer", 0.4, "a", "b"), gate=lambda *_: "clarify")
-    assert verdict.reason == "Several passages could answer this."
+    assert verdict.reason == verdict.question_back == "Do you mean a or b?"
     assert verdict.candidates == ("a", "b")
 
 

@@ -16,7 +16,7 @@ from pydantic import field_serializer, field_validator
 
 from uec_rag.base.checks import quoted
 from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
-from uec_rag.confidence.readings import Reading, subject_of
+from uec_rag.confidence.readings import Reading, ask_back, subject_of
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import WHAT_TO_DO, Gate
 from uec_rag.retrieval.result import surest_decision
@@ -140,7 +140,8 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
         Reading(subject_of(node.metadata) or node.node_id, (node.node_id,), 1 / len(nodes))
         for node in nodes
     )
-    return replace(own, action=action, reason=REASONS[action], readings=readings)
+    reason = ask_back(readings) if action == "clarify" else REASONS[action]
+    return replace(own, action=action, reason=reason, readings=readings)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
@@ -211,8 +212,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
 def notice(decision: Decision) -> NodeWithScore:
     """Write a decision as a node, which is all that an engine takes from a postprocessor."""
-    said = decision.question_back or decision.reason
-    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(said)}"
+    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
     known = response_metadata(decision)
     node = TextNode(
         id_=NOTICE,
