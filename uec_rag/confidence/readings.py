@@ -219,7 +219,8 @@ def _lacking(
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
     """Each subject's share of the posterior over the hits."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    mass: NDArray[np.float64] = np.bincount(subject, weights=weights / weights.sum())
+    mass = np.zeros(int(subject.max()) + 1)
+    np.add.at(mass, subject, weights / weights.sum())
     return mass
 
 
