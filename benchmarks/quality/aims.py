@@ -58,6 +58,7 @@ from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.retrieval.pipeline import compare
 
 K, LABELS, DRAWS, RISK = 10, 100, 10, 0.1
+NUMBERS = (1, 4, K)  # of hits
 # What is aimed at on average and at worst, and whether more is better; None: it is signed.
 AIMS: dict[str, tuple[float | None, float | None, bool | None]] = {
     "level, answerable": (0.09, 0.20, False),
@@ -175,12 +176,12 @@ def of_others(retriever: Retriever, others: Sequence[str]) -> Figures:
 
 def incoherent(retriever: Retriever, texts: Sequence[str]) -> float:
     """Of 10,000 questions and numbers of hits, how many whose numbers contradict each other."""
-    results, odd = [retriever.search(list(texts), k) for k in (1, 4, K)], 0
-    for result in results:
+    results, odd = [retriever.search(list(texts), k) for k in NUMBERS], 0
+    for k, result in zip(NUMBERS, results, strict=True):
         most, total = result.relevance.max(axis=1), result.relevance.sum(axis=1)
-        held = result.in_corpus
-        wrong = (most > result.confidence + 1e-5) | (result.confidence > held + 1e-5)
-        wrong |= (result.confidence > total + 1e-5) | (np.abs(held - results[0].in_corpus) > 1e-5)
+        held, sure = result.in_corpus, result.by_cutoff[:, k - 1]
+        wrong = (most > sure + 1e-5) | (sure > held + 1e-5)
+        wrong |= (sure > total + 1e-5) | (np.abs(held - results[0].in_corpus) > 1e-5)
         odd += int(wrong.sum())
     return 1e4 * odd / (len(results) * len(texts))
 
@@ -287,6 +288,7 @@ def calibrated(retriever: Retriever, asked: Collection) -> Figures:
             [[id_ in wanted[i] for id_ in row] for i, row in zip(other, result.ids, strict=True)]
         )
         first, found = result.relevance[:, 0], right.any(axis=1)
+        sure = result.by_cutoff[:, K - 1]
         rows.append(
             (
                 ece(first, right[:, 0]),
@@ -294,9 +296,9 @@ def calibrated(retriever: Retriever, asked: Collection) -> Figures:
                 brier(first, right[:, 0]),
                 ece(result.relevance, right),
                 brier(result.relevance, right),
-                ece(result.confidence, found),
-                by_chance(result.confidence),
-                brier(result.confidence, found),
+                ece(sure, found),
+                by_chance(sure),
+                brier(sure, found),
             )
         )
     return dict(zip(CALIBRATED, np.mean(rows, axis=0).tolist(), strict=True))
