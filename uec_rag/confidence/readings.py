@@ -23,9 +23,6 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
-HITS = 30
-"""How many hits the features were learned from; fewer make rivals fewer."""
-
 ASK = 0.66
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
