@@ -38,8 +38,8 @@ def test_a_folder_is_indexed_and_asked(run, index):
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
     answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
-    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5).each()
-    first, known = answer["passages"][0], found[0].metadata(0, details=True)
+    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5)
+    first, known = answer["passages"][0], found.metadata(0, details=True)
     for name in ("decision", "reason", "candidates"):
         assert answer[name] == known[f"uec_{name}"]
     for name in ("confidence", "in_corpus", "coefficients"):
@@ -50,7 +50,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     assert first["matched_terms"][0] in ("hive", "honey")
     assert first["members"].keys() == {words.name, "bm25"}
     assert first["members"]["bm25"].keys() == {"similarity", "rank", "share"}
-    assert (first["id"], first["metadata"]["source"]) == (found.ids[0][0], "bees.md")
+    assert (first["id"], first["metadata"]["source"]) == (found.ids[0], "bees.md")
 
 
 @pytest.mark.parametrize(

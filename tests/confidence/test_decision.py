@@ -1,79 +1,81 @@
-"""What is done about a query, from its confidence and the posterior at its hits."""
+"""What is done about a question, from its confidence and the posterior at its hits."""
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.decision import ambiguities, decide
+from uec_rag.confidence.decision import ambiguities, decide_one, outcome
 
 IDS = [["a", "b", "c"]]
 
 
-def hits(logits, members=None, rest=-50.0, in_corpus=None):
-    """Whether hits of these logits compete, where the rest of the corpus weighs `rest`."""
-    row = np.atleast_2d(np.asarray(logits, np.float32))
-    if members is None:
-        members = np.zeros((1, row.shape[1]))
-    normaliser = np.logaddexp(logsumexp(row, axis=1), rest).astype(np.float32)
-    there = None if in_corpus is None else np.float32([in_corpus])
-    return ambiguities(np.exp(row - normaliser), np.asarray(members, np.float32)[None], IDS, there)
-
-
-def act(found, sure, threshold=0.5, in_corpus=1.0):
-    return decide(np.float32([sure]), found, threshold, np.float32([in_corpus]))[0]
+def ambiguity(posterior, in_corpus=1.0):
+    """Whether hits of these shares compete."""
+    return ambiguities(np.float32([posterior]), IDS, np.float32([in_corpus]))[0]
 
 
 @pytest.mark.parametrize("numbers", [(np.nan, 1.0), (0.5, np.nan)])
 def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
     with pytest.raises(InternalError, match="a confidence is not a number"):
-        act([None], *numbers[:1], in_corpus=numbers[1])
+        decide_one(numbers[0], None, in_corpus=numbers[1])
 
 
 def test_answer_above_the_threshold_only():
-    found = hits([5.0, 0.0, 0.0])
-    assert act(found, 0.71, threshold=0.7).action == "answer"
-    assert act(found, 0.69, threshold=0.7).action != "answer"
+    assert decide_one(0.71, None, threshold=0.7).action == "answer"
+    assert decide_one(0.70, None, threshold=0.7).action == "abstain"
 
 
 def test_several_passages_that_share_the_posterior_ask_back():
-    decision = act(hits([2.0, 1.9, -4.0]), 0.3)
+    decision = decide_one(0.3, ambiguity([0.5, 0.48, 0.01]))
     assert decision.action == "clarify"
     assert decision.candidates == ("a", "b")
     assert "2 passages compete" in decision.reason
 
 
-def test_encoders_sure_of_different_passages_ask_back():
-    members = [[0.9, 0.05, 0.0], [0.0, 0.1, 0.8]]
-    decision = act(hits([1.0, 0.0, 0.9], members, rest=4.0), 0.3)
-    assert decision.action == "clarify"
-    assert decision.candidates == ("a", "c")
-    assert "encoders are sure of different passages" in decision.reason
-
-
-def test_encoders_sure_of_the_same_passage_do_not_disagree():
-    members = [[0.9, 0.0, 0.0], [0.8, 0.1, 0.0]]
-    assert act(hits([1.0, -9.0, -9.0], members, rest=4.0), 0.3).action == "abstain"
-
-
-def test_a_posterior_spread_over_the_rest_of_the_corpus_abstains():
-    decision = act(hits([1.0, 0.9, 0.8], rest=6.0), 0.1)
+@pytest.mark.parametrize(
+    "posterior",
+    [
+        [0.9, 0.05, 0.01],  # a clear winner
+        [0.6, 0.14, 0.14],  # others far behind it
+        [0.1, 0.09, 0.08],  # spread over the rest of the corpus
+    ],
+)
+def test_passages_that_do_not_compete_for_the_posterior_abstain(posterior):
+    decision = decide_one(0.1, ambiguity(posterior))
     assert decision.action == "abstain"
     assert decision.candidates == ()
     assert "0.10" in decision.reason
 
 
 def test_an_infinite_threshold_never_answers():
-    assert act(hits([9.0, 0.0, 0.0]), 1.0, threshold=np.inf).action == "abstain"
+    decision = decide_one(1.0, None, threshold=np.inf)
+    assert decision.action == "abstain"
+    assert "no threshold keeps the risk" in decision.reason
 
 
 def test_passages_that_compete_are_not_asked_back_about_where_none_is_plausible():
-    rivals = [2.0, 1.9, -4.0]
-    assert act(hits(rivals, in_corpus=0.1), 0.1).action == "abstain"
-    assert act(hits(rivals, in_corpus=0.4), 0.1).action == "clarify"
+    rivals = [0.5, 0.48, 0.01]
+    assert ambiguity(rivals, in_corpus=0.1) is None
+    assert ambiguity(rivals, in_corpus=0.4) is not None
+
+
+def test_what_competes_is_told_of_an_answer_too():
+    assert decide_one(0.9, ambiguity([0.5, 0.48, 0.01])).candidates == ("a", "b")
 
 
 def test_the_reason_says_which_of_the_two_questions_is_doubtful():
-    none = hits([1.0, 0.9, 0.8], rest=6.0)
-    assert "corpus hardly holds an answer" in act(none, 0.1, in_corpus=0.15).reason
-    assert "hardly among these hits" in act(none, 0.1, in_corpus=0.8).reason
+    assert "corpus hardly holds an answer" in decide_one(0.1, None, in_corpus=0.15).reason
+    assert "hardly among these hits" in decide_one(0.1, None, in_corpus=0.8).reason
+    assert "not sure enough" in decide_one(0.4, None, in_corpus=0.6).reason
+
+
+def test_what_is_strange_about_a_question_is_said_and_changes_nothing():
+    decision = decide_one(0.9, None, unfamiliar="the question is in Thai")
+    assert decision.action == "answer"
+    assert decision.reason.endswith("; the question is in Thai")
+
+
+def test_a_trace_tells_of_one_decision_a_number_and_of_several_a_list():
+    one, two = decide_one(0.9, None, in_corpus=0.95), decide_one(0.1, None, in_corpus=0.2)
+    assert outcome([one]) == {"decision": "answer", "confidence": 0.9, "in_corpus": 0.95}
+    assert outcome([one, two])["decision"] == ["answer", "abstain"]

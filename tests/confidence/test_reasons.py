@@ -4,28 +4,25 @@ import math
 
 import pytest
 
-from uec_rag.confidence.decision import Ambiguity, decide_one
-
-RIVALS = Ambiguity("2 passages could answer this.", ("a", "b"))
+from uec_rag.confidence.decision import decide_one
 
 
 @pytest.mark.parametrize(
     ("decided", "reason"),
     [
-        (decide_one(0.9, None), "The documents seem to answer this."),
-        (decide_one(0.3, RIVALS), "2 passages could answer this."),
-        (decide_one(0.08, None, in_corpus=0.1), "The documents do not seem to answer this."),
+        (decide_one(0.9), "The documents seem to answer this."),
+        (decide_one(0.08, in_corpus=0.1), "The documents do not seem to answer this."),
         (
-            decide_one(0.1, None, in_corpus=0.8),
+            decide_one(0.1, in_corpus=0.8),
             "The documents may answer this, but these passages do not seem to.",
         ),
         (
-            decide_one(0.4, None, in_corpus=0.6),
+            decide_one(0.4, in_corpus=0.6),
             "It is not certain enough that these passages answer this.",
         ),
         (
-            decide_one(0.4, None, unfamiliar="the question is in Thai"),
-            "The documents may answer this, but these passages do not seem to. "
+            decide_one(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),
+            "It is not certain enough that these passages answer this. "
             "Note: the question is in Thai.",
         ),
     ],
@@ -35,8 +32,8 @@ def test_the_reason_is_a_sentence_without_figures(decided, reason):
 
 
 def test_the_figures_are_beside_it():
-    said = decide_one(0.08, None, 0.5, in_corpus=0.1).figures
+    said = decide_one(0.08, in_corpus=0.1).figures
     assert said == (
         "confidence 0.08, threshold 0.50; an answer is in the documents with probability 0.10"
     )
-    assert "confidence 0.08, no threshold;" in decide_one(0.08, None, math.inf).figures
+    assert "confidence 0.08, no threshold;" in decide_one(0.08, threshold=math.inf).figures

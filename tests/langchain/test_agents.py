@@ -241,7 +241,9 @@ class TestAgent:
         assert said[-1].content == "It is so."
         assert model.told[-1][-1].content.startswith("Decision: answer")
 
-    @pytest.mark.parametrize(("way", "words"), [("abstain", "The documents"), ("clarify", "do you mean")])
+    @pytest.mark.parametrize(
+        ("way", "words"), [("abstain", "The documents"), ("clarify", "do you mean")]
+    )
     async def test_it_stops_instead_of_inventing(self, retriever, questions, way, words):
         for asynchronous in (False, True):
             agent, model = agent_of(retriever, [asks(questions[way]), AIMessage("invented")])

@@ -6,9 +6,11 @@ import warnings
 from functools import partial
 
 import pytest
+from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import InMemoryVectorStore
@@ -324,6 +326,52 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
                 TypeError, match=f"expected a UECRetriever, got {type(given).__name__};"
             ):
                 make(retriever=given)
+
+
+class Fewer(BaseRetriever):
+    """Another package's retriever over one of ours, such as one that compresses."""
+
+    inner: BaseRetriever
+    bare: bool = False
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        found = self.inner.invoke(query, config={"callbacks": run_manager.get_child()})[:2]
+        return [Document(d.page_content) for d in found] if self.bare else found
+
+
+async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retriever):
+    def rephrased(given):
+        return given["history"][-1] if given.get("history") else given["input"]
+
+    plain = UECGate(retriever=retriever, gate=at(0.4))
+    for wrapped in (
+        Fewer(inner=retriever),
+        EnsembleRetriever(retrievers=[retriever, retriever], weights=[0.5, 0.5]),
+        MultiQueryRetriever(
+            retriever=retriever, llm_chain=RunnableLambda(lambda _: []), include_original=True
+        ),
+        RunnableLambda(rephrased) | retriever,
+    ):
+        gate = UECGate(retriever=wrapped, gate=at(0.4))
+        for question in QUESTIONS[:12]:
+            given = {"question": question, "topic": "x"}
+            one, other = gate.invoke(given), plain.invoke(given)
+            assert (one["decision"], one["reason"]) == (other["decision"], other["reason"])
+            assert one["confidence"] == pytest.approx(other["confidence"])
+            assert one["topic"] == "x"
+        assert (await gate.ainvoke(given))["decision"] == one["decision"]
+    asked = {"input": "and then?", "history": [QUESTIONS[0]]}
+    assert gate.invoke(asked)["confidence"] == plain.invoke(QUESTIONS[0])["confidence"]
+
+
+def test_over_others_it_says_what_it_lacks(retriever):
+    with pytest.raises(ValueError, match="this Fewer have no uec_decision and uec_confidence in"):
+        UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
+    gate = UECGate(retriever=Fewer(inner=retriever))
+    with pytest.raises(TypeError, match="a gate over a Fewer"):
+        gate.invoke(QUESTIONS[0], k=3)
+    with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
+        UECGate.budget(gate.retriever, QUESTIONS)
 
 
 def test_what_it_does_not_know_is_refused(retriever):

@@ -136,7 +136,7 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
 def test_a_stream_can_be_printed(retriever, llm, capsys):
     engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"), streaming=True)
     engine.query("fooba").print_response_stream()
-    assert capsys.readouterr().out.startswith("I cannot answer")
+    assert capsys.readouterr().out.strip().endswith("answer this.")
 
 
 def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):

@@ -13,6 +13,8 @@ from langchain_core.callbacks import (
     adispatch_custom_event,
     dispatch_custom_event,
 )
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
     RunnableBranch,
@@ -20,18 +22,19 @@ from langchain_core.runnables import (
     RunnableSerializable,
 )
 from langchain_core.runnables.config import get_config_list, merge_configs
-from pydantic import ConfigDict, PrivateAttr, field_validator, model_validator
+from langchain_core.vectorstores import VectorStoreRetriever
+from pydantic import ConfigDict, PrivateAttr, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.confidence.decision import Decision
-from uec_rag.langchain.documents import note_decision, passage_filter
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision
+from uec_rag.langchain.documents import note_decision, passage_filter, refuse_unknown
 from uec_rag.langchain.gated import AsTool, Gated, gated
-from uec_rag.langchain.vectorstore import UECRetriever
+from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.retrieval.result import SearchResult, surest_decision
 
 Question: TypeAlias = str | Mapping[str, Any]
-"""The question itself, or a mapping with a "question"."""
+"""The question itself, or a mapping with a "question" (or "input", as in LangChain's chains)."""
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -47,7 +50,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     Parameters
     ----------
-    retriever : UECRetriever
+    retriever : UECRetriever or Runnable
+        A retriever of LangChain's over a `UECRetriever` (history-aware, `MultiQueryRetriever`,
+        `EnsembleRetriever`, `ContextualCompressionRetriever`, ...) goes, too: the surest decision
+        among its documents counts. It takes no `k` or `filter`, and a gate has to be given.
     gate : Gate or float, optional
         From `calibrate`, or a plain threshold of confidence, which guarantees nothing. By default
         the gate of the index that is searched (`Gate.of_index`), or one half if it has none.
@@ -67,7 +73,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'dogs bark'
     """
 
-    retriever: UECRetriever
+    retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Gate | None = None
 
     _calibrated_at: int | None = PrivateAttr(default=None)
@@ -77,7 +83,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @field_validator("retriever", mode="before")
     @classmethod
     def _check_retriever(cls, retriever: object) -> object:
-        if not isinstance(retriever, UECRetriever):
+        store = getattr(retriever, "vectorstore", None)
+        elsewhere = isinstance(retriever, VectorStoreRetriever)
+        if not isinstance(retriever, Runnable) or (
+            elsewhere and not isinstance(store, UECVectorStore)
+        ):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; as_retriever "
                 "of a UECVectorStore makes one, and UECRetriever.over(store, UEC()) one over "
@@ -92,7 +102,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @model_validator(mode="after")
     def _gate_of_index(self) -> Self:
-        if self.gate is None:
+        if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
         return self
 
@@ -135,6 +145,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         cls, retriever: UECRetriever, make: Callable[..., Gate], *given: Any, **options: Any
     ) -> Self:
         cls._check_retriever(retriever)
+        if not isinstance(retriever, UECRetriever):
+            raise TypeError(
+                f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
+                "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
+            )
         where = passage_filter(retriever.filter)
         gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
         made = cls(retriever=retriever, gate=gate)
@@ -142,6 +157,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return made
 
     def _warn_changed(self) -> None:
+        if not isinstance(self.retriever, UECRetriever):
+            return
         changes = self.retriever.index.changes
         if self._calibrated_at is None and self.gate is not None:
             # A gate that was saved knows the corpus that it is for.
@@ -235,8 +252,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
         configs = [config[place] for place in asked]
-        result, found = self.retriever.search_runs(list(asked.values()), configs, **options)
-        decisions = self._decided(result)
+        if isinstance(self.retriever, UECRetriever):
+            result, found = self.retriever.search_runs(list(asked.values()), configs, **options)
+            decisions = self._decided(result)
+        else:
+            found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
+            decisions = [*map(self._read, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place], documents, decision)
@@ -253,8 +274,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
         configs = [config[place] for place in asked]
-        result, found = await self.retriever.asearch_runs(list(asked.values()), configs, **options)
-        decisions = self._decided(result)
+        if isinstance(self.retriever, UECRetriever):
+            texts = list(asked.values())
+            result, found = await self.retriever.asearch_runs(texts, configs, **options)
+            decisions = self._decided(result)
+        else:
+            inputs = [self._input(given[place]) for place in asked]
+            found = await self.retriever.abatch(inputs, configs)
+            decisions = [*map(self._read, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place], documents, decision)
@@ -266,8 +293,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         self, options: Mapping[str, Any], given: Sequence[Question]
     ) -> tuple[list[Gated | Exception], dict[int, str]]:
         """The errors of what is no question, in its place, and the questions by place."""
-        k = self.retriever.search_options(options)["k"]
-        if self.gate is not None and k < self.gate.fewest_hits:
+        if not isinstance(self.retriever, UECRetriever):
+            refuse_unknown(
+                options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
+            )
+        elif (
+            self.gate is not None
+            and (k := self.retriever.search_options(options)["k"]) < self.gate.fewest_hits
+        ):
             raise ValueError(
                 f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
                 f"got {k}; among fewer the answer may be missing. Calibrate a gate for this k."
@@ -281,6 +314,25 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 out[place] = error
         return out, asked
 
+    def _input(self, given: Question) -> Question:
+        """What a retriever of LangChain's takes: a question, or a history-aware one a mapping."""
+        if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
+            return _question(given)
+        return {"input": _question(given), **given}
+
+    def _read(self, documents: Sequence[Document]) -> Decision:
+        """Decide on documents by what the search that found them wrote on them."""
+        if not documents:
+            return Decision("abstain", NOTHING_FOUND)
+        known = surest_decision(document.metadata for document in documents)
+        if known is None:
+            raise ValueError(
+                f"retriever: the documents of this {type(self.retriever).__name__} have no "
+                "uec_decision and uec_confidence in their metadata, which a UECRetriever writes "
+                "on its own; expected a retriever over one, that keeps metadata."
+            )
+        return known if self.gate is None else self.gate.redecide(known)
+
     def _decided(self, result: SearchResult) -> list[Decision]:
         self._warn_changed()
         return result.decisions if self.gate is None else self.gate.decide(result)
@@ -291,7 +343,9 @@ def _beside(given: Question, found: Gated) -> Gated:
 
 
 def _question(given: Question) -> str:
-    question = given.get("question") if isinstance(given, Mapping) else given
+    question = given
+    if isinstance(given, Mapping):
+        question = given.get("question", given.get("input"))
     if not isinstance(question, str):
         raise TypeError(
             'input: expected a question, a string, or a mapping with a string "question", '
@@ -306,5 +360,5 @@ def _event(found: Gated) -> dict[str, Any]:
     }
     told["ids"] = [document.id for document in found["documents"]]
     for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
-        told[name] = [document.metadata[f"uec_{key}"] for document in found["documents"]]
+        told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]
     return told

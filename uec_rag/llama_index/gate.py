@@ -11,17 +11,21 @@ from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-
     BaseEvent,
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import field_serializer, field_validator
 
+from uec_rag.base.checks import quoted
 from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import WHAT_TO_DO, Gate
 from uec_rag.retrieval.result import surest_decision
 
 GateLike: TypeAlias = Callable[[float, Decision], Action] | float
 """From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, any
 other callable, or a plain threshold of confidence."""
+
+NOTICE = "uec-gate"
+"""Id of the node that tells an LLM not to answer."""
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -125,12 +129,12 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
-    """Passes nodes on only if the query is to be answered.
+    """Passes nodes on only if the query is to be answered, in any of LlamaIndex's own engines.
 
-    If the decision is to abstain, no node is passed on, and LlamaIndex's engines answer "Empty
-    Response" without calling the LLM. If several passages compete, those are passed on. A
-    postprocessor cannot change the response: for a clarifying question, or the reason in words, use
-    `UECQueryEngine`. The reason is always in the `UECGateEvent`.
+    Otherwise the first node is a notice (`notice`), which tells the LLM what to say; its metadata,
+    the decision, reach the response, in `source_nodes` and by the id "uec-gate" in `metadata`. If
+    the decision is to abstain, no passage is passed on; if several compete, those are. The LLM is
+    called: for a refusal that no LLM words, use `UECQueryEngine`.
 
     Parameters
     ----------
@@ -149,8 +153,9 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     >>> len(UECGatePostprocessor().postprocess_nodes(nodes))
     1
     >>> strict = UECGatePostprocessor(gate=lambda p, _: "answer" if p > 0.9 else "abstain")
-    >>> len(strict.postprocess_nodes(nodes))
-    0
+    >>> print(strict.postprocess_nodes(nodes)[0].text)
+    Do not answer, neither from these passages nor from memory: the documents do not tell. Reply
+    with this alone: "The documents do not seem to answer this."
     """
 
     gate: GateLike | None = None
@@ -183,9 +188,24 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
         decision = judge(nodes, query, self.gate)
-        if decision.action == "abstain":
-            return []
-        return nodes if decision.action == "answer" else competing(nodes, decision)
+        if decision.action == "answer":
+            return nodes
+        rivals = competing(nodes, decision) if decision.action == "clarify" else []
+        return [notice(decision), *rivals]
+
+
+def notice(decision: Decision) -> NodeWithScore:
+    """Write a decision as a node, which is all that an engine takes from a postprocessor."""
+    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
+    known = response_metadata(decision)
+    node = TextNode(
+        id_=NOTICE,
+        text=text,
+        metadata=known,
+        excluded_llm_metadata_keys=[*known],
+        excluded_embed_metadata_keys=[*known],
+    )
+    return NodeWithScore(node=node, score=decision.confidence)
 
 
 def gate_of_index(source: object) -> Gate | None:

@@ -101,7 +101,6 @@ def _noted(value: object) -> str | None:
 
 def _hits(result: SearchResult) -> list[Hit]:
     decision = result.decisions[0]
-    rivals = decision.candidates if decision.action == "clarify" else ()
     return [
         Hit(
             text=_shortened(passage.text),
@@ -109,7 +108,7 @@ def _hits(result: SearchResult) -> list[Hit]:
             uri=uri_of(passage.id),
             relevance=float(result.relevance[0, rank]),
             score=float(result.scores[0, rank]),
-            is_candidate=passage.id in rivals,
+            is_candidate=passage.id in decision.candidates,
         )
         for rank, passage in enumerate(result.passages[0])
     ]

@@ -70,14 +70,13 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
     found = result[0]
     decision, words = found.decision, found.members and found.members.words
     own = {id_: place for place, id_ in enumerate(result.ids[0], 1)}
-    rivals = decision.candidates if decision.action == "clarify" else ()
     hits = []
     for rank, passage in enumerate(result.passages[0]):
         known = found.metadata(rank, details=True)
         hit = passage_view(passage, words[rank] if words else _WORDS.findall(question))
         hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "members")}
         hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
-        hits.append(hit | {"competes": passage.id in rivals})
+        hits.append(hit | {"competes": passage.id in decision.candidates})
     shares = dict(zip(result.names, result.shares[0].tolist(), strict=True))
     view = {
         "question": visible(question),
