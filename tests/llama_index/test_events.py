@@ -84,12 +84,16 @@ def test_the_store_tells_what_it_knows(events, fitted, nodes, question):
 
 def test_a_gate_tells_its_verdict(events, fitted, nodes, question):
     found = UECRetriever.from_nodes(nodes, fitted, 3).retrieve(question)
+    meant = tuple(Reading(hit.text[:9], (hit.node_id,), 0.3) for hit in found[:2])
+    for hit in found:
+        hit.node.metadata["uec_readings"] = [asdict(reading) for reading in meant]
+        hit.node.metadata.decision = None
     UECGatePostprocessor(gate=lambda confidence, decision: "clarify").postprocess_nodes(
         found, query_str=question
     )
     (event,) = ours(events, UECGateEvent)
     assert (event.query, event.decision) == (question, "clarify")
-    assert event.candidates == [hit.node_id for hit in found]
+    assert event.candidates == [hit.node_id for hit in found[:2]]
     assert event.confidence == found[0].metadata["uec_confidence"]
     assert event.in_corpus == found[0].metadata["uec_in_corpus"]
 

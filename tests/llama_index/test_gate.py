@@ -1,19 +1,25 @@
+from dataclasses import asdict
+
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
 from uec_rag.llama_index.gate import NOTICE, judge
 
 
-def found(decision, confidence, *names, candidates=()):
+TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
+
+
+def found(decision, confidence, *names, readings=()):
     """Nodes as a retriever delivers them."""
     metadata = {
         "uec_decision": decision,
         "uec_confidence": confidence,
         "uec_reason": f"because of {confidence}",
-        "uec_candidates": list(candidates),
+        "uec_readings": [asdict(reading) for reading in readings],
     }
     return [
         NodeWithScore(node=TextNode(id_=name, text=name, metadata=dict(metadata)), score=0.5)
@@ -35,13 +41,13 @@ def test_nothing_comes_through_where_it_is_to_abstain():
     assert passed(UECGatePostprocessor(), found("abstain", 0.1, "a", "b")) == [NOTICE]
 
 
-def test_the_competing_nodes_come_through_where_it_is_to_clarify():
-    nodes = found("clarify", 0.4, "a", "b", "c", candidates=("a", "c"))
+def test_the_nodes_of_the_readings_come_through_where_it_is_to_clarify():
+    nodes = found("clarify", 0.4, "a", "b", "c", readings=TWO)
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "a", "c"]
 
 
-def test_all_come_through_where_none_of_the_competing_is_left():
-    nodes = found("clarify", 0.4, "b", candidates=("a", "c"))
+def test_all_come_through_where_none_of_the_readings_is_left():
+    nodes = found("clarify", 0.4, "b", readings=TWO)
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
 
 
@@ -58,24 +64,27 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
         heard.append((confidence, decision))
         return "answer" if confidence > 0.95 else "abstain"
 
-    nodes = found("answer", 0.9, "a", candidates=("a",))
+    nodes = found("answer", 0.9, "a", readings=TWO)
     assert passed(UECGatePostprocessor(gate=strict), nodes) == [NOTICE]
-    assert heard == [(0.9, Decision("answer", "because of 0.9", ("a",)))]
+    assert heard == [(0.9, Decision("answer", "because of 0.9", TWO))]
     sure = found("clarify", 0.99, "a", "b")
     assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
 
 
 def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
-    nodes = found("clarify", 0.4, "a", "b", candidates=("a", "b"))
+    nodes = found("clarify", 0.4, "a", "b", readings=TWO)
     verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Decision("clarify", "because of 0.4", ("a", "b"))
+    assert verdict == Decision("clarify", "because of 0.4", TWO)
+    assert verdict.candidates == ("a", "c")
     assert verdict.confidence == 0.4
 
 
-def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
-    verdict = judge(found("answer", 0.4, "a", "b"), gate=lambda *_: "clarify")
+def test_a_gate_that_disagrees_says_so_and_all_nodes_come_through_where_no_readings_are_known():
+    nodes = found("answer", 0.4, "a", "b")
+    verdict = judge(nodes, gate=lambda *_: "clarify")
     assert verdict.reason == "Several passages could answer this."
-    assert verdict.candidates == ("a", "b")
+    assert verdict.candidates == ()
+    assert passed(UECGatePostprocessor(gate=lambda *_: "clarify"), nodes) == [NOTICE, "a", "b"]
 
 
 def test_a_gate_that_says_something_else_is_refused():

@@ -215,7 +215,7 @@ def find(
             doubt,
             observed,
             candidates,
-            exact=len(view) >= len(store),
+            exact=0 < len(store) <= len(view),  # an engine may not know its size
         )
 
 
