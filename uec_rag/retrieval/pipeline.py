@@ -110,6 +110,7 @@ class Found:
     unfamiliar: list[str]
     doubt: FloatArray
     features: Features | None
+    exact: bool = True  # whether every passage was a candidate
 
     @classmethod
     def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
@@ -146,7 +147,9 @@ def find(
         vectors = [bool(part.dimension) for part in own]
         doubt = strange * coefficients[:, vectors].sum(axis=1)
         observed = observe(method, store, own, coefficients, hits, attribution, strange)
-        yield Found(asked, coefficients, similarities, hits, attribution, reasons, doubt, observed)
+        exact = not store.remote or len(view) >= len(store)
+        of_all = similarities, hits, attribution
+        yield Found(asked, coefficients, *of_all, reasons, doubt, observed, exact)
 
 
 def views(
@@ -564,7 +567,7 @@ def decide(
                 shares[row],
                 sure.by_cutoff[row],
                 replace(decision, basis=basis, hits=JUDGED, size=size),
-                exact=True,
+                exact=found.exact,
                 names=fitted.names,
                 ambiguity=ambiguous[row],
                 members=_members(method, found, row, ranks, kept) if own.size else None,

@@ -75,6 +75,57 @@ def test_a_number_of_candidates_is_expected(given, error):
     assert store.candidates == 256
 
 
+def test_a_collection_of_someone_else_is_not_taken_for_what_is_kept():
+    client = QdrantClient(":memory:")
+    theirs = QdrantStore(client=client, collection="docs_kept")
+    theirs.add(numbered(range(3)), gaussians(0, 3))
+    ours = QdrantStore(client=client, collection="docs")
+    with pytest.raises(ValueError, match="stored in 'docs_kept', which exists and holds something"):
+        ours.add(numbered(range(3)), gaussians(0, 3))
+    assert (len(theirs), ours.notes()) == (3, None)
+
+
+@pytest.mark.parametrize("version", ["1.13.2", "1.15.5-dev"])
+@pytest.mark.filterwarnings("ignore:Qdrant client version")
+def test_a_server_that_is_too_old_is_refused(version):
+    with running() as server:
+        server.api.version = version
+        with pytest.raises(RuntimeError, match=rf"version {version}, expected 1\.16 or newer"):
+            QdrantStore(url=server.url)
+
+
+def unsure(count):
+    """Gaussians whose variances move the best by s_hat away from those by mu_s."""
+    some = gaussians(0, count)
+    return Gaussian.factored(some.mean, 100 * some.scales, some.profile, widths=some.widths)
+
+
+def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_again(tmp_path):
+    stored = unsure(1000)
+    store = QdrantStore(url=server_url(), collection=f"t{uuid.uuid4().hex}", candidates=20)
+    store.add(numbered(range(1000)), stored)
+    wanted = exact_order(stored, QUERY, 20, 5).tolist()
+    assert wanted != exact_order(stored, QUERY, 256, 5).tolist()
+    (tmp_path / "saved").mkdir()
+    store.save(tmp_path / "saved")
+    for turn in (1, 2):
+        found = store.search(QUERY, 5, beta=1.0)
+        assert [[int(p.id[1:]) for p in row] for row in found.passages] == wanted, turn
+        store.close()
+        store = QdrantStore.load(tmp_path / "saved", trust=True)
+    store.close()
+
+
+@pytest.mark.parametrize(("given", "error"), [(0, ValueError), ("many", TypeError)])
+def test_a_number_of_candidates_is_expected(given, error):
+    with pytest.raises(error, match="candidates: expected an integer"):
+        QdrantStore(location=":memory:", candidates=given)
+    store = QdrantStore(location=":memory:")
+    with pytest.raises(error, match="candidates: expected an integer"):
+        store.candidates = given
+    assert store.candidates == 256
+
+
 def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):
     store.add(numbered(range(500)), gaussians(0, 500))
     client, answers = store._client, []
