@@ -318,8 +318,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _input(self, given: Question) -> Question:
         """What a retriever of LangChain's takes: a question, or a history-aware one a mapping."""
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
-            return _question(given)
-        return {"input": _question(given), **given}
+            return question_and_turns(given)[0]
+        return {"input": question_and_turns(given)[0], **given}
 
     def _read(self, documents: Sequence[Document]) -> Decision:
         """Decide on documents by what the search that found them wrote on them."""

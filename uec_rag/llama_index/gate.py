@@ -42,6 +42,10 @@ class UECGateEvent(BaseEvent):
     confidence, in_corpus : float
     candidates : list of str
         Ids of the nodes that compete, where the decision is "clarify".
+    readings : list of dict
+        What the query may mean if the decision is "clarify": "label", "ids" and "probability".
+    question_back : str
+        "Do you mean A or B?" if the decision is "clarify", else "".
     """
 
     query: str | None
@@ -50,6 +54,8 @@ class UECGateEvent(BaseEvent):
     confidence: float
     in_corpus: float
     candidates: list[str]
+    readings: list[dict[str, Any]]
+    question_back: str
 
     @classmethod
     def class_name(cls) -> str:
@@ -65,6 +71,8 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
         "uec_confidence": decision.confidence,
         "uec_in_corpus": decision.in_corpus,
         "uec_candidates": list(decision.candidates),
+        "uec_readings": decision.choices,
+        "uec_question_back": decision.question_back,
     }
 
 
@@ -101,6 +109,8 @@ def judge(
             confidence=decision.confidence,
             in_corpus=decision.in_corpus,
             candidates=list(decision.candidates),
+            readings=decision.choices,
+            question_back=decision.question_back,
         )
     )
     return decision

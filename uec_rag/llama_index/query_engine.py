@@ -23,22 +23,20 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge, response_metadata
-from uec_rag.retrieval import gate as reply
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
 """From a question, the decision on it and the nodes found, to what to say instead of an answer."""
 
 
 def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) -> str:
-    """Ask which of the competing passages is meant, or say why there is no answer; without an LLM.
+    """Ask which reading is meant, or say why there is no answer; without an LLM.
 
     Examples
     --------
     >>> print(plain_reply("How?", Decision("abstain", "There is no passage to answer from."), []))
     There is no passage to answer from.
     """
-    texts = [node.get_content() for node in nodes]
-    return reply.plain_reply(decision.action, decision.reason, texts)
+    return decision.question_back or decision.reason
 
 
 class UECQueryEngine(BaseQueryEngine):
@@ -46,7 +44,8 @@ class UECQueryEngine(BaseQueryEngine):
 
     Otherwise the LLM is not called: the response is a clarifying question, with the competing nodes
     as sources, or an abstention, without sources. `response.metadata` always has `uec_decision`
-    ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence` and `uec_candidates`.
+    ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`, `uec_candidates`,
+    `uec_readings` and `uec_question_back`. A query in a conversation is a `UECQueryBundle`.
 
     Parameters
     ----------
