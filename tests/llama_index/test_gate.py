@@ -9,7 +9,6 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
 from uec_rag.llama_index.gate import NOTICE, judge
 
-
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
 

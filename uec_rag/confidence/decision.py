@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from uec_rag.base.errors import InternalError
@@ -87,6 +87,21 @@ class Decision:
         if self.action != "clarify":
             return ()
         return tuple(id_ for reading in self.readings for id_ in reading.ids)
+
+    @property
+    def question_back(self) -> str:
+        """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify"."""
+        if self.action != "clarify":
+            return ""
+        # What readings there were is forgotten if the decision was read off serialised hits.
+        return ask_back(self.readings) if self.readings else self.reason
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """The readings to choose from, as JSON takes them; none unless it is "clarify"."""
+        if self.action != "clarify":
+            return []
+        return [asdict(reading) | {"ids": [*reading.ids]} for reading in self.readings]
 
     @property
     def decision(self) -> Action:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import regex
@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
-
-HITS = 30
-"""How many hits the features were learned from; fewer make rivals fewer."""
 
 ASK = 0.66
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
@@ -42,6 +39,7 @@ _FULL = 0.3  # in_corpus from which on readings are plausible: from .2 on more o
 # are asked back (.48 instead of .46), and more that have no answer; from .5 on fewer of both (.42)
 _SHOWN, _ENOUGH = 5, 0.9
 _LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
+_WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 
 
@@ -304,6 +302,36 @@ def _shortened(label: str) -> str:
     return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1].rstrip()}…"
 
 
+Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str]
+"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), or the ids."""
+
+
+def chosen_ids(within: Within) -> tuple[str, ...]:
+    """The passages of a chosen reading.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of `Within`, or has no passage.
+    """
+    ids: object = within
+    if isinstance(within, Reading):
+        ids = within.ids
+    elif isinstance(within, Mapping):
+        ids = within.get("ids")
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise TypeError(
+            "within: expected a Reading, a mapping with its ids, or a list of ids, got "
+            f"{within!r:.60}; a label is searched as text, with the question in history."
+        )
+    for one in ids:
+        if not isinstance(one, str):
+            raise TypeError(f"within: expected ids, strings, got {one!r:.60}.")
+    if not ids:
+        raise ValueError("within: expected the ids of one passage at least, got none.")
+    return tuple(ids)
+
+
 def ask_back(found: Sequence[Reading]) -> str:
     """Ask in one sentence which reading is meant.
 
@@ -314,5 +342,10 @@ def ask_back(found: Sequence[Reading]) -> str:
     """
     labels = [reading.label for reading in found]
     if len(labels) < 2:
-        return "What exactly do you mean?"
-    return f"Do you mean {', '.join(labels[:-1])} or {labels[-1]}?"
+        return _WHAT
+    return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
+
+
+def asks_back(text: str) -> bool:
+    """Whether a text is a question of `ask_back`, or begins with one."""
+    return text.lstrip().startswith((_WHICH, _WHAT))

@@ -7,7 +7,7 @@ count is decided anew for each question, by what the corpus says of the last tur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Record
+from uec_rag.confidence.readings import asks_back
 
 LEADERS = 10
 """How many of the best passages of the last turn tell whether one stands out."""
@@ -44,6 +45,31 @@ def in_context(question: str, turns: Sequence[str]) -> str:
         if turn.strip():
             kept.append(turn.strip())
     return "\n".join([*reversed(kept), question])
+
+
+def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
+    """The turns of a conversation that the next question is searched with, oldest first.
+
+    The user's; and the last answer if it asked back: the reply to "Do you mean A or B?" says little
+    without it. Other answers, system prompts and results of tools are left out.
+
+    Parameters
+    ----------
+    messages : iterable of (str, str)
+        Speaker ("user", "assistant" or any other) and text, oldest first.
+
+    Examples
+    --------
+    >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
+    ['Who pays?']
+    """
+    said = [(who, text) for who, text in messages if who in ("user", "assistant")]
+    last = len(said) - 1
+    return [
+        text
+        for place, (who, text) in enumerate(said)
+        if who == "user" or (place == last and asks_back(text))
+    ]
 
 
 def prominence(logits: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForChainRun,
@@ -29,12 +29,10 @@ from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.langchain.documents import note_decision, passage_filter, refuse_unknown
 from uec_rag.langchain.gated import AsTool, Gated, gated
+from uec_rag.langchain.messages import Question, joined, question_and_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import SearchResult, surest_decision
-
-Question: TypeAlias = str | Mapping[str, Any]
-"""The question itself, or a mapping with a "question" (or "input", as in LangChain's chains)."""
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -43,10 +41,11 @@ EVENT = "uec_gate"
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
-    Takes a question, or a mapping with a "question", whose other keys are passed on; returns the
-    keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A call may set
-    `k` and `filter` (the guarantee is for the retriever's filter). `batch` searches for many
-    questions at once.
+    Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
+    returns the keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A
+    call may set `k`, `filter` (the guarantee is for the retriever's filter), `history` (or the
+    mapping's "chat_history") and `within`, as in `UECRetriever`. `batch` searches for many
+    questions at once, `history` there is a list of turns for each.
 
     Parameters
     ----------
@@ -195,13 +194,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self.batch([input], config, **kwargs)[0]
+        return self.batch([input], config, **_of_one(kwargs))[0]
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Gated:
         """Retrieve and decide, without blocking the event loop."""
-        return (await self.abatch([input], config, **kwargs))[0]
+        return (await self.abatch([input], config, **_of_one(kwargs)))[0]
 
     def batch(
         self,
@@ -251,16 +250,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
-        configs = [config[place] for place in asked]
+        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
-            result, found = self.retriever.search_runs(list(asked.values()), configs, **options)
+            searched = {**options, "history": [before for _, before in asked.values()]}
+            result, found = self.retriever.search_runs(queries, configs, **searched)
             decisions = self._decided(result)
         else:
             found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
             decisions = [*map(self._read, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
-            one = gated(asked[place], documents, decision)
+            one = gated(asked[place][0], documents, decision)
             dispatch_custom_event(EVENT, _event(one), config=config[place])
             out[place] = _beside(given[place], one)
         return out
@@ -273,10 +273,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
-        configs = [config[place] for place in asked]
+        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
         if isinstance(self.retriever, UECRetriever):
-            texts = list(asked.values())
-            result, found = await self.retriever.asearch_runs(texts, configs, **options)
+            searched = {**options, "history": [before for _, before in asked.values()]}
+            result, found = await self.retriever.asearch_runs(queries, configs, **searched)
             decisions = self._decided(result)
         else:
             inputs = [self._input(given[place]) for place in asked]
@@ -284,15 +284,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             decisions = [*map(self._read, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
-            one = gated(asked[place], documents, decision)
+            one = gated(asked[place][0], documents, decision)
             await adispatch_custom_event(EVENT, _event(one), config=config[place])
             out[place] = _beside(given[place], one)
         return out
 
     def _asked(
         self, options: Mapping[str, Any], given: Sequence[Question]
-    ) -> tuple[list[Gated | Exception], dict[int, str]]:
-        """The errors of what is no question, in its place, and the questions by place."""
+    ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
+        """The errors of what is no question, in its place, and questions and turns by place."""
         if not isinstance(self.retriever, UECRetriever):
             refuse_unknown(
                 options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
@@ -307,9 +307,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             )
         out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
         asked = {}
-        for place, one in enumerate(given):
+        for place, one in enumerate(joined(given, options.get("history"))):
             try:
-                asked[place] = check_text(_question(one), "query")
+                question, before = question_and_turns(one)
+                asked[place] = check_text(question, "query"), before
             except (TypeError, ValueError) as error:
                 out[place] = error
         return out, asked
@@ -342,16 +343,10 @@ def _beside(given: Question, found: Gated) -> Gated:
     return cast(Gated, (dict(given) if isinstance(given, Mapping) else {}) | dict(found))
 
 
-def _question(given: Question) -> str:
-    question = given
-    if isinstance(given, Mapping):
-        question = given.get("question", given.get("input"))
-    if not isinstance(question, str):
-        raise TypeError(
-            'input: expected a question, a string, or a mapping with a string "question", '
-            f"got {given!r:.80}."
-        )
-    return question
+def _of_one(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call for one question as those of a batch."""
+    history = options.get("history")
+    return {**options} if history is None else {**options, "history": [history]}
 
 
 def _event(found: Gated) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pydantic import field_serializer, field_validator
 
 from uec_rag.base.checks import quoted
 from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
+from uec_rag.confidence.readings import Reading, subject_of
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import WHAT_TO_DO, Gate
 from uec_rag.retrieval.result import surest_decision
@@ -125,7 +126,11 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
         raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
     if action == own.action:
         return own
-    return replace(own, action=action, reason=REASONS[action])
+    readings = own.readings or tuple(
+        Reading(subject_of(node.metadata) or node.node_id, (node.node_id,), 1 / len(nodes))
+        for node in nodes
+    )
+    return replace(own, action=action, reason=REASONS[action], readings=readings)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):

@@ -215,7 +215,7 @@ def find(
             doubt,
             observed,
             candidates,
-            exact=0 < len(store) <= len(view),  # an engine may not know its size
+            exact=not store.remote or 0 < len(store) <= len(view),  # an engine may not know
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
+from uec_rag.confidence.readings import Within, chosen_ids
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
@@ -65,6 +66,7 @@ class Options(TypedDict, total=False):
     prefer: Preferences | None
     unanswerable: float | None
     history: Sequence[Sequence[str]] | None
+    within: Within | None
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,15 @@ class SearchOptions:
     prefer: Preferences | None
     unanswerable: float | None
     history: Sequence[Sequence[str]] | None
+    within: Filter | None
 
     def texts(self, queries: Sequence[str]) -> list[str]:
+        """The questions, and then those with turns before them behind these."""
+        contexts = self.contexts(queries)
+        pairs = zip(contexts, queries, strict=True)
+        return [*queries, *(context for context, query in pairs if context != query)]
+
+    def contexts(self, queries: Sequence[str]) -> list[str]:
         """The questions behind the turns before them, if there are any."""
         if self.history is None:
             return [*queries]
@@ -141,6 +150,7 @@ class Retriever(Index):
         prefer: Preferences | None = None,
         unanswerable: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchResult:
         """Find the k passages of the highest s_hat for each query.
 
@@ -162,6 +172,9 @@ class Retriever(Index):
             In a conversation the turns before each query, oldest first: the user's, and answers
             that were given if they matter. The latest count, as many as take 1,500 bytes together;
             how much they count is found anew for each query.
+        within : Reading, mapping or sequence of str, optional
+            The reading that the user chose when asked back (of `Decision.readings`), or its ids:
+            its passages alone are searched, those among them that the filter selects.
 
         Returns
         -------
@@ -170,30 +183,27 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, k < 1, or `filter` or `prefer` is not one.
+            If a query is empty or not a string, k < 1, or `filter`, `prefer`, `history` or
+            `within` is not one.
         """
         checked = check_texts(queries, "queries")
         options = self._options(
-            k, filter=filter, prefer=prefer, unanswerable=unanswerable, history=history
+            k,
+            filter=filter,
+            prefer=prefer,
+            unanswerable=unanswerable,
+            history=history,
+            within=within,
         )
-        texts = options.texts(checked)
-        together = [text for text, query in zip(texts, checked, strict=True) if text != query]
-        parts = self.uec.encode([*checked, *together], "query")
-        context = _context(checked, texts, parts)
-        alone = [part[: len(checked)] for part in parts]
-        return self._search(checked, alone, options, context)
+        return self._search(checked, self.uec.encode(options.texts(checked), "query"), options)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked, asked = check_texts(queries, "queries"), self._options(k, **options)
-        texts = asked.texts(checked)
-        together = [text for text, query in zip(texts, checked, strict=True) if text != query]
-        parts = await self.uec.aencode([*checked, *together], "query")
-        context = _context(checked, texts, parts)
-        alone = [part[: len(checked)] for part in parts]
-        return await asyncio.to_thread(self._search, checked, alone, asked, context)
+        parts = await self.uec.aencode(asked.texts(checked), "query")
+        return await asyncio.to_thread(self._search, checked, parts, asked)
 
     def search_encoded(
         self,
@@ -209,7 +219,8 @@ class Retriever(Index):
         queries : sequence of str
             For the result, and for the verifier.
         parts : sequence of Gaussian
-            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
+            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
+            `history`, of `SearchOptions.texts`: the queries, then those in their context.
         """
         return self._search(queries, parts, self._options(k, **options))
 
@@ -235,10 +246,12 @@ class Retriever(Index):
         prefer: Preferences | None = None,
         unanswerable: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchOptions:
         """Check the options of a search."""
         k = check_k(k)
-        self.check_filter(filter)
+        among = None if within is None else self._among(chosen_ids(within), filter)
+        self.check_filter(filter if among is None else among)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:
@@ -247,29 +260,44 @@ class Retriever(Index):
                 "first."
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
-        return SearchOptions(k, filter, prefer, share, check_history(history))
+        return SearchOptions(k, filter, prefer, share, check_history(history), among)
+
+    def _among(self, ids: Sequence[str], filter: Filter | None) -> Filter:
+        """A filter for those of some passages that another filter selects."""
+        chosen = {"$id": [*ids]}
+        if filter is None:
+            return chosen
+        return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
 
     def _search(
         self,
         queries: Sequence[str],
         parts: Sequence[Gaussian],
         options: SearchOptions,
-        context: Context | None = None,
     ) -> SearchResult:
         """`search_encoded` of what was checked."""
         if options.prefer is not None:
-            return self._search_preferring(queries, parts, options, options.prefer, context)
+            return self._search_preferring(queries, parts, options, options.prefer)
         self._check_fit()
-        store = self.store.snapshot(options.filter)
+        chosen = options.within is not None
+        store = self.store.snapshot(options.within if chosen else options.filter)
         self._follow(store)
         self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
+        alone = [part[: len(queries)] for part in parts]
+        context = _context(queries, options.contexts(queries), parts)
         if context is None:
-            return search(method, store, list(queries), parts, options.k)
-        mixed = in_conversation(method, store, queries, parts, context)
-        found = search(method, store, context.texts, mixed, options.k)
-        pairs = zip(found, queries, strict=True)
-        return SearchResult([replace(one, query=query) for one, query in pairs])
+            found = search(method, store, list(queries), alone, options.k)
+        else:
+            mixed = in_conversation(method, store, queries, alone, context)
+            found = search(method, store, context.texts, mixed, options.k)
+        decisions = found.decisions
+        if chosen:  # a reading is a part of the corpus that a gate was made with, not another one
+            decisions = [replace(decision, size=0) for decision in decisions]
+        rows = zip(found, queries, decisions, strict=True)
+        return SearchResult(
+            [replace(one, query=query, decision=decision) for one, query, decision in rows]
+        )
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """The method of a search: the ensemble, and what was learned on this corpus."""
@@ -292,7 +320,6 @@ class Retriever(Index):
         parts: Sequence[Gaussian],
         options: SearchOptions,
         prefer: Preferences,
-        context: Context | None,
     ) -> SearchResult:
         self._warn_changed()
         view = self.snapshot()
@@ -305,7 +332,7 @@ class Retriever(Index):
             level = self._level[1]
 
         def search(count: int) -> SearchResult:
-            return view._search(queries, parts, replace(options, k=count, prefer=None), context)
+            return view._search(queries, parts, replace(options, k=count, prefer=None))
 
         return preferred(search, options.k, prefer, slope=self.uec.fitted.slope, level=level)
 
@@ -356,6 +383,8 @@ class Retriever(Index):
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchResult:
         """Find k passages for each query that are relevant and unlike one another.
 
@@ -367,10 +396,11 @@ class Retriever(Index):
             Number of candidates, those of the highest s_hat; at least k.
         lambda_mult : float
             From 1, relevance only, to 0, diversity only.
-        filter : Filter, optional
+        filter, history, within
+            As in `search`.
         """
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = view.search(queries, fetched, filter=filter)
+        found = view.search(queries, fetched, filter=filter, history=history, within=within)
         return view.diversify(found, k, lambda_mult)
 
     async def asearch_diverse(
@@ -381,10 +411,12 @@ class Retriever(Index):
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = await view.asearch(queries, fetched, filter=filter)
+        found = await view.asearch(queries, fetched, filter=filter, history=history, within=within)
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:

@@ -315,7 +315,7 @@ class MemoryStore:
         """
         k = check_k(k)
         _check_types(query, beta)
-        view = self if filter is None else self.snapshot(filter)
+        view = self.snapshot(filter)  # others may write before the hits are looked up
         state = view._state
         if state.rows:
             check_query(query, state.means.dimension)
