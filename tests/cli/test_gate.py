@@ -193,10 +193,11 @@ def test_many_questions_are_searched_under_a_progress_bar(
     assert told == ["64", "96", "128", "160", "162"]
 
 
-def test_where_the_gate_goes_is_checked_before_any_work(run, questions, tmp_path):
+def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, tmp_path):
     for to in (tmp_path, tmp_path / "no" / "gate.json"):
-        result = run("gate", tmp_path / "no index", questions, "--out", to, code=2)
+        result = run("gate", index, questions, "--out", to, code=2)
         assert "--out: expected a file in a folder that is there" in result.stderr
+        assert "Opening" not in result.stderr
 
 
 def test_a_gate_that_is_none_or_for_more_passages_is_refused(run, index, questions, tmp_path):
