@@ -85,7 +85,6 @@ def gate(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
                 "of the questions unanswered, whatever the risk"
             )
-    check_index(index)
     share = check_share(_RISK if risk is None else risk, "--risk", "a number in (0, 1)")
     sure = _CERTAINTY if certainty is None else certainty
     check_share(sure, "--certainty", "a number in (0, 1)")
@@ -93,9 +92,12 @@ def gate(
 
     own = index / GATE_FILE
     to = own if to is None else to
+    if to == own:
+        check_index(index)
     if to.is_dir() or not to.absolute().parent.is_dir():
         raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
     asked = read_questions(questions, labelled=abstain is None)
+    check_index(index)
     say(f"Opening {index} ...")
     retriever = open_index(index, store, trust)
     if abstain is None:
