@@ -98,6 +98,7 @@ def decide_one(
     readings: tuple[Reading, ...] = (),
     *,
     threshold: float = 0.5,
+    ask: float = ASK,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
@@ -111,6 +112,8 @@ def decide_one(
         The things that the question may mean.
     threshold : float
         Of confidence, for instance a `uec_rag.confidence.risk.RiskThreshold`'s.
+    ask : float
+        P(underspecified) from which on to ask back.
 
     Examples
     --------
@@ -119,7 +122,7 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if underspecified >= ASK and len(readings) > 1:
+    if underspecified >= ask and len(readings) > 1:
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
         action, reason = "answer", "The documents seem to answer this."
