@@ -22,7 +22,8 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
-from uec_rag.llama_index.gate import GateLike, competing, judge, response_metadata
+from uec_rag.confidence.second_opinion import Judge
+from uec_rag.llama_index.gate import GateLike, competing, judge, llm_judge, response_metadata
 from uec_rag.retrieval import gate as reply
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
@@ -62,6 +63,8 @@ class UECQueryEngine(BaseQueryEngine):
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
         The one of `query_engine` by default.
+    second : LLM or callable(question, texts) -> bool or float, optional
+        The judge that the gate was calibrated with (as ``llm_judge(llm)``).
 
     Raises
     ------
@@ -76,6 +79,7 @@ class UECQueryEngine(BaseQueryEngine):
         reply: Reply = plain_reply,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
+        second: LLM | Judge | None = None,
     ) -> None:
         if not isinstance(query_engine, BaseQueryEngine):
             raise TypeError(
@@ -89,6 +93,7 @@ class UECQueryEngine(BaseQueryEngine):
             )
         self._engine = query_engine
         self._gate = gate
+        self._second = llm_judge(second) if isinstance(second, LLM) else second
         self._reply = reply
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)
@@ -101,6 +106,7 @@ class UECQueryEngine(BaseQueryEngine):
         gate: GateLike | None = None,
         reply: Reply = plain_reply,
         streaming: bool = False,
+        second: LLM | Judge | None = None,
         **kwargs: Any,
     ) -> Self:
         """Make a `RetrieverQueryEngine` and gate it.
@@ -110,14 +116,14 @@ class UECQueryEngine(BaseQueryEngine):
         retriever : BaseRetriever
         llm : LLM, optional
             `Settings.llm` by default.
-        gate, reply, streaming
+        gate, reply, streaming, second
             As in the class.
         **kwargs
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
-        return cls(engine, gate, reply, streaming)
+        return cls(engine, gate, reply, streaming, second=second)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self._engine}
@@ -141,7 +147,7 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Answer from nodes if the gate allows it, else say why not."""
-        decision = judge(nodes, query_bundle.query_str, self._gate)
+        decision = judge(nodes, query_bundle.query_str, self._gate, self._second)
         if decision.action != "answer":
             return self._instead(query_bundle, decision, nodes)
         return _noted(
@@ -155,7 +161,9 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """`synthesize` without blocking the event loop."""
-        decision = judge(nodes, query_bundle.query_str, self._gate)
+        decision = await asyncio.to_thread(
+            judge, nodes, query_bundle.query_str, self._gate, self._second
+        )
         if decision.action != "answer":
             return self._instead(query_bundle, decision, nodes, asynchronous=True)
         return _noted(

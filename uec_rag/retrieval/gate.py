@@ -352,12 +352,25 @@ class Gate(Record):
                 stacklevel=3,
             )
 
-    def redecide(self, decision: Decision) -> Decision:
+    def redecide(
+        self,
+        decision: Decision,
+        question: str = "",
+        texts: Sequence[str] = (),
+        second: Judge | None = None,
+    ) -> Decision:
         """Repeat the decision of a search that used another threshold.
 
         Warns as `decide`, and if the decision is about another number of hits than the gate's `k`.
+
+        Parameters
+        ----------
+        decision : Decision
+        question, texts, second : optional
+            The judge that the gate was calibrated with, and what it reads: texts of the hits.
         """
         self._check(decision)
+        self.check_second(second)
         if decision.hits not in (0, self.k):
             warnings.warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
@@ -368,6 +381,8 @@ class Gate(Record):
             )
         with span("gate", queries=1, threshold=self.threshold.threshold) as note:
             decided = self._decided(decision, self.threshold.threshold)
+            if second is not None:
+                [decided] = self._with_second(second, [question], [texts[: self.k]], [decided])
             note(**outcome([decided]))
         self._watch([decided.confidence])
         return decided
