@@ -3,7 +3,7 @@
     python -m benchmarks.quality.second_opinion
 
 Prints a Markdown table. Questions have confidences on a level like that of real ones: 66 % are
-answered by their hits, and confidence separates them from the others with AUROC .87. From a hundred
+answered by their hits, and confidence separates them from the others with AUROC .90. From a hundred
 labels a gate is calibrated with and without a judge of some accuracy, the same for passages that
 suffice and for others; both promise that at most a share of all questions is answered wrongly.
 Means of 1,000 draws of labels, each with 1,000 more questions.
@@ -65,10 +65,9 @@ def main() -> None:
         for accuracy in ACCURACIES:
             means = np.mean([draw(rng, accuracy, share) for _ in range(DRAWS)], axis=0)
             alone, answered, wrong, asked = (100 * means).tolist()
-            print(
-                f"| {share:.0%} | {accuracy:.0%} | {alone:.0f} % | {answered:.0f} % | "
-                f"{wrong:.1f} % | {asked:.0f} % |"
-            )
+            numbers = [100 * share, 100 * accuracy, alone, answered]
+            cells = [f"{number:.0f} %" for number in numbers] + [f"{wrong:.1f} %", f"{asked:.0f} %"]
+            print(f"| {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
