@@ -96,13 +96,6 @@ class TestSources:
         prefer = Preferences(max_per_source=1, source_key="author")
         assert index.search(queries, 5, prefer=prefer).ids == index.search(queries, 5).ids
 
-    def test_only_what_is_left_competes(self, index):
-        prefer = Preferences(max_per_source=1)
-        asked = [passage.text for passage in index.passages()][:100:5]
-        for one in index.search(asked, 5, prefer=prefer):
-            assert one.ambiguity is None or {*one.ambiguity.candidates} <= {*one.ids}
-            assert {*one.decision.candidates} <= {*one.ids}
-
     def test_a_text_that_is_there_many_times_is_one_hit_where_asked(self, fitted, texts):
         index, query = Retriever(fitted), " ".join(texts[3].split()[:6])
         index.add(texts[:40], [f"p{i}" for i in range(40)])

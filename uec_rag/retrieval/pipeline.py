@@ -82,6 +82,10 @@ class Method:
     unanswerable: float | None = None
     check_familiar: bool = True
 
+    def judging(self, hits: Hits) -> ConfidenceModel:
+        """The model of some hits: another one if the verifier failed on them."""
+        return self.model if hits.verified else self.unread_model or self.model
+
 
 def search(
     method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
@@ -510,7 +514,7 @@ def observe(
     strange: NDArray[np.bool_],
 ) -> Features | None:
     """The features of the first different texts of n questions; None if nothing was found."""
-    fitted, model = method.fitted, method.model
+    fitted, model = method.fitted, method.judging(hits)
     if not hits.mu.size:
         return None
     slope, offset = scale(method, store, parts, coefficients)
@@ -626,7 +630,7 @@ def estimate(method: Method, found: Found) -> Probabilities | None:
     """Relevance, confidence and `in_corpus`; None if nothing was found."""
     if found.features is None:
         return None
-    model = method.model if found.hits.verified else method.unread_model or method.model
+    model = method.judging(found.hits)
     return model.probabilities(found.features, method.unanswerable, found.doubt)
 
 
@@ -725,9 +729,9 @@ def _members(
     names, places = fitted.names, ranks[row]
     if method.verification is not None and hits.verified:
         read, score = ~np.isnan(hits.read[row]), hits.read[row]
-        # Texts that occur twice were read once.
-        scores = -np.unique(-score[read & (hits.text[row] == np.arange(len(score)))])
-        place = np.searchsorted(-scores, -score[kept]) + 1
+        # Texts that occur twice were read once; equal scores share a place, as encoders' do.
+        scores = np.sort(-score[read & (hits.text[row] == np.arange(len(score)))])
+        place = np.searchsorted(scores, -score[kept]) + 1
         names = (*names, method.verification.fitted.name)
         own = np.concatenate([own, score[None, kept]])
         places = np.concatenate([places, np.where(read[kept], place, 0)[None]])

@@ -438,8 +438,12 @@ class SearchResult:
 
     @property
     def basis(self) -> str:
-        """Fingerprint of everything that confidence depends on; see `Gate`."""
-        return self.results[0].decision.basis if self.results else ""
+        """Fingerprint of everything that confidence depends on; see `Gate`.
+
+        If the verifier failed on some of the questions, that of these.
+        """
+        known = [one for one in self.results if not one.verified] or self.results
+        return known[0].decision.basis if known else ""
 
     @property
     def size(self) -> int:
