@@ -104,11 +104,19 @@ def test_the_report_says_what_was_promised_and_what_was_seen(gate):
 
 def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
     above, below = gate.threshold.threshold + 0.01, gate.threshold.threshold - 0.01
-    unsure = Decision("clarify", "2 passages compete", ("a", "b"))
-    assert gate(above, Decision("abstain", "")) == gate(above, unsure) == "answer"
+    assert gate(above, Decision("abstain", "")) == "answer"
     assert gate(below, Decision("answer", "")) == gate(below, Decision("abstain", "")) == "abstain"
-    assert gate(below, unsure) == "clarify"
     assert gate(gate.threshold.threshold, Decision("answer", "")) == "abstain"
+
+
+def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
+    two = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("b",), 0.4))
+    for sure in (0.01, 0.99):
+        for unsaid, action in ((ASK, "clarify"), (0.1, "answer" if sure > 0.5 else "abstain")):
+            decision = Decision("abstain", "", two, sure, underspecified=unsaid)
+            again = gate.redecide(decision)
+            assert (again.action, again.readings) == (action, two)
+            assert again.underspecified == unsaid
 
 
 def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, full, texts):
