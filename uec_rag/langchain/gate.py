@@ -111,6 +111,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _gate_of_index(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
+        return self
 
     @field_validator("second", mode="before")
     @classmethod
