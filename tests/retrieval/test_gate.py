@@ -257,7 +257,7 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
     result = index.search(queries[:3], 4)
     for decide in (
         lambda gate: gate.decide(result),
-        lambda gate: gate.redecide(result.decision(0)),
+        lambda gate: gate.redecide(result.decisions[0]),
         lambda gate: gate.redecide(surest_decision([result[0].metadata(0, details=True)])),
     ):
         fresh = replace(gate)
@@ -410,7 +410,7 @@ class TestNumbers:
             with pytest.raises(error, match="threshold: expected a number"):
                 found.decide(wrong)
         with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
-            found.decide_at(0.5, 0)
+            found.decide(0.5, 0)
         with pytest.raises(TypeError, match="lambda_mult: expected a number from 0 to 1"):
             full.search_diverse(queries[:1], 2, lambda_mult="0.5")
         with pytest.raises(TypeError, match="unanswerable: expected a share"):

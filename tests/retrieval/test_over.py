@@ -71,7 +71,7 @@ def test_a_query_is_asked_of_its_candidates_alone(fitted):
     over = elsewhere(fitted, theirs, 10)
     for query in QUERIES:
         over.search([query])
-    assert theirs.asked == [10, "anywhere", len(TEXTS[::2]), *[10] * (len(QUERIES) - 1)]
+    assert theirs.asked == [30, "anywhere", len(TEXTS[::2]), *[30] * (len(QUERIES) - 1)]
 
 
 class Quota(Exception):

@@ -113,7 +113,7 @@ class TestSources:
         assert index.search([query], 5).ids == [["p3", "c0", "c1", "c2", "c3"]]
         found = index.search([query], 5, prefer=Preferences(distinct=True))
         assert found.ids == plain.ids
-        assert found.confidence == pytest.approx(plain.confidence, abs=0.05)
+        assert found.confidence == pytest.approx(plain.confidence, abs=0.1)  # evidence moves
         assert found[0].metadata(0)["uec_copies"] == [f"c{i}" for i in range(30)]
         assert "uec_copies" not in found[0].metadata(1)
         both = Preferences(distinct=True, max_per_source=1, source_key="none")
