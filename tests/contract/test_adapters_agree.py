@@ -482,5 +482,6 @@ def test_hits_that_were_written_down_are_decided_on_by_what_is_left(ambiguous):
             assert asked == {*judge(nodes).candidates} & shown
             assert left["candidates"] == again  # which readings there are is forgotten
             assert judge(read, gate=never).action == judge(nodes, gate=never).action == "clarify"
-            assert len(llama_index.UECGatePostprocessor().postprocess_nodes(read)) == len(read)
+            notice, *shown = llama_index.UECGatePostprocessor().postprocess_nodes(read)
+            assert (notice.node_id, len(shown)) == ("uec-gate", len(read))
     assert seen == {"answer", "clarify", "abstain"}
