@@ -3,6 +3,7 @@
 import asyncio
 import re
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
@@ -18,6 +20,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from tests.helpers import VAGUE, bag_of_words, labelled, namesakes, pairs, passages
 from uec_rag import UEC
 from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.langchain.gated import Gated
 from uec_rag.retrieval import Retriever
@@ -396,3 +399,47 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gate.invoke(QUESTIONS[0])
+
+
+class TestSecondOpinion:
+    """A chat model says if the passages suffice, between two thresholds alone."""
+
+    @pytest.fixture
+    def made(self):
+        """A gate whose judge is asked about whatever is not asked back."""
+        both = SecondOpinion(0.0, 1.0, 100, 100, 60, 5)
+        return replace(at(0.5), second=both)
+
+    def decisions(self, retriever, made, reply):
+        gate = UECGate(retriever=retriever, gate=made, second=FakeListChatModel(responses=[reply]))
+        return [found["decision"] for found in gate.batch(QUESTIONS)]
+
+    def test_a_chat_model_decides_and_what_it_does_not_say_counts_as_not_asked(
+        self, retriever, made
+    ):
+        alone = [f["decision"] for f in UECGate(retriever=retriever, gate=made).batch(QUESTIONS)]
+        assert {*alone} >= {"answer", "abstain"}
+        assert {*self.decisions(retriever, made, "Yes.")} <= {"answer", "clarify"}
+        assert {*self.decisions(retriever, made, "No, they do not.")} <= {"abstain", "clarify"}
+        assert self.decisions(retriever, made, "It depends.") == alone
+
+    def test_asynchronously_it_decides_the_same(self, retriever, made):
+        judge = FakeListChatModel(responses=["yes"])
+        gate = UECGate(retriever=retriever, gate=made, second=judge)
+        found = asyncio.run(gate.abatch(QUESTIONS))
+        expected = self.decisions(retriever, made, "yes")
+        assert [one["decision"] for one in found] == expected
+
+    def test_it_is_calibrated_with_the_model_that_it_asks(self, retriever):
+        judge = FakeListChatModel(responses=["yes"])
+        labels = LABELLED
+        gate = UECGate.calibrate(
+            retriever, *labels, wrong=0.2, second=judge, groups=range(len(labels[0]))
+        )
+        assert gate.gate.second.queries == len(QUESTIONS)
+        assert "With the second opinion" in gate.report
+        assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")
+
+    def test_a_gate_that_knows_no_judge_takes_none(self, retriever):
+        with pytest.raises(ValueError, match="calibrated without a second opinion"):
+            UECGate(retriever=retriever, gate=at(0.5), second=lambda *_: True)

@@ -1,13 +1,17 @@
 from dataclasses import asdict
 
 import pytest
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
-from uec_rag.llama_index.gate import NOTICE, judge
+from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
+from uec_rag.retrieval.gate import Gate
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
@@ -135,3 +139,35 @@ def test_it_is_surer_of_a_passage_s_question_than_of_a_foreign_one(fitted, nodes
 def test_it_is_a_llama_index_component():
     assert isinstance(UECGatePostprocessor(), BaseNodePostprocessor)
     assert UECGatePostprocessor().to_dict()["class_name"] == "UECGatePostprocessor"
+
+
+class Saying(CustomLLM):
+    """A language model that always says the same."""
+
+    words: str
+
+    @property
+    def metadata(self):
+        return LLMMetadata()
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text=self.words)
+
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("words", "action"), [("Yes.", "answer"), ("no", "abstain"), ("Well ...", "abstain")]
+)
+def test_a_language_model_says_if_the_passages_suffice(words, action):
+    alone = RiskThreshold(0.5, 0.1, None, 100, 50, 5, 9)
+    gate = Gate(alone, 4, second=SecondOpinion(0.2, 0.9, 100, 60, 60, 5))
+    nodes = found("answer", 0.4, "a", "b")
+    processor = UECGatePostprocessor(gate=gate, second=Saying(words=words))
+    assert bool(processor.postprocess_nodes(nodes, query_str="?")) == (action == "answer")
+    assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
+    restored = UECGatePostprocessor(**processor.model_dump())
+    assert (restored.gate, restored.second) == (gate, None)
+    with pytest.raises(ValueError, match="second: expected with it the uec_rag gate"):
+        judge(nodes, "?", lambda *_: "answer", llm_judge(Saying(words=words)))

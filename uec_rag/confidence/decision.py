@@ -129,6 +129,7 @@ def decide_one(
     readings: tuple[Reading, ...] = (),
     *,
     threshold: float = 0.5,
+    ask: float = ASK,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
@@ -142,6 +143,8 @@ def decide_one(
         The things that the question may mean; none if that was forgotten, as of serialised hits.
     threshold : float
         Of confidence, for instance a `uec_rag.confidence.risk.RiskThreshold`'s.
+    ask : float
+        P(underspecified) from which on to ask back.
 
     Examples
     --------
@@ -150,7 +153,7 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if underspecified >= ASK and len(readings) != 1:
+    if underspecified >= ask and len(readings) != 1:
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]

@@ -133,8 +133,8 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     for row, metadata in enumerate(candidates.metadata):
         key: object = subject_of(metadata)
         if not key:
-            near = () if alike is None else np.flatnonzero(alike[row, leaders])
-            leader = leaders[near[0]] if len(near) else row
+            near = [] if alike is None else np.flatnonzero(alike[row, leaders]).tolist()
+            leader = leaders[near[0]] if near else row
             if leader == row:
                 leaders.append(row)
             key = (leader,)

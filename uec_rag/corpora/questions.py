@@ -38,7 +38,7 @@ _SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; less asks for not
 _SHORTEST_ANSWER = 40
 _MOST_ANSWERS = 5  # what more passages than these share, asks for none of them
 _TITLES = ("title", "heading", "header")
-_NUMBER = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section
+_NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section, before its heading
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""A conversation means the same in both frameworks and without one."""
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from llama_index.core.llms import ChatMessage
+
+from examples.chat import PASSAGES
+from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.llama_index.gate import judge, response_metadata
+
+VAGUE = "What is the force option?"
+SENTENCE = "Do you mean git add, rsync or git push?"
+CONVERSATIONS = [
+    ([], VAGUE),
+    ([("user", "Who repairs the door opener?"), ("assistant", "He.")], "And how long?"),
+    ([("system", "Be brief."), ("user", VAGUE), ("assistant", SENTENCE)], "git push"),
+    ([("user", VAGUE)], "Who wrote Hamlet?"),
+]
+MESSAGES = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
+
+
+@pytest.fixture(scope="module")
+def index():
+    made = Retriever(UEC())
+    made.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
+    return made
+
+
+@pytest.mark.parametrize(("said", "question"), CONVERSATIONS)
+@pytest.mark.parametrize("within", [None, ["rsync", "git push"]])
+def test_both_frameworks_decide_as_the_index_does(index, said, question, within):
+    turns = [text for who, text in said if who == "user" or text == SENTENCE]
+    [expected] = index.search([question], history=[turns], within=within)
+    gate = langchain.UECGate(retriever=langchain.UECVectorStore(index).as_retriever())
+    there = gate.invoke(question, history=[MESSAGES[who](t) for who, t in said], within=within)
+    history = [ChatMessage(text, role=who) for who, text in said]
+    asked = llama_index.UECQueryBundle(question, history=history, within=within)
+    nodes = llama_index.UECRetriever(index).retrieve(asked)
+    here = response_metadata(judge(nodes, question))
+    assert there["decision"] == here["uec_decision"] == expected.decision.action
+    assert there["readings"] == here["uec_readings"] == expected.decision.choices
+    assert there["question_back"] == here["uec_question_back"] == expected.decision.question_back
+    ids = [document.id for document in there["documents"]]
+    assert ids == [node.node_id for node in nodes] == expected.ids
+    assert there["confidence"] == pytest.approx(expected.decision.confidence, abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", ["git push", 3, {"label": "git push"}, [1]])
+def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong):
+    store = langchain.UECVectorStore(index)
+    bundle = llama_index.UECQueryBundle(VAGUE, within=wrong)
+    for search in (
+        lambda: index.search([VAGUE], within=wrong),
+        lambda: store.as_retriever().invoke(VAGUE, within=wrong),
+        lambda: llama_index.UECRetriever(index).retrieve(bundle),
+    ):
+        with pytest.raises(TypeError, match="within: expected"):
+            search()
+
+
+def test_a_reading_is_joined_with_the_filter(index):
+    found = index.search([VAGUE], within=["rsync", "git push"], filter={"title": "rsync"})
+    assert found.ids == [["rsync"]]
+    found = index.search(
+        [VAGUE], within=["rsync", "tar"], filter=lambda passage: passage.id != "rsync"
+    )
+    assert found.ids == [["tar"]]

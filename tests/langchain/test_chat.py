@@ -1,0 +1,150 @@
+"""Questions in conversation: turns out of messages, follow-ups, the reply to a question back."""
+
+import pytest
+from langchain_classic.chains import create_retrieval_chain
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+
+from examples import chat
+from uec_rag.confidence.readings import Reading, ask_back
+from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
+from uec_rag.langchain.messages import question_and_turns, turns
+
+ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
+HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caretaker.")]
+VAGUE = "What is the force option?"
+SENTENCE = ask_back([Reading(label, (label,), 0.5) for label in ("git add", "rsync")])
+
+
+@pytest.fixture(scope="module")
+def retriever():
+    metadatas = [{"title": title} for title in chat.PASSAGES]
+    return UECRetriever.from_texts(
+        [*chat.PASSAGES.values()], metadatas=metadatas, ids=[*chat.PASSAGES]
+    )
+
+
+@pytest.fixture(scope="module")
+def gate(retriever):
+    return UECGate(retriever=retriever)
+
+
+class TestTurns:
+    def test_are_the_users_in_whatever_form_langchain_takes_messages(self):
+        given = [
+            SystemMessage("Be brief."),
+            ("human", "one"),
+            AIMessage("An answer."),
+            ToolMessage("passages", tool_call_id="1"),
+            {"role": "user", "content": "two"},
+            "three",
+        ]
+        assert turns(given) == ["one", "two", "three"]
+        assert turns(None) == turns([]) == []
+
+    def test_have_the_last_answer_if_it_asked_back(self):
+        earlier = [HumanMessage("zero"), AIMessage(SENTENCE)]
+        assert turns([HumanMessage("one"), AIMessage(SENTENCE)]) == ["one", SENTENCE]
+        assert turns([*earlier, HumanMessage("one")]) == ["zero", "one"]
+
+    def test_have_only_the_text_of_a_message_of_several_parts(self):
+        image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+        assert turns([HumanMessage([{"type": "text", "text": "this?"}, image])]) == ["this?"]
+
+    @pytest.mark.parametrize("wrong", ["hello", 3, HumanMessage("hello"), [3], [("a", "b", "c")]])
+    def test_of_what_is_no_history_are_refused(self, wrong):
+        with pytest.raises(TypeError, match=r"history.*: expected a list of messages or strings"):
+            turns(wrong)
+
+    def test_come_with_the_question_under_the_names_of_langchains_chains(self):
+        assert question_and_turns({"input": "q", "chat_history": ["t"]}) == ("q", ["t"])
+        assert question_and_turns({"question": "q"}, ["t"]) == ("q", ["t"])
+
+
+async def test_a_follow_up_is_answered_in_its_conversation(retriever, gate):
+    assert gate.invoke(FOLLOW_UP)["decision"] == "abstain"
+    in_mapping = {"input": FOLLOW_UP, "chat_history": HISTORY}
+    expected = retriever.index.search([FOLLOW_UP], history=[[ASKED]])[0]
+    for found in (
+        gate.invoke(FOLLOW_UP, history=HISTORY),
+        gate.invoke(in_mapping),
+        await gate.ainvoke(FOLLOW_UP, history=HISTORY),
+        gate.batch([VAGUE, FOLLOW_UP], history=[[], HISTORY])[1],
+    ):
+        assert found["decision"] == expected.decision.action == "answer"
+        assert found["confidence"] == pytest.approx(expected.decision.confidence, abs=1e-5)
+    for found in (
+        retriever.invoke(FOLLOW_UP, history=HISTORY),
+        retriever.invoke(in_mapping),
+        await retriever.ainvoke(in_mapping),
+        retriever.batch([FOLLOW_UP], history=[HISTORY])[0],
+        retriever.batch([FOLLOW_UP], history=[HISTORY], return_exceptions=True)[0],
+        (await retriever.abatch([in_mapping]))[0],
+    ):
+        assert [document.id for document in found] == expected.ids
+
+
+def test_a_batch_has_a_history_for_each_question(gate):
+    with pytest.raises(ValueError, match=r"history: expected the turns before each of 1 questions"):
+        gate.batch([FOLLOW_UP], history=[[], []])
+
+
+def test_langchains_retrieval_chain_needs_no_model_that_rewrites(retriever):
+    answer = RunnableLambda(lambda given: given["context"][0].id)
+    chain = create_retrieval_chain(RunnablePassthrough() | retriever, answer)
+    assert chain.invoke({"input": FOLLOW_UP, "chat_history": HISTORY})["answer"] == "door opener"
+
+
+def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):
+    messages = [*HISTORY, HumanMessage(FOLLOW_UP)]
+    node = retrieval_node(gate)
+    assert node.invoke({"messages": messages[-1:]})["decision"] == "abstain"
+    assert node.invoke({"messages": messages})["decision"] == "answer"
+    call = {"name": "search_documents", "args": {"query": FOLLOW_UP}, "id": "1"}
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", ToolNode([retriever_tool(gate)]))
+    graph.add_edge(START, "tools")
+    found = graph.compile().invoke({"messages": [*messages, AIMessage("", tool_calls=[call])]})
+    assert found["messages"][-1].artifact["decision"] == "answer"
+
+
+def test_a_question_back_names_the_readings_and_the_chosen_one_is_searched(gate):
+    asked = gate.invoke(VAGUE)
+    labels = [reading["label"] for reading in asked["readings"]]
+    assert asked["decision"] == "clarify"
+    assert asked["question_back"] == asked["reason"] == "Do you mean git add, rsync or git push?"
+    assert labels == ["git add", "rsync", "git push"]
+    for reading in asked["readings"]:
+        found = gate.invoke(VAGUE, within=reading)
+        assert [document.id for document in found["documents"]] == reading["ids"]
+        assert (found["decision"], found["readings"]) == ("answer", [])
+    replied = gate.invoke("git push", history=[VAGUE, asked["question_back"]])
+    assert (replied["decision"], replied["documents"][0].id) == ("answer", "git push")
+
+
+def test_a_tool_lists_the_readings_and_no_passage(gate):
+    said = retriever_tool(gate).invoke({"query": VAGUE})
+    assert '- "git add"\n\n- "rsync"\n\n- "git push"' in said
+    assert "stages changes" not in said
+
+
+def test_a_reading_in_a_state_restricts_one_search(gate):
+    state = {"question": VAGUE, "within": ["rsync"]}
+    found = retrieval_node(gate).invoke(state)
+    assert [document.id for document in found["documents"]] == ["rsync"]
+    assert found["within"] is None
+
+
+def test_the_example_follows_asks_back_and_abstains():
+    app = chat.build_chat()
+    said = [
+        [chat.say(app, turn, str(thread)) for turn in conversation]
+        for thread, conversation in enumerate(chat.CONVERSATIONS)
+    ]
+    assert "within three working days" in said[0][1]
+    assert said[1][0] == said[2][0] == "Do you mean git add, rsync or git push?"
+    assert said[1][1] == chat.PASSAGES["git push"]
+    assert said[2][1] == chat.PASSAGES["rsync"]
+    assert said[3][0].startswith("I do not know.")
