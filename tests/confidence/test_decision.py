@@ -38,7 +38,7 @@ def test_an_underspecified_question_is_asked_back_about_however_sure_its_hits_ar
 
 
 @pytest.mark.parametrize(
-    ("underspecified", "readings"), [(ASK - 0.01, TWO), (0.99, TWO[:1]), (0.99, ())]
+    ("underspecified", "readings"), [(ASK - 0.01, TWO), (0.99, TWO[:1]), (0.1, ())]
 )
 def test_a_question_that_says_what_it_means_or_can_mean_one_thing_is_not(underspecified, readings):
     for confidence, action in ((0.6, "answer"), (0.4, "abstain")):
@@ -53,6 +53,11 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
     low, high = (decide_one(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))
     assert (low.action == "clarify") == (high.action == "clarify") == (unsaid >= ASK)
     assert low.action == "answer" or high.action != "answer"
+
+
+def test_what_is_asked_back_about_stays_so_if_its_readings_were_forgotten():
+    decision = decide_one(0.9, ASK)
+    assert (decision.action, decision.reason) == ("clarify", "What exactly do you mean?")
 
 
 def test_an_infinite_threshold_never_answers():

@@ -305,7 +305,7 @@ TOWNS = {
 }
 
 
-def namesakes(uec, texts, titles=tuple(TOWNS), store=None):
+def with_towns(uec, texts, titles=tuple(TOWNS), store=None):
     """An index in which six towns have one name, under titles of their own or given ones."""
     index = Retriever(uec, store)
     index.add([*texts], [f"p{i}" for i in range(len(texts))])
@@ -319,7 +319,7 @@ class TestReadings:
 
     @pytest.mark.parametrize("store", ["memory", "int8", "qdrant"])
     def test_a_name_that_several_bear_is_asked_back_about(self, with_words, texts, store):
-        index = namesakes(with_words, texts, store=STORES[store]())
+        index = with_towns(with_words, texts, store=STORES[store]())
         decision = index.search(["Elkins"])[0].decision
         assert decision.action == "clarify"
         assert decision.reason.startswith("Do you mean Elkins, ")
@@ -328,7 +328,7 @@ class TestReadings:
         assert sum(reading.probability for reading in decision.readings) > 0.8
 
     def test_it_is_asked_whatever_k_and_the_threshold(self, with_words, texts):
-        index = namesakes(with_words, texts)
+        index = with_towns(with_words, texts)
         found = [index.search(["Elkins"], k)[0] for k in (1, 4, 40)]
         assert {one.decision.action for one in found} == {"clarify"}
         assert len({one.decision.reason for one in found}) == 1
@@ -336,13 +336,13 @@ class TestReadings:
             assert found[0].decide(threshold) == found[0].decision
 
     def test_a_question_that_says_which_is_not(self, with_words, texts):
-        result = namesakes(with_words, texts).search(["Elkins in Nevada", texts[5]])
+        result = with_towns(with_words, texts).search(["Elkins in Nevada", texts[5]])
         assert [decision.action for decision in result.decisions] == ["answer"] * 2
         assert result[0].ids[0] == "Elkins, Nevada"
         assert result[0].decision.underspecified < 0.2
 
     def test_several_passages_of_one_title_are_one_reading(self, with_words, texts):
-        one = namesakes(with_words, texts, titles=["Elkins"] * 6).search(["Elkins"])[0]
+        one = with_towns(with_words, texts, titles=["Elkins"] * 6).search(["Elkins"])[0]
         assert one.decision.action == "answer"
         assert one.decision.underspecified < 0.2
 
@@ -354,7 +354,7 @@ class TestReadings:
         assert decision.underspecified < 0.2
 
     def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
-        decision = namesakes(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
+        decision = with_towns(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
         assert decision.action == "clarify"
         for reading in decision.readings:
             state = reading.ids[0].removeprefix("Elkins, ")
@@ -362,19 +362,19 @@ class TestReadings:
             assert "Elkins" not in reading.label
 
     def test_ensembles_without_words_never_ask_back(self, fitted, texts):
-        result = namesakes(fitted, texts).search(["Elkins", *texts[:5]])
+        result = with_towns(fitted, texts).search(["Elkins", *texts[:5]])
         for decision in result.decisions:
             assert decision.action != "clarify"
             assert (decision.underspecified, decision.readings) == (0.0, ())
 
     def test_nothing_is_asked_back_about_what_the_corpus_does_not_answer(self, with_words, texts):
-        index = namesakes(with_words, texts)
+        index = with_towns(with_words, texts)
         decision = index.search(["Elkins"], unanswerable=0.999)[0].decision
         assert decision.in_corpus < 0.1
         assert decision.action == "abstain"
 
     def test_a_search_goes_on_among_the_reading_that_is_chosen(self, with_words, texts):
-        index = namesakes(with_words, texts)
+        index = with_towns(with_words, texts)
         for reading in index.search(["Elkins"])[0].decision.readings:
             for within in (reading, {"ids": [*reading.ids]}, [*reading.ids]):
                 one = index.search(["Elkins"], within=within)[0]

@@ -140,7 +140,7 @@ def decide_one(
     confidence, in_corpus, underspecified : float
         As in `Decision`.
     readings : tuple of Reading
-        The things that the question may mean.
+        The things that the question may mean; none if that was forgotten, as of serialised hits.
     threshold : float
         Of confidence, for instance a `uec_rag.confidence.risk.RiskThreshold`'s.
     ask : float
@@ -153,7 +153,7 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if underspecified >= ask and len(readings) > 1:
+    if underspecified >= ask and len(readings) != 1:
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]
