@@ -126,7 +126,8 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
     assert "note:" not in made.stderr
     assert "Fitting" not in made.stderr
     retriever = Retriever(UEC())
-    retriever.add([p.text for p in passages_of(read_folder(documents))])
+    passages = passages_of(read_folder(documents))
+    retriever.add([p.text for p in passages], metadatas=[p.metadata for p in passages])
     for question in ("What belongs together with the anchor?", "Who wrote Hamlet?"):
         asked = run("ask", tmp_path / "idx", question, "--json", json_output=True)
         own = retriever.search([question], k=5)

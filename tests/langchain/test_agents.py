@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.helpers import FORGED, VAGUE, bag_of_words, namesakes, pairs, passages
+from tests.helpers import FORGED, SUBJECTS, VAGUE, bag_of_words, namesakes, pairs, passages
 from uec_rag import UEC
 from uec_rag.langchain import (
     Gated,
@@ -64,9 +64,10 @@ class TestTool:
         assert found["confidence"] == found["documents"][0].metadata["uec_confidence"]
         assert message.content.startswith(f'Decision: {way}. Reason: "{found["reason"]}" ')
         for place, document in enumerate(found["documents"], start=1):
-            assert f'[{place}] ("{document.metadata["source"]}")' in message.content
-            assert document.page_content in message.content
-        assert message.content.count("(candidate)") == len(found["candidates"])
+            shown = f'[{place}] ("{document.metadata["source"]}")' in message.content
+            assert shown == (document.page_content in message.content) == (way != "clarify")
+        for reading in found["readings"]:
+            assert f'- "{reading["label"]}"' in message.content
         assert (len(found["candidates"]) > 1) == (way == "clarify")
         later = await tool.ainvoke(
             {"name": tool.name, "args": {"query": questions[way]}, "id": "1", "type": "tool_call"}
@@ -242,7 +243,7 @@ class TestAgent:
         assert model.told[-1][-1].content.startswith("Decision: answer")
 
     @pytest.mark.parametrize(
-        ("way", "words"), [("abstain", "The documents"), ("clarify", "do you mean")]
+        ("way", "words"), [("abstain", "The documents"), ("clarify", "Do you mean")]
     )
     async def test_it_stops_instead_of_inventing(self, retriever, questions, way, words):
         for asynchronous in (False, True):
@@ -255,12 +256,13 @@ class TestAgent:
             assert state["messages"][-1].response_metadata["uec_decision"] == way
             assert len(model.told) == 1
 
-    def test_it_asks_back_naming_the_candidates(self, retriever, questions):
+    def test_it_asks_back_naming_the_readings(self, retriever, questions):
         agent, _ = agent_of(retriever, [asks(questions["clarify"])])
         messages = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
         found = next(m for m in messages if isinstance(m, ToolMessage)).artifact
-        for document in found["candidates"]:
-            assert document.page_content[:30] in messages[-1].content
+        assert messages[-1].content == found["question_back"]
+        assert all(reading["label"] in found["question_back"] for reading in found["readings"])
+        assert {one["label"] for one in found["readings"]} <= {*SUBJECTS}
 
     def test_a_later_turn_is_a_new_one(self, retriever, questions):
         script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
@@ -304,4 +306,4 @@ class TestAgent:
         state = {"messages": [HumanMessage("?"), back]}
         assert route_on_decision(state) == "clarify"
         [said] = UECGateMiddleware().before_model(state, None)["messages"]
-        assert message.artifact["candidates"][0].page_content[:30] in said.content
+        assert said.content == message.artifact["question_back"] != ""

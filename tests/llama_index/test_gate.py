@@ -82,11 +82,11 @@ def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
     assert verdict.confidence == 0.4
 
 
-def test_a_gate_that_disagrees_says_so_and_all_nodes_come_through_where_no_readings_are_known():
+def test_a_gate_that_disagrees_says_so_and_each_node_is_a_reading_if_none_is_known():
     nodes = found("answer", 0.4, "a", "b")
     verdict = judge(nodes, gate=lambda *_: "clarify")
     assert verdict.reason == "Several passages could answer this."
-    assert verdict.candidates == ()
+    assert verdict.candidates == ("a", "b")
     assert passed(UECGatePostprocessor(gate=lambda *_: "clarify"), nodes) == [NOTICE, "a", "b"]
 
 
