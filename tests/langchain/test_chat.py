@@ -1,4 +1,4 @@
-"""Questions in conversation: turns out of messages, follow-ups, the reply to a question back."""
+"""Questions in their conversation: turns, follow-ups, and the reply to a question back."""
 
 import pytest
 from langchain_classic.chains import create_retrieval_chain
