@@ -46,7 +46,7 @@ fitted = UEC().fit(list(zip(questions, texts)))
 assert fitted.report.encoders["snowflake-arctic-embed-s"].prior_precision > 0
 fitted.save(folder / "uec")
 uec = UEC.load(folder / "uec")
-for number, options in enumerate([{}, {"dtype": "int8"}, {"index": "hnsw"}]):
+for number, options in enumerate([{}, {"dtype": "int8"}]):
     retriever = Retriever(uec, MemoryStore(**options))
     retriever.add(texts, ids=[own for [own] in ids])
     retriever.save(folder / str(number))

@@ -4,9 +4,9 @@
     python -m benchmarks.quality.readers SITES --sites
 
 Ours, and MarkItDown where it is installed (`pip install "markitdown[pdf,docx,pptx,xlsx]"`), whose
-Markdown is cut at its headings as ours is. The first prints passages, headings, seconds, and words
-run together: those of more than 25 letters in the passages of PDF files, next to none of which
-there are in English.
+Markdown is cut at its headings as ours is. The first prints passages, headings, seconds, words run
+together (those of more than 25 letters in the passages of PDF files, next to none of which there
+are in English), and the questions that can be made of the passages without labels.
 
 With --sites the folder holds a folder of HTML pages for each generator in `CONTENT`, and the table
 says which share of the words of a page's content a reader keeps, and which share of all other
@@ -30,6 +30,7 @@ from bs4 import BeautifulSoup
 from benchmarks.tables import print_table
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.document import Document, Section, has_words
+from uec_rag.corpora.questions import make_questions
 from uec_rag.corpora.readers import READERS, html_sections
 
 Reader = Callable[[Path], list[Section]]
@@ -173,9 +174,18 @@ def main(
             passages = passages_of([Document(path.name, sections)])
             words = [w for p in passages for w in re.findall(r"[^\W\d_]{26,}", p.text)]
             numbers = (len(passages), len({part.heading for part in sections} - {""}))
-            cells = [*map(str, numbers), f"{seconds:.2f}", str(len(words))]
+            made = len(make_questions(passages, None, len(passages)).questions)
+            cells = [*map(str, numbers), f"{seconds:.2f}", str(len(words)), str(made)]
             rows.append([path.name, name, *cells])
-    columns = ["file", "reader", "passages", "headings", "seconds of CPU", "run together"]
+    columns = [
+        "file",
+        "reader",
+        "passages",
+        "headings",
+        "seconds of CPU",
+        "run together",
+        "questions",
+    ]
     print_table("Readers", columns, rows, markdown=True)
 
 

@@ -38,8 +38,23 @@ def test_a_gate_is_made_shown_and_asked(run, index, questions, tmp_path):
     assert (gate.k, gate.threshold.risk, gate.threshold.queries) == (3, 0.2, 162)
     assert gate.threshold.is_controlled
     asked = run("ask", index, "honey in the hive", "--gate", to, "--json", json_output=True)
-    assert f"{gate.threshold.threshold:.2f}" in asked["reason"]
+    assert asked["threshold"] == gate.threshold.threshold
     assert "the gate was made" not in run("ask", index, "honey", "--gate", to).stderr
+
+
+def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, questions):
+    assert "--gate" not in run("gate", index, questions, "--risk", "0.2").stderr
+    own = Gate.load(index / "gate.json")
+
+    def threshold(*options):
+        return run("ask", index, "honey", "--json", *options, json_output=True)["threshold"]
+
+    assert threshold() == own.threshold.threshold != 0.5
+    assert own.report in " ".join(run("ask", index, "honey").stderr.split())
+    assert threshold("--no-gate") == 0.5
+    assert threshold("--threshold", "0.7", "-k", "1") == 0.7
+    refused = run("ask", index, "honey", "--threshold", "0.7", "--no-gate", code=2)
+    assert "--no-gate and --threshold: expected one of them" in refused.stderr
 
 
 def test_a_gate_of_an_index_that_changed_meanwhile_is_not_saved(
@@ -200,10 +215,11 @@ def test_many_questions_are_searched_under_a_progress_bar(
     assert told == ["64", "96", "128", "160", "162"]
 
 
-def test_where_the_gate_goes_is_checked_before_any_work(run, questions, tmp_path):
+def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, tmp_path):
     for to in (tmp_path, tmp_path / "no" / "gate.json"):
-        result = run("gate", tmp_path / "no index", questions, "--out", to, code=2)
+        result = run("gate", index, questions, "--out", to, code=2)
         assert "--out: expected a file in a folder that is there" in result.stderr
+        assert "Opening" not in result.stderr
 
 
 def test_a_gate_that_is_none_or_for_more_passages_is_refused(run, index, questions, tmp_path):

@@ -18,7 +18,7 @@ from uec_rag.cli.ask import _beginning
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
-from uec_rag.corpora.reading_process import ReadingProcess
+from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles, add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage
@@ -38,10 +38,11 @@ def test_a_folder_is_indexed_and_asked(run, index):
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
     answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
-    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5).each()
-    first, known = answer["passages"][0], found.metadata(0, 0, details=True)
-    for name in ("decision", "reason", "candidates"):
+    [found] = Retriever.load(tmp_path / "idx").search(["honey in the hive"], k=5)
+    first, known = answer["passages"][0], found.metadata(0, details=True)
+    for name in ("decision", "reason"):
         assert answer[name] == known[f"uec_{name}"]
+    assert answer["candidates"] == [*found.decision.candidates]
     for name in ("confidence", "in_corpus", "coefficients"):
         assert answer[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
     for name in ("score", "mu", "sigma2", "relevance"):
@@ -50,7 +51,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     assert first["matched_terms"][0] in ("hive", "honey")
     assert first["members"].keys() == {words.name, "bm25"}
     assert first["members"]["bm25"].keys() == {"similarity", "rank", "share"}
-    assert (first["id"], first["metadata"]["source"]) == (found.ids[0][0], "bees.md")
+    assert (first["id"], first["metadata"]["source"]) == (found.ids[0], "bees.md")
 
 
 @pytest.mark.parametrize(
@@ -188,6 +189,11 @@ def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents
         (["index", "docs", "--out", "idx", "--uec", "a", "--fit", "b"], "--uec and --fit"),
         (["index", "docs", "--out", "docs"], "was not made by uec-rag"),
         (["index", "empty", "--out", "idx"], "no readable files"),
+        (["index", "docs", "--out", "idx", "--overlap", "9"], "expected --chunk-size with it"),
+        (
+            ["index", "docs", "--out", "idx", "--chunk-size", "99", "--model", "bm25"],
+            "expected one with a tokenizer to count tokens by, got bm25",
+        ),
         (["index", "docs", "--out", "idx", "--model", "pypi:nothing"], "unknown encoder"),
         (["index", "docs", "--out", "idx", "--update"], "there is no index in 'idx'"),
         (["index", "docs", "--out", "idx", "--update", "--uec", "a"], "--update keeps the index's"),
@@ -217,6 +223,19 @@ def test_questions_are_asked_in_turn_until_an_empty_line(index):
     assert "not asked" not in asked.stdout
     ended = CliRunner().invoke(app, ["ask", str(index), "-k", "1", "--json"], input="honey")
     assert json.loads(ended.stdout)["question"] == "honey"
+
+
+def test_passages_are_cut_by_tokens_of_the_first_encoder(run, documents, words, tmp_path):
+    chunks = ("--chunk-size", "30", "--overlap", "10")
+    made = ("index", documents, "--out", tmp_path / "idx")
+    run(*made, "--model", words, "--model", "bm25", *chunks)
+    index = Retriever.load(tmp_path / "idx")
+    count = token_counter(index.uec.encoders)
+    bodies = [passage.text.split("\n\n", 1)[1] for passage in index.passages()]
+    assert 20 < max(map(count, bodies)) <= 30
+    assert count("honey " * 1000) == 1000
+    (documents / "bees.md").touch()
+    assert "0 of them encoded now" in run(*made, "--update", *chunks).stdout
 
 
 class TestUpdating:

@@ -66,7 +66,7 @@ class Plain:
     @staticmethod
     def _hits(result):
         return [
-            Hit(p.id, p.text, float(score), p.metadata | result.metadata(0, rank, details=True))
+            Hit(p.id, p.text, float(score), p.metadata | result[0].metadata(rank, details=True))
             for rank, (p, score) in enumerate(
                 zip(result.passages[0], result.scores[0], strict=True)
             )

@@ -46,7 +46,7 @@ def in_langchain(index):
     retriever = store.as_retriever()
     return [
         lambda wrong: store.similarity_search("a", 3, wrong),
-        lambda wrong: asyncio.run(store.asimilarity_search("a", 3, wrong)),
+        lambda wrong: asyncio.run(store.asimilarity_search("a", 3, filter=wrong)),
         lambda wrong: store.similarity_search_with_score("a", 3, wrong),
         lambda wrong: store.max_marginal_relevance_search("a", 3, filter=wrong),
         lambda wrong: retriever.invoke("a", filter=wrong),

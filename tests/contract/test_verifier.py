@@ -47,7 +47,7 @@ def test_both_order_by_it_and_show_what_it_said(uec, texts, queries):
         assert [document.id for document in documents] == expected.ids[0]
         assert [node.node.node_id for node in nodes] == expected.ids[0]
         for rank, (document, node) in enumerate(zip(documents, nodes, strict=True)):
-            told = expected.metadata(0, rank, details=True)
+            told = expected[0].metadata(rank, details=True)
             assert told["uec_members"]["shared_words"]["rank"]
             for key in ("uec_members", "uec_relevance", "uec_confidence", "uec_decision"):
                 assert document.metadata[key] == node.metadata[key] == told[key]

@@ -1,5 +1,6 @@
 """Documents become passages with stable ids, and fitting pairs that give nothing away."""
 
+import itertools
 import sys
 
 import pytest
@@ -129,3 +130,30 @@ def test_no_query_and_no_passage_occurs_twice(texts):
     queries, passages = {query for query, _ in pairs}, {passage for _, passage in pairs}
     assert len(queries) == len(passages) == len(pairs)
     assert not any(query.casefold() in passage.casefold() for query, passage in pairs)
+
+
+def words(text):
+    return len(text.split())
+
+
+def test_passages_may_be_counted_in_tokens_and_overlap_within_a_section():
+    text = " ".join(f"w{i}" for i in range(100))
+    found = passages_of([document(("", text), ("", "the end"))], size=20, overlap=5, length=words)
+    *sections, end = [passage.text.split() for passage in found]
+    assert end == ["the", "end"]
+    assert max(map(len, sections)) == 20
+    assert all(before[-5:] == after[:5] for before, after in itertools.pairwise(sections))
+    assert list(dict.fromkeys(word for part in sections for word in part)) == text.split()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"size": 19, "length": words}, "size must be at least 20, got 19"),
+        ({"size": 200, "overlap": 101}, "overlap must be from 0 to half the size of 200, got 101"),
+        ({"overlap": -1}, "got -1"),
+    ],
+)
+def test_passages_that_would_be_too_small_or_mostly_alike_are_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        passages_of([document(("", BODY))], **given)

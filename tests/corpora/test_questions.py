@@ -56,6 +56,24 @@ def test_a_heading_at_the_top_of_the_text_asks_like_the_one_in_the_metadata():
     assert answers == {0: BODY, 1: BODY}
 
 
+@pytest.mark.parametrize(
+    ("heading", "question"),
+    [
+        ("4.1. Baking a loaf at home", "Baking a loaf at home"),
+        ("Baking in 3 steps", "Baking in 3 steps"),
+    ],
+)
+def test_a_headings_number_is_no_sentence_and_another_number_stays(heading, question):
+    assert make((f"{heading}\n\n{BODY}", {"title": heading}))[0] == {question: [0]}
+
+
+def test_under_a_heading_that_asks_for_nothing_the_first_sentence_asks_for_the_rest():
+    given = [(f"Synopsis\n\nThis is step {i}. {BODY}", {"title": "Synopsis"}) for i in range(9)]
+    questions, answers = make(*given, (f"Synopsis\n\nand so on. {BODY}", {"title": "Synopsis"}))
+    assert list(questions) == [f"This is step {i}." for i in range(9)]
+    assert set(answers.values()) == {BODY}
+
+
 def test_a_generator_is_asked_no_oftener_than_needed():
     asked = []
 

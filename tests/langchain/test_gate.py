@@ -7,34 +7,45 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from langchain_classic.retrievers import EnsembleRetriever, MultiQueryRetriever
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import bag_of_words, labelled, pairs, passages
+from tests.helpers import VAGUE, bag_of_words, labelled, namesakes, pairs, passages
 from uec_rag import UEC
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
-from uec_rag.langchain import UECGate, UECRetriever
+from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.langchain.gated import Gated
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = passages(120)
-QUESTIONS, RELEVANT = labelled(TEXTS, 40, unanswerable=0.2)
+LABELLED = labelled(TEXTS, 40, unanswerable=0.2)
+QUESTIONS = [*LABELLED[0], VAGUE]
 KEYS = {"question", "documents", "decision", "reason", "candidates", "confidence"}
 
 
 @pytest.fixture(scope="module")
 def retriever():
-    uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
-    ids = [f"p{i}" for i in range(len(TEXTS))]
+    encoders = [bag_of_words(16, "small"), bag_of_words(24, "large", seed=1), "bm25"]
+    texts, titled = namesakes()
+    ids = [f"p{i}" for i in range(len(TEXTS) + len(texts))]
     metadatas = [{"even": i % 2 == 0} for i in range(len(TEXTS))]
-    return UECRetriever.from_texts(TEXTS, uec, metadatas, ids=ids, k=4)
+    metadatas += [{"even": False} | metadata for metadata in titled]
+    uec = UEC(encoders).fit(pairs(64))
+    return UECRetriever.from_texts([*TEXTS, *texts], uec, metadatas, ids=ids, k=4)
+
+
+def decided_at(threshold, one):
+    """Whether it is answered above a threshold only, and then unless it is to ask back."""
+    return one["decision"] in ("clarify", "answer" if one["confidence"] > threshold else "abstain")
 
 
 def at(threshold, k=4):
@@ -60,9 +71,8 @@ def simple(found):
 
 def rounded(found):
     """What is found in one search of many questions: the last bits are others."""
-    reason = re.sub(r"0\.\d\d", "#", found["reason"])
     ids = [document.id for document in found["documents"]]
-    return found["question"], found["decision"], reason, round(found["confidence"], 4), ids
+    return found["question"], found["decision"], found["reason"], round(found["confidence"], 4), ids
 
 
 def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
@@ -71,10 +81,10 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
         assert one["question"] == question
         assert len(one["documents"]) == 4
         assert all(isinstance(document, Document) for document in one["documents"])
-        assert (one["decision"] == "answer") == (one["confidence"] > gate.gate.threshold.threshold)
-        assert f"confidence {one['confidence']:.2f}" in one["reason"]
+        assert decided_at(gate.gate.threshold.threshold, one)
         for document in one["documents"]:
             assert document.metadata["uec_decision"] == one["decision"]
+            assert document.metadata["uec_reason"] == one["reason"]
             assert document.metadata["uec_confidence"] == one["confidence"]
 
 
@@ -82,7 +92,7 @@ def test_it_goes_three_ways(found):
     assert {one["decision"] for one in found} == {"answer", "clarify", "abstain"}
 
 
-def test_the_candidates_are_the_hits_that_compete(found):
+def test_the_candidates_are_the_hits_that_are_asked_about(found):
     for one in found:
         assert all(candidate in one["documents"] for candidate in one["candidates"])
         assert (len(one["candidates"]) >= 2) == (one["decision"] == "clarify")
@@ -220,7 +230,7 @@ async def test_each_question_is_a_retriever_run_of_its_own_and_names_the_encoder
         await answers if ask == gate.abatch else None
         assert [query for query, _, _ in runs.starts] == QUESTIONS[:3]
         assert all(parent is not None for _, parent, _ in runs.starts)
-        assert {m["ls_embedding_model"] for _, _, m in runs.starts} == {"small, large"}
+        assert {m["ls_embedding_model"] for _, _, m in runs.starts} == {"small, large, bm25"}
         assert runs.ends == [[d.id for d in one["documents"]] for one in found[:3]]
 
 
@@ -244,8 +254,18 @@ def test_in_a_chain_a_batch_sends_one_event_per_question(gate):
 def test_without_calibration_it_answers_above_one_half_and_promises_nothing(retriever):
     gate = UECGate(retriever=retriever)
     for one in gate.batch(QUESTIONS):
-        assert (one["decision"] == "answer") == (one["confidence"] > 0.5)
+        assert decided_at(0.5, one)
     assert "nothing is guaranteed" in gate.report
+
+
+def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tmp_path):
+    retriever.index.save(tmp_path / "idx")
+    at(0.9).save(tmp_path / "idx" / "gate.json")
+    opened = UECVectorStore.load(tmp_path / "idx", retriever.index.uec)
+    ours = opened.as_retriever()
+    assert UECGate(retriever=ours).gate == at(0.9)
+    for one in UECGate(retriever=ours, gate=0.3).batch(QUESTIONS, k=1):
+        assert decided_at(0.3, one)
 
 
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
@@ -267,7 +287,7 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
 
 
 def test_too_few_queries_abstain_on_everything(retriever):
-    gate = UECGate.calibrate(retriever, QUESTIONS, RELEVANT)
+    gate = UECGate.calibrate(retriever, *LABELLED, risk=0.05)
     assert "answer" not in {one["decision"] for one in gate.batch(QUESTIONS)}
     assert "at least 59" in gate.report
 
@@ -311,6 +331,52 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
                 make(retriever=given)
 
 
+class Fewer(BaseRetriever):
+    """Another package's retriever over one of ours, such as one that compresses."""
+
+    inner: BaseRetriever
+    bare: bool = False
+
+    def _get_relevant_documents(self, query, *, run_manager):
+        found = self.inner.invoke(query, config={"callbacks": run_manager.get_child()})[:2]
+        return [Document(d.page_content) for d in found] if self.bare else found
+
+
+async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retriever):
+    def rephrased(given):
+        return given["history"][-1] if given.get("history") else given["input"]
+
+    plain = UECGate(retriever=retriever, gate=at(0.4))
+    for wrapped in (
+        Fewer(inner=retriever),
+        EnsembleRetriever(retrievers=[retriever, retriever], weights=[0.5, 0.5]),
+        MultiQueryRetriever(
+            retriever=retriever, llm_chain=RunnableLambda(lambda _: []), include_original=True
+        ),
+        RunnableLambda(rephrased) | retriever,
+    ):
+        gate = UECGate(retriever=wrapped, gate=at(0.4))
+        for question in QUESTIONS[:12]:
+            given = {"question": question, "topic": "x"}
+            one, other = gate.invoke(given), plain.invoke(given)
+            assert (one["decision"], one["reason"]) == (other["decision"], other["reason"])
+            assert one["confidence"] == pytest.approx(other["confidence"])
+            assert one["topic"] == "x"
+        assert (await gate.ainvoke(given))["decision"] == one["decision"]
+    asked = {"input": "and then?", "history": [QUESTIONS[0]]}
+    assert gate.invoke(asked)["confidence"] == plain.invoke(QUESTIONS[0])["confidence"]
+
+
+def test_over_others_it_says_what_it_lacks(retriever):
+    with pytest.raises(ValueError, match="this Fewer have no uec_decision and uec_confidence in"):
+        UECGate(retriever=Fewer(inner=retriever, bare=True)).invoke(QUESTIONS[0])
+    gate = UECGate(retriever=Fewer(inner=retriever))
+    with pytest.raises(TypeError, match="a gate over a Fewer"):
+        gate.invoke(QUESTIONS[0], k=3)
+    with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
+        UECGate.budget(gate.retriever, QUESTIONS)
+
+
 def test_what_it_does_not_know_is_refused(retriever):
     with pytest.raises(ValueError, match="treshold"):
         UECGate(retriever=retriever, treshold=0.5)
@@ -320,7 +386,7 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
     uec = UEC([bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]).fit(pairs(64))
     ids = [f"p{i}" for i in range(len(TEXTS))]
     retriever = UECRetriever.from_texts(TEXTS, uec, ids=ids, k=4)
-    gate = UECGate.calibrate(retriever, QUESTIONS, RELEVANT, risk=0.3)
+    gate = UECGate.calibrate(retriever, *LABELLED, risk=0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gate.invoke(QUESTIONS[0])
@@ -366,11 +432,9 @@ class TestSecondOpinion:
 
     def test_it_is_calibrated_with_the_model_that_it_asks(self, retriever):
         judge = FakeListChatModel(responses=["yes"])
-        labels = QUESTIONS, RELEVANT
-        gate = UECGate.calibrate(
-            retriever, *labels, wrong=0.2, second=judge, groups=range(len(QUESTIONS))
-        )
-        assert gate.gate.second.queries == len(QUESTIONS)
+        labels = LABELLED
+        gate = UECGate.calibrate(retriever, *labels, wrong=0.2, second=judge, groups=range(40))
+        assert gate.gate.second.queries == 40
         assert "With the second opinion" in gate.report
         assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")
 

@@ -11,6 +11,7 @@ from qdrant_client import QdrantClient, models
 
 from tests.helpers import bag_of_words, pairs, passages
 from uec_rag import UEC, Retriever
+from uec_rag.confidence.features import NEAREST
 from uec_rag.langchain import UECEmbeddings, UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 
@@ -110,9 +111,9 @@ def test_with_every_document_a_candidate_it_says_what_our_own_store_says(fitted,
 
 def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(fitted):
     store = qdrant(Member(16, "small"))
-    over = UECRetriever.over(store, fitted, k=3, candidates=10)
+    over = UECRetriever.over(store, fitted, k=3, candidates=NEAREST)
     for query in QUERIES:
-        near = {d.page_content for d in store.similarity_search(query, k=10)}
+        near = {d.page_content for d in store.similarity_search(query, k=NEAREST)}
         found = over.invoke(query)
         assert {d.page_content for d in found} <= near
         scores = [d.metadata["uec_score"] for d in found]
@@ -247,7 +248,7 @@ def test_what_cannot_be_done_from_here_is_said(fitted, monkeypatch):
         with pytest.raises(ValueError, match="in another package's vector store"):
             refused()
     searched = []
-    monkeypatch.setattr(over.index.store, "near", lambda *asked: searched.append(asked))
+    monkeypatch.setattr(over.index.store, "fetch", lambda *asked: searched.append(asked))
     for gate in (
         lambda: Gate.budget(over.index, QUERIES),
         lambda: Gate.calibrate(over.index, QUERIES, [[IDS[0]]] * len(QUERIES)),

@@ -68,7 +68,7 @@ class TestForgedFindings:
         result = store.retriever.search(["lumane badero"], 1)
         assert result.passages[0][0].metadata == {"place": 7}
         [document] = UECRetriever(vectorstore=store, k=1).invoke("lumane badero")
-        assert dict(document.metadata) == {"place": 7} | result.metadata(0, 0)
+        assert dict(document.metadata) == {"place": 7} | result[0].metadata(0)
         assert "uec_unfamiliar" not in document.metadata
 
     def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
@@ -202,13 +202,13 @@ class TestUncertainty:
         for rank, document in enumerate(found):
             assert document.metadata.keys() == {"parity", "place"} | METADATA_KEYS
             ours = {key: value for key, value in document.metadata.items() if key in METADATA_KEYS}
-            assert ours == result.metadata(0, rank)
+            assert ours == result[0].metadata(rank)
         detailed = UECRetriever(vectorstore=store, k=5, details=True)
         for documents in (detailed.invoke(QUERY), await detailed.ainvoke(QUERY)):
             for rank, document in enumerate(documents):
                 assert document.metadata.keys() == {"parity", "place"} | DETAILS
                 told = {key: value for key, value in document.metadata.items() if key in DETAILS}
-                assert told == result.metadata(0, rank, details=True)
+                assert told == result[0].metadata(rank, details=True)
         assert found[0].metadata["uec_sigma2"] > 0
 
     def test_the_keys_are_plain_values_that_json_takes(self, store):

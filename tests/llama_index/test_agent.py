@@ -66,7 +66,7 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(
     [
         ("answer", "From memory: 42."),
         ("clarify", "Several passages could answer this."),
-        ("abstain", "I cannot answer this from the documents: "),
+        ("abstain", "The documents "),
     ],
 )
 async def test_an_agent_keeps_to_what_its_search_decides(
@@ -88,7 +88,7 @@ async def test_an_agent_keeps_to_what_its_search_decides(
 async def test_it_may_try_again_in_other_words(tool_of, question):
     options = {"tools": [tool_of("abstain")], "attempts": 2}
     response = await UECFunctionAgent(llm=scripted(question, question), **options).run(question)
-    assert str(response).startswith("I cannot answer")
+    assert str(response).endswith("answer this.")
     assert len(response.tool_calls) == 2
     response = await UECFunctionAgent(llm=scripted(question), **options).run(question)
     assert str(response) == "From memory: 42."

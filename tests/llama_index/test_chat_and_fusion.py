@@ -18,7 +18,9 @@ from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuesti
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.tools import QueryEngineTool
 
+from uec_rag.confidence.decision import REASONS
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
+from uec_rag.llama_index.gate import NOTICE
 
 LLM = MockLLM(max_tokens=3)
 ANSWER = "text text text"
@@ -29,31 +31,60 @@ def always(action):
     return lambda confidence, decision: action
 
 
+class Echo(MockLLM):
+    """Says what it is told."""
+
+
 @pytest.fixture
 def retriever(fitted, nodes):
     return UECRetriever.from_nodes(nodes, fitted)
 
 
+SAID = {"clarify": REASONS["clarify"], "abstain": REASONS["abstain"]}
+
+
+def check_told(response, action):
+    """What a model was told to say, and what the response's sources know of the decision."""
+    first = response.source_nodes[0]
+    assert (first.node_id, first.metadata["uec_decision"]) == (NOTICE, action)
+    assert first.metadata["uec_reason"] == SAID[action]
+    assert first.text.endswith(f'Reply with this alone: "{SAID[action]}"')
+    assert len(response.source_nodes) == (1 if action == "abstain" else 5)
+
+
 @pytest.mark.parametrize("kind", [RetrieverQueryEngine.from_args, CitationQueryEngine])
-@pytest.mark.parametrize(
-    ("action", "said"), [("answer", ANSWER), ("clarify", ANSWER), ("abstain", "Empty Response")]
-)
-async def test_the_gate_works_inside_query_engines(retriever, question, kind, action, said):
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_in_query_engines_the_decision_reaches_the_response_and_the_llm(
+    retriever, question, kind, action
+):
     gate = UECGatePostprocessor(gate=always(action))
-    engine = kind(retriever, llm=LLM, node_postprocessors=[gate])
-    assert str(engine.query(question)) == said
-    assert str(await engine.aquery(question)) == said
+    engine = kind(retriever, llm=Echo(), node_postprocessors=[gate])
+    for response in (engine.query(question), await engine.aquery(question)):
+        if action == "answer":
+            assert NOTICE not in response.metadata
+            continue
+        assert SAID[action] in str(response)
+        if kind is not CitationQueryEngine:  # which makes nodes of its own
+            check_told(response, action)
+            assert response.metadata[NOTICE]["uec_decision"] == action
 
 
 @pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
-@pytest.mark.parametrize(("action", "said"), [("answer", ANSWER), ("abstain", "Empty Response")])
-async def test_the_gate_works_inside_chat_engines(retriever, question, kind, action, said):
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_in_chat_engines_the_decision_reaches_the_response_and_the_llm(
+    retriever, question, kind, action
+):
     gate = UECGatePostprocessor(gate=always(action))
-    chat = kind.from_defaults(retriever, llm=LLM, node_postprocessors=[gate])
+    chat = kind.from_defaults(retriever, llm=Echo(), node_postprocessors=[gate])
     for response in (chat.chat(question), await chat.achat(question)):
-        assert said in response.response
-        assert bool(response.source_nodes) == (action == "answer")
-    assert "".join(chat.stream_chat(question).response_gen).endswith(said)
+        if action == "answer":
+            assert NOTICE not in {node.node_id for node in response.source_nodes}
+            continue
+        assert SAID[action] in response.response
+        check_told(response, action)
+    assert (SAID.get(action, "Reply with") in "".join(chat.stream_chat(question).response_gen)) == (
+        action != "answer"
+    )
 
 
 async def test_a_chat_engine_over_our_query_engine_asks_back(retriever, question):
@@ -145,4 +176,4 @@ def test_nothing_is_invented_among_the_sources_of_sub_questions(
     hits = [node for node in sources if not node.text.startswith("Sub question: ")]
     assert len(sources) == len(hits) + len(tools)
     found = [hit.node_id for hit in retriever.retrieve(question)]
-    assert [node.node_id for node in hits] == found * 2
+    assert [node.node_id for node in hits if node.node_id != NOTICE] == found * 2

@@ -1,28 +1,38 @@
+from dataclasses import asdict
+
 import pytest
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
-from uec_rag.llama_index.gate import judge, llm_judge
+from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
 from uec_rag.retrieval.gate import Gate
 
+TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
-def found(decision, confidence, *names, candidates=()):
+
+def found(decision, confidence, *names, readings=()):
     """Nodes as a retriever delivers them."""
     metadata = {
         "uec_decision": decision,
         "uec_confidence": confidence,
         "uec_reason": f"because of {confidence}",
-        "uec_candidates": list(candidates),
+        "uec_readings": [asdict(reading) for reading in readings],
     }
     return [
         NodeWithScore(node=TextNode(id_=name, text=name, metadata=dict(metadata)), score=0.5)
         for name in names
     ]
+
+
+def passed(gate, nodes):
+    """Names of the nodes that come through, a notice first unless it is to be answered."""
+    return [node.node_id for node in gate.postprocess_nodes(nodes)]
 
 
 def test_nodes_come_through_where_the_decision_is_to_answer():
@@ -31,22 +41,23 @@ def test_nodes_come_through_where_the_decision_is_to_answer():
 
 
 def test_nothing_comes_through_where_it_is_to_abstain():
-    assert UECGatePostprocessor().postprocess_nodes(found("abstain", 0.1, "a", "b")) == []
+    assert passed(UECGatePostprocessor(), found("abstain", 0.1, "a", "b")) == [NOTICE]
 
 
-def test_the_competing_nodes_come_through_where_it_is_to_clarify():
-    nodes = found("clarify", 0.4, "a", "b", "c", candidates=("a", "c"))
-    assert UECGatePostprocessor().postprocess_nodes(nodes) == [nodes[0], nodes[2]]
+def test_the_nodes_of_the_readings_come_through_where_it_is_to_clarify():
+    nodes = found("clarify", 0.4, "a", "b", "c", readings=TWO)
+    assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "a", "c"]
 
 
-def test_all_come_through_where_none_of_the_competing_is_left():
-    nodes = found("clarify", 0.4, "b", candidates=("a", "c"))
-    assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
+def test_all_come_through_where_none_of_the_readings_is_left():
+    nodes = found("clarify", 0.4, "b", readings=TWO)
+    assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
 
 
 async def test_asynchronously_it_is_the_same():
     gate = UECGatePostprocessor()
-    assert await gate.apostprocess_nodes(found("abstain", 0.1, "a"), QueryBundle("q")) == []
+    [told] = await gate.apostprocess_nodes(found("abstain", 0.1, "a"), QueryBundle("q"))
+    assert told.node_id == NOTICE
 
 
 def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word():
@@ -56,24 +67,27 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
         heard.append((confidence, decision))
         return "answer" if confidence > 0.95 else "abstain"
 
-    nodes = found("answer", 0.9, "a", candidates=("a",))
-    assert UECGatePostprocessor(gate=strict).postprocess_nodes(nodes) == []
-    assert heard == [(0.9, Decision("answer", "because of 0.9", ("a",)))]
+    nodes = found("answer", 0.9, "a", readings=TWO)
+    assert passed(UECGatePostprocessor(gate=strict), nodes) == [NOTICE]
+    assert heard == [(0.9, Decision("answer", "because of 0.9", TWO))]
     sure = found("clarify", 0.99, "a", "b")
     assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
 
 
 def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
-    nodes = found("clarify", 0.4, "a", "b", candidates=("a", "b"))
+    nodes = found("clarify", 0.4, "a", "b", readings=TWO)
     verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Decision("clarify", "because of 0.4", ("a", "b"))
+    assert verdict == Decision("clarify", "because of 0.4", TWO)
+    assert verdict.candidates == ("a", "c")
     assert verdict.confidence == 0.4
 
 
-def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
-    verdict = judge(found("answer", 0.4, "a", "b"), gate=lambda *_: "clarify")
-    assert verdict.reason == "the gate's choice at confidence 0.40"
-    assert verdict.candidates == ("a", "b")
+def test_a_gate_that_disagrees_says_so_and_all_nodes_come_through_where_no_readings_are_known():
+    nodes = found("answer", 0.4, "a", "b")
+    verdict = judge(nodes, gate=lambda *_: "clarify")
+    assert verdict.reason == "Several passages could answer this."
+    assert verdict.candidates == ()
+    assert passed(UECGatePostprocessor(gate=lambda *_: "clarify"), nodes) == [NOTICE, "a", "b"]
 
 
 def test_a_gate_that_says_something_else_is_refused():
@@ -91,7 +105,7 @@ def test_nodes_of_other_retrievers_come_along_but_have_no_say():
     other = NodeWithScore(node=TextNode(text="found by words"), score=9.0)
     nodes = [other, *found("answer", 0.8, "a")]
     assert UECGatePostprocessor().postprocess_nodes(nodes) == nodes
-    assert UECGatePostprocessor().postprocess_nodes([other, *found("abstain", 0.1, "a")]) == []
+    assert passed(UECGatePostprocessor(), [other, *found("abstain", 0.1, "a")]) == [NOTICE]
 
 
 def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
@@ -100,8 +114,9 @@ def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
 
 
 def test_no_nodes_are_nothing_to_answer_from():
-    assert UECGatePostprocessor().postprocess_nodes([]) == []
-    assert judge([]) == Decision("abstain", "nothing was found")
+    [told] = UECGatePostprocessor().postprocess_nodes([])
+    assert told.text.endswith('Reply with this alone: "There is no passage to answer from."')
+    assert judge([]) == Decision("abstain", "There is no passage to answer from.")
 
 
 def test_it_decides_as_the_search_did(fitted, nodes, texts, question):
@@ -150,7 +165,8 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     gate = Gate(alone, 4, second=SecondOpinion(0.2, 0.9, 100, 60, 60, 5))
     nodes = found("answer", 0.4, "a", "b")
     processor = UECGatePostprocessor(gate=gate, second=Saying(words=words))
-    assert bool(processor.postprocess_nodes(nodes, query_str="?")) == (action == "answer")
+    left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
+    assert left == (["a", "b"] if action == "answer" else [NOTICE])
     assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
     assert (restored.gate, restored.second) == (gate, None)

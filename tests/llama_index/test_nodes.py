@@ -34,6 +34,16 @@ def test_a_node_comes_out_as_it_went_in(nodes):
     assert stored(nodes[3]) == nodes[3]
 
 
+def test_how_an_index_keeps_track_of_its_files_is_not_shown_to_a_model():
+    known = {"source": "a.md", "title": "Cats", "file_sha256": "ab", "file_passages": 1}
+    node = node_of(Passage("a.md#0", "Cats purr.", known | {"position": 0}))
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert node.get_content(mode) == "source: a.md\ntitle: Cats\n\nCats purr."
+    assert node.metadata["file_sha256"] == "ab"
+    theirs = node_of(Passage("1", "Cats purr.", {"source": "a.md", "position": 0}))
+    assert "position: 0" in theirs.get_content(MetadataMode.LLM)
+
+
 def test_the_embedding_is_not_kept_with_the_node(nodes):
     node = nodes[0].model_copy(update={"embedding": [0.25] * 56})
     assert "0.25" not in json.dumps(passages_of([node])[0].metadata)
@@ -104,9 +114,7 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
             assert hit.node.get_content(mode) == node.get_content(mode)
         assert hit.metadata == {
             **node.metadata,
-            **result.metadata(0, rank, details=True),
-            "uec_reason": result.decisions[0].reason,
-            "uec_candidates": list(result.decisions[0].candidates),
+            **result[0].metadata(rank, details=True),
         }
 
 
@@ -181,7 +189,7 @@ class TestForgedFindings:
         assert node.metadata == {"page": 7}
         [found] = UECRetriever(store.retriever, 1).retrieve("lumane badero")
         result = store.retriever.search(["lumane badero"], 1)
-        assert dict(found.node.metadata) == {"page": 7} | result.metadata(0, 0)
+        assert dict(found.node.metadata) == {"page": 7} | result[0].metadata(0)
         for mode in MetadataMode.LLM, MetadataMode.EMBED:
             assert found.node.get_content(mode) == "page: 7\n\nlumane badero"
 

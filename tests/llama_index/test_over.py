@@ -98,10 +98,11 @@ async def test_filters_are_the_indexs_own_and_awaiting_is_the_same(
 
 def test_a_gate_decides_on_what_it_finds(make, with_uuids, fitted, question):
     over = UECRetriever.over(make(with_uuids, Member()), fitted)
-    gate = UECGatePostprocessor(threshold=0.5)
+    gate = UECGatePostprocessor(gate=0.5)
     assert len(gate.postprocess_nodes(over.retrieve(question), query_str=question)) == 4
     other = "who wrote this"
-    assert gate.postprocess_nodes(over.retrieve(other), query_str=other) == []
+    [told] = gate.postprocess_nodes(over.retrieve(other), query_str=other)
+    assert told.metadata["uec_decision"] == "abstain"
 
 
 def test_confidence_with_some_candidates_is_near_that_of_all(make, with_uuids, fitted, question):

@@ -13,11 +13,15 @@ from llama_index.core.query_engine import (
     RetrieverQueryEngine,
     TransformQueryEngine,
 )
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import QueryBundle, TextNode
 
+from tests.helpers import VAGUE, bag_of_words, namesakes, pairs
+from uec_rag import UEC, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
+from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.llama_index.query_engine import plain_reply
+from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
 
@@ -64,30 +68,56 @@ def test_where_the_search_is_sure_the_engine_answers(retriever, llm, question):
     assert response.metadata["n3"]["lang"] == "de"  # as without us
 
 
+def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
+    retriever, fitted, llm, question, tmp_path
+):
+    retriever.retriever.save(tmp_path / "idx")
+    Gate.at(1.0).save(tmp_path / "idx" / "gate.json")
+    opened = UECRetriever(Retriever.load(tmp_path / "idx", fitted))
+    engine = RetrieverQueryEngine.from_args(opened, llm)
+    assert UECQueryEngine(engine).query(question).metadata["uec_decision"] != "answer"
+    assert retriever_tool(opened)(question).raw_output.decision != "answer"
+    assert llm.calls == 0
+    plain = UECQueryEngine(engine, gate=0.5).query(question)
+    assert plain.metadata["uec_decision"] == "answer"
+
+
 def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retriever, llm):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("abstain")).query("fooba")
     assert response.metadata["uec_decision"] == "abstain"
     assert response.metadata["uec_reason"] in str(response)
-    assert str(response).startswith("I cannot answer this from the documents: ")
+    assert str(response) == response.metadata["uec_reason"]
     assert response.source_nodes == []
     assert llm.calls == 0
 
 
-def test_where_passages_compete_it_asks_which_one_is_meant_without_the_llm(retriever, llm, texts):
+def test_if_the_question_does_not_say_which_is_meant_it_asks_without_the_llm(nodes, llm):
+    uec = UEC([bag_of_words(24, "small"), bag_of_words(32, "large", seed=1), "bm25"])
+    meant = [TextNode(text=text, metadata=known) for text, known in zip(*namesakes(), strict=True)]
+    retriever = UECRetriever.from_nodes([*nodes, *meant], uec.fit(pairs(64)))
+    response = UECQueryEngine.from_args(retriever, llm).query(VAGUE)
+    found = retriever.retrieve(VAGUE)
+    assert response.metadata["uec_decision"] == "clarify"
+    assert "do you mean" in str(response).lower()
+    assert {hit.node_id for hit in found} <= {*response.metadata["uec_candidates"]}
+    assert {*response.metadata["uec_candidates"]} <= {node.node_id for node in meant}
+    assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
+    assert llm.calls == 0
+
+
+def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, texts):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
     found = retriever.retrieve(texts[3])
-    assert str(response).splitlines()[0].endswith("Which one do you mean?")
     assert [line[3:34] for line in str(response).splitlines()[1:]] == [
         f'"{hit.text[:30]}' for hit in found
     ]
-    assert response.metadata["uec_candidates"] == [hit.node_id for hit in found]
     assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
     assert llm.calls == 0
 
 
 def test_without_hits_it_abstains(fitted, llm):
     response = UECQueryEngine.from_args(UECRetriever.from_texts([], fitted), llm).query("lumane")
-    assert response.metadata["uec_reason"] == "nothing was found"
+    assert response.metadata["uec_reason"] == "There is no passage to answer from."
     assert llm.calls == 0
 
 
@@ -119,7 +149,7 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
 def test_a_stream_can_be_printed(retriever, llm, capsys):
     engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"), streaming=True)
     engine.query("fooba").print_response_stream()
-    assert capsys.readouterr().out.startswith("I cannot answer")
+    assert capsys.readouterr().out.strip().endswith("answer this.")
 
 
 def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):
@@ -201,7 +231,7 @@ def test_an_engine_that_does_not_retrieve_is_refused():
         UECQueryEngine(Talker(None))
 
 
-def test_the_plain_reply_names_the_competing_passages(retriever, question):
+def test_the_plain_reply_names_the_passages_that_may_be_meant(retriever, question):
     nodes = retriever.retrieve(question)[:2]
-    lines = plain_reply("q", Decision("clarify", "two compete"), nodes).splitlines()
+    lines = plain_reply("q", Decision("clarify", "Do you mean A or B?"), nodes).splitlines()
     assert [line[:3] for line in lines[1:]] == ["1. ", "2. "]

@@ -30,7 +30,7 @@ def test_hits_come_best_first_with_what_is_known_about_them(retriever, question)
     assert [hit.node_id for hit in found] == result.ids[0]
     assert [hit.score for hit in found] == result.scores[0].tolist()
     for rank, hit in enumerate(found):
-        assert hit.metadata.items() >= result.metadata(0, rank).items()
+        assert hit.metadata.items() >= result[0].metadata(rank).items()
         assert set(hit.metadata) >= METADATA_KEYS
     assert found[0].node_id == "n3"
 

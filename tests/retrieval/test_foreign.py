@@ -1,17 +1,16 @@
 """A corpus or a question in a language that an ensemble was not fitted on is noticed and named."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.features import features
+from uec_rag.confidence.model import shipped_model
 from uec_rag.ensemble.fitted import TrainingProfile, distance
-from uec_rag.retrieval.judge import foreign_questions, judge
-from uec_rag.retrieval.search import NOBODY, Scale, ask, search
+from uec_rag.retrieval.pipeline import find
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
 IN_CHINESE = dict(zip(WORDS, CHARACTERS, strict=True))
@@ -94,8 +93,8 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
     strange, plain = result.decisions
     assert "Chinese or Japanese characters, which the ensemble was not fitted on" in strange.reason
     assert plain.unfamiliar == ""
-    assert result.metadata(0, 0, details=True)["uec_unfamiliar"] == strange.unfamiliar
-    assert "uec_unfamiliar" not in result.metadata(1, 0, details=True)
+    assert result[0].metadata(0, details=True)["uec_unfamiliar"] == strange.unfamiliar
+    assert "uec_unfamiliar" not in result[1].metadata(0, details=True)
     assert strange.reason.endswith(result.decide(0.99)[0].unfamiliar)
 
 
@@ -106,12 +105,16 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
         retriever.add(chinese)
     result = retriever.search([chinese[0][:6]], k=4)
     assert result.unfamiliar[0]
-    asked = ask(fitted.fitted, None, retriever.store, fitted.encode([chinese[0][:6]], "query"))
-    found = retriever.store.search(asked.query, 4, beta=1.0)
-    silent = replace(asked, coefficients=np.float32([[0, 1]]))
-    assert foreign_questions(fitted.fitted, silent, found, [chinese[0][:6]]).doubt == [0]
-    heard = replace(asked, coefficients=np.float32([[0.75, 0.25]]))
-    assert foreign_questions(fitted.fitted, heard, found, [chinese[0][:6]]).doubt == [0.75]
+    for weights, doubt in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 0.75)):
+        view = retriever.counting(weights)
+        assert of_search(view, [chinese[0][:6]]).doubt == pytest.approx([doubt])
+
+
+def of_search(index, questions):
+    """What a search finds on its way to a decision."""
+    parts = index.uec.encode(questions, "query")
+    [found] = find(index.method(), index.store, questions, parts, 4)
+    return found
 
 
 def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
@@ -120,13 +123,7 @@ def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(u
     question = "wer hat das " + " ".join(WORDS[:3])
     with_it = retriever.search([question], 4)
     assert "Latin letters, not English" in with_it.decisions[0].reason
-    judged = foreign_questions(
-        uec.fitted,
-        ask(uec.fitted, None, retriever.store, uec.encode([question], "query")),
-        retriever.store.search(uec.embed([question], "query"), 4, beta=1.0),
-        [question],
-    )
-    assert judged.doubt.tolist() == [0.0]
+    assert of_search(retriever, [question]).doubt.tolist() == [0.0]
 
 
 def test_a_question_in_other_letters_than_its_hits_is_named():
@@ -180,11 +177,9 @@ def test_encoders_without_vectors_are_never_lost():
 
 
 def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
-    from uec_rag.confidence.model import shipped_model, summarise
-
-    model: ConfidenceModel = shipped_model("fitted")
     logits = np.array([[5.0, 1.0, 0.0]] * 2, dtype=np.float32)
-    sure = model.certainty(summarise(logits), logits, None, np.float32([1, 0]))
+    seen = features(logits, np.zeros_like(logits), logits[:, :1])
+    sure = shipped_model("fitted").probabilities(seen, None, np.float32([1, 0]))
     assert sure.in_corpus[0] < sure.in_corpus[1]
     assert sure.confidence[0] < sure.confidence[1]
     assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
@@ -197,21 +192,9 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
         warnings.simplefilter("ignore")
         retriever = Retriever(uec)
         retriever.add(corpus)
-    questions = [corpus[0], corpus[-1]]
-    store, model = retriever.store, retriever.confidence_model
-    asked = ask(uec.fitted, uec.fitted.evidence_weights, store, uec.encode(questions, "query"))
-    hits = search(NOBODY, uec.fitted, store, asked, 3)
-    found, members = hits.found, hits.members
-    told = foreign_questions(uec.fitted, asked, found, questions)
-    assert told.doubt[0] == 0 < told.doubt[1]
-    asking = [judge(uec.fitted, model, store, asked, hits, None, q) for q in (None, questions)]
-    own = members.similarities[:, :, 0]
-    best = uec.fitted.best_logits([own[:, 0], own[:, 1]])
-    words = uec.fitted.slopes[1] * own[1, 1] + uec.fitted.intercepts[1]
-    scale = Scale.of(uec.fitted, model, store, asked)
-    summary = scale.summary(asked.sums(scale.slope / model.temperature), model.temperature)
-    heard = np.float32([best[0], words])
-    logits = scale.logits(found.mu)
-    sure = model.certainty(summary, logits, None, told.doubt, heard)
-    np.testing.assert_allclose(asking[1].in_corpus, sure.in_corpus, atol=1e-5)
-    assert asking[1].in_corpus[0] == pytest.approx(asking[0].in_corpus[0], abs=1e-6)
+    found = of_search(retriever, [corpus[0], corpus[-1]])
+    assert found.doubt[0] == 0 < found.doubt[1]
+    own = uec.fitted.member_logits(found.attribution.own[:, :, 0])
+    heard = np.stack([own[0], [own[1, 1]] * 2]) / retriever.confidence_model.temperature
+    expected = np.stack([heard.max(axis=1), heard.mean(axis=1)], axis=1)
+    np.testing.assert_allclose(found.features.in_corpus[:, 1:], expected, rtol=1e-4)

@@ -6,7 +6,7 @@ What holds for every sparse member is in tests/retrieval/test_words.py.
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, pairs
+from tests.helpers import WORDS, bag_of_words, of_members, pairs
 from tests.retrieval.test_words import IDS, QUERIES, TEXTS, indexed, same
 from tests.sparse_models import make_splade
 from uec_rag import UEC, Retriever
@@ -37,7 +37,7 @@ def test_pruned_search_finds_what_comparing_with_everything_finds(uec):
     parts = uec.encode(QUERIES, "query")
     mu, _ = moments(uec.combine(parts, found.coefficients), uec.embed(TEXTS, "passage"))
     np.testing.assert_allclose(found.mu[:, 0], mu.max(axis=1), rtol=1e-4)
-    np.testing.assert_allclose(found.members.counted.sum(axis=1), found.mu, atol=1e-5)
+    np.testing.assert_allclose(of_members(found, "counted").sum(axis=1), found.mu, atol=1e-5)
 
 
 def test_alone_it_finds_what_its_own_similarity_finds(folder):
@@ -77,7 +77,7 @@ def test_another_model_is_told_apart(folder, tmp_path):
 
 def test_hits_say_who_found_them_and_by_which_tokens(uec):
     found = indexed(uec).search(QUERIES[:1], k=3)
-    told = found.metadata(0, 0, details=True)
+    told = found[0].metadata(0, details=True)
     assert list(told["uec_members"]) == ["bag", "tiny-splade", "bm25"]
     assert told["uec_members"]["tiny-splade"]["similarity"] > 0
     common = {*QUERIES[0].split()} & {*found.passages[0][0].text.split()}

@@ -9,6 +9,7 @@ from uec_rag.base.gaussian import Terms
 from uec_rag.retrieval import over as rooms
 from uec_rag.retrieval.over import elsewhere, frequencies_seen
 from uec_rag.retrieval.preferences import Preferences
+from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Passage
 
 TEXTS = [*dict.fromkeys(passages(90))]
@@ -174,23 +175,23 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, 
         {"few": 2, "none": 0}.get(query.split()[0], 5) for query in queries
     ]
     for row, query in enumerate(queries):
-        [alone] = over.search([query], 5).each()
-        [mine] = [together.each()[row]]
+        alone = over.search([query], 5)
+        mine = SearchResult([together[row]])
         same(mine, alone, rtol=1e-5)
         assert mine.decisions[0].action == alone.decisions[0].action
         for rank in range(len(alone.ids[0])):
             assert (
-                together.metadata(row, rank, details=True)["uec_basis"]
-                == alone.metadata(0, rank, details=True)["uec_basis"]
+                together[row].metadata(rank, details=True)["uec_basis"]
+                == alone[0].metadata(rank, details=True)["uec_basis"]
             )
-            assert together.metadata(row, rank, details=True)["uec_members"].keys() == {
+            assert together[row].metadata(rank, details=True)["uec_members"].keys() == {
                 "small",
                 "bm25",
             }
         width = together.scores.shape[1]
         assert np.isnan(together.scores[row, len(alone.ids[0]) : width]).all()
     assert not np.isnan(together.confidence).any()
-    assert {decision.action for decision in together.decide_at(0.5, 3)} <= {
+    assert {decision.action for decision in together.decide(0.5, 3)} <= {
         "answer",
         "clarify",
         "abstain",
@@ -216,8 +217,8 @@ def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_w
     found = elsewhere(with_words, Theirs(TEXTS), len(TEXTS)).search(QUERIES, 5)
     assert found.exact
     same(found, expected, rtol=1e-4)
-    for row, expected_row in zip(found.members.words, expected.members.words, strict=True):
-        assert [*map(list, row)] == [*map(list, expected_row)]
+    for mine, ours in zip(found, expected, strict=True):
+        assert [*map(list, mine.members.words)] == [*map(list, ours.members.words)]
 
 
 def test_words_order_the_candidates(with_words):
@@ -228,7 +229,7 @@ def test_words_order_the_candidates(with_words):
     found = elsewhere(with_words, Theirs(texts), 20).search([query], 5)
     assert not found.exact
     place = found.ids[0].index(f"p{lucky}")
-    assert "zanzibar" in found.members.words[0][place]
+    assert "zanzibar" in found[0].members.words[place]
 
 
 def test_how_rare_a_word_is_comes_from_the_sample_and_never_below_what_was_seen():

@@ -77,6 +77,15 @@ class TestSources:
                 agree(index.search(queries, k, prefer=prefer, unanswerable=0.5))
         agree(index.diversify(index.search(queries, 20), 4, 0.1))
 
+    def test_confidence_does_not_depend_on_how_many_are_asked_for(self, index, queries):
+        for prefer in (Preferences(max_per_source=1), Preferences(boosts=[EVEN])):
+            few, more = (index.search(queries, k, prefer=prefer) for k in (1, 4))
+            np.testing.assert_allclose(few.confidence, more.confidence, rtol=1e-6)
+            assert few.ids == [ids[:1] for ids in more.ids]
+        wide = index.search(queries, 30)
+        few, more = (index.diversify(wide, k, 0.3) for k in (2, 4))
+        np.testing.assert_allclose(few.confidence, more.confidence, rtol=1e-6)
+
     def test_fewer_sources_than_hits_give_as_many_as_there_are(self, index, queries):
         prefer = Preferences(max_per_source=1)
         found = index.search(queries[:3], 10, prefer=prefer, filter={"source": "s3"})
@@ -90,12 +99,9 @@ class TestSources:
     def test_only_what_is_left_competes(self, index):
         prefer = Preferences(max_per_source=1)
         asked = [passage.text for passage in index.passages()][:100:5]
-        for result in (index.search(asked, 5, prefer=prefer),):
-            for ids, ambiguity, decision in zip(
-                result.ids, result.ambiguous, result.decisions, strict=True
-            ):
-                assert ambiguity is None or set(ambiguity.candidates) <= set(ids)
-                assert set(decision.candidates) <= set(ids)
+        for one in index.search(asked, 5, prefer=prefer):
+            assert one.ambiguity is None or {*one.ambiguity.candidates} <= {*one.ids}
+            assert {*one.decision.candidates} <= {*one.ids}
 
     def test_a_text_that_is_there_many_times_is_one_hit_where_asked(self, fitted, texts):
         index, query = Retriever(fitted), " ".join(texts[3].split()[:6])
@@ -106,8 +112,8 @@ class TestSources:
         found = index.search([query], 5, prefer=Preferences(distinct=True))
         assert found.ids == plain.ids
         assert found.confidence == pytest.approx(plain.confidence, abs=0.05)
-        assert found.metadata(0, 0)["uec_copies"] == [f"c{i}" for i in range(30)]
-        assert "uec_copies" not in found.metadata(0, 1)
+        assert found[0].metadata(0)["uec_copies"] == [f"c{i}" for i in range(30)]
+        assert "uec_copies" not in found[0].metadata(1)
         both = Preferences(distinct=True, max_per_source=1, source_key="none")
         assert index.search([query], 50, prefer=both).scores.shape == (1, 40)
 

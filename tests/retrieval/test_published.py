@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import pairs, passages
+from tests.helpers import as_before, pairs, passages
 from tests.retrieval.searching_process import bag, told
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
@@ -18,6 +18,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.retrieval.calibrate import publish, written
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores import MemoryStore
+from uec_rag.stores.base import CALIBRATION, keep_in
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -111,6 +112,18 @@ def test_a_calibration_of_another_verifier_is_not_taken_over(opened):
     publish(first.store, replace(first.calibration, verifier="another"), written(first.store))
     with pytest.warns(UserWarning, match="calibrated with another verifier"):
         second = opened()
+    assert second.calibration is None
+
+
+def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once(opened):
+    first, second = opened(), opened()
+    first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    state = {"calibration": as_before(first.calibration.metadata()), "written": "before"}
+    keep_in(first.store, CALIBRATION, json.dumps(state).encode())
+    with pytest.warns(UserWarning, match=r"calibrated on this corpus is not used. Calibrate again"):
+        second.search(QUESTIONS[:2])
+    with warnings.catch_warnings(action="error"):
+        second.search(QUESTIONS[:2])
     assert second.calibration is None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import NUMERIC, LinearHead, assert_same_result, bag_of_words
+from tests.helpers import NUMERIC, LinearHead, assert_same_result, bag_of_words, of_members
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
 from uec_rag.ensemble.fitted import BETWEEN
@@ -123,7 +123,7 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     """By the law of total variance, of logits that each member counts from its best passage."""
     everything = full.search(queries, k=len(texts))
     result, fitted = full.search(queries, k=3), full.uec.fitted
-    own = np.array(fitted.slopes)[:, None] * everything.members.similarities
+    own = np.array(fitted.slopes)[:, None] * of_members(everything, "similarities")
     below = own - own.max(axis=2, keepdims=True)
     pi = everything.coefficients[:, :, None]
     spread = (pi * (below - (pi * below).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
@@ -131,7 +131,7 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     np.testing.assert_allclose(everything.between, expected, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(result.between, expected[:, :3], rtol=1e-3, atol=1e-6)
     np.testing.assert_array_equal(result.sigma2, result.within + result.between)
-    told = result.metadata(0, 1, details=True)
+    told = result[0].metadata(1, details=True)
     assert told["uec_sigma2"] == told["uec_within"] + told["uec_between"] > told["uec_within"] > 0
 
 
@@ -148,7 +148,7 @@ def test_every_hit_carries_plain_metadata(full, queries):
     result = full.search(queries, k=4)
     for row in range(3):
         for rank in range(4):
-            metadata = result.metadata(row, rank, details=True)
+            metadata = result[row].metadata(rank, details=True)
             assert json.loads(json.dumps(metadata)) == metadata
             assert list(metadata["uec_coefficients"]) == ["fine", "coarse", "head"]
             assert metadata["uec_score"] == pytest.approx(float(result.scores[row, rank]))
@@ -161,20 +161,6 @@ def test_more_hits_than_passages_gives_all_of_them(small):
     result = small.search(["badero", "golugo"], k=50)
     assert [sorted(row) for row in result.ids] == [[f"p{i}" for i in range(10)]] * 2
     assert result.scores.shape == result.relevance.shape == (2, 10)
-
-
-def test_an_empty_index_finds_nothing_and_abstains(fitted):
-    result = Retriever(fitted).search(["badero", "golugo"], k=3)
-    assert result.ids == [[], []]
-    assert result.scores.shape == result.relevance.shape == (2, 0)
-    assert result.confidence.tolist() == [0.0, 0.0]
-    assert [decision.action for decision in result.decisions] == ["abstain"] * 2
-
-
-def test_no_queries_give_an_empty_result(full):
-    result = full.search([], k=3)
-    assert (len(result), result.ids) == (0, [])
-    assert result.coefficients.shape == (0, 3)
 
 
 def test_one_query_gives_the_same_as_many(full, queries):
@@ -190,15 +176,15 @@ def test_one_query_gives_the_same_as_many(full, queries):
 
 def test_many_queries_are_searched_in_blocks_of_bounded_memory(full, queries, monkeypatch):
     whole, sizes = full.search(queries, k=5), []
-    similarities = MemoryStore.similarities
+    compare = MemoryStore.compare
 
     def recorded(store, blocks):
         sizes.append(len(blocks[0]))
-        return similarities(store, blocks)
+        return compare(store, blocks)
 
-    monkeypatch.setattr(MemoryStore, "similarities", recorded)
+    monkeypatch.setattr(MemoryStore, "compare", recorded)
     # Three queries, 3 + 1 matrices.
-    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", 3 * 200 * 4)
+    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 3 * 200 * 4)
     blocks = full.search(queries, k=5)
     assert sizes == [3] * 6 + [2]
     assert blocks.ids == whole.ids

@@ -5,14 +5,25 @@ import pickle
 import shutil
 import threading
 import uuid
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, assert_same_result, files_of, passages
+from tests.helpers import (
+    LinearHead,
+    as_before,
+    assert_same_result,
+    bag_of_words,
+    files_of,
+    labelled,
+    passages,
+)
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.base.saved.generations import writing
+from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.memory.saved import write_state
@@ -160,7 +171,6 @@ def test_an_index_whose_files_were_exchanged_is_not_loaded(small, texts, tmp_pat
         ("store/store.json", {"ids": [[]] * 10}),
         ("store/store.json", {"ids": list(range(10))}),
         ("store/store.json", {"ids": []}),
-        ("store/store.json", {"index": "hnsw"}),
         ("store/store.json", {"scan": {"dtype": "int8"}}),
         ("store/store.json", {"scan": {"dtype": "int8", "errors": [0], "lengths": []}}),
         ("store/store.json", {"scan": 3}),
@@ -289,6 +299,55 @@ def test_metadata_that_no_addition_takes_is_said_to_be_corrupted(small, tmp_path
         np.save(folder / "store" / "offsets.npy", np.cumsum([0, *map(len, content)]))
     with pytest.raises(IndexCorrupted, match=rf"line 1 .*{said}"):
         load(tmp_path / "made up", small.uec).get(["p0"])
+
+
+def shared_words(query, texts):
+    return [len({*query.split()} & {*text.split()}) for text in texts]
+
+
+def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
+    texts, queries, fit_pairs, tmp_path
+):
+    members = [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
+    given = dict(zip(["coarse", "coarser"], members, strict=True)) | {"shared_words": shared_words}
+    index = Retriever(UEC(members, verifier=shared_words).fit(fit_pairs))
+    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
+    with writing(tmp_path / "before", KIND) as folder:
+        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        for name in ("index.json", "ensemble/uec.json", "ensemble/verifier.json"):
+            write_json(folder / name, as_before(read_json(folder / name)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loaded = Retriever.load(tmp_path / "before", encoders=given)
+    said = [str(one.message).partition(": ")[2] for one in caught]
+    for part in ("counts the same. Fit again.", "taught. Fit again, or calibrate.", "not used."):
+        assert any(part in one for one in said), part
+    assert all("features: " in str(one.message) for one in caught)
+    assert loaded.calibration is None
+    for model, own in (
+        (loaded.uec.confidence_model, index.uec.confidence_model),
+        (loaded.uec.fitted.confidence_model, index.uec.fitted.confidence_model),
+    ):
+        assert model == replace(shipped_model("fitted"), temperature=own.temperature)
+    np.testing.assert_allclose(loaded.search(queries).coefficients, 0.5)
+    loaded.save(tmp_path / "again")
+    with warnings.catch_warnings(action="error"):
+        again = Retriever.load(tmp_path / "again", encoders=given)
+    assert_same_result(again.search(queries), loaded.search(queries))
+
+
+def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_exactly(
+    small, queries, tmp_path
+):
+    small.save(tmp_path / "index")
+    for change in ({"index": "hnsw", "graph": {"sha256": "0"}}, {"scan": {"dtype": "float16"}}):
+        with writing(tmp_path / "before", KIND) as folder:
+            shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+            settings = read_json(folder / "store" / "store.json")
+            write_json(folder / "store" / "store.json", settings | change)
+        loaded = load(tmp_path / "before", small.uec)
+        assert_same_result(loaded.search(queries), small.search(queries))
 
 
 def test_nothing_is_pickled(full, tmp_path):

@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, labelled
+from tests.helpers import agree, bag_of_words, labelled, of_members
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
 from uec_rag.retrieval.gate import Gate
@@ -81,7 +81,7 @@ class TestHits:
             fewer = verified.search(queries, k)
             assert fewer.ids == [ids[:k] for ids in more.ids]
             np.testing.assert_allclose(fewer.scores, more.scores[:, :k], rtol=1e-6)
-            np.testing.assert_allclose(fewer.confidence, more.by_cutoff[:, k - 1], atol=1e-5)
+            np.testing.assert_allclose(fewer.confidence, more.confidence, atol=1e-5)
             np.testing.assert_allclose(fewer.in_corpus, more.in_corpus, rtol=1e-5)
             agree(fewer)
 
@@ -89,7 +89,7 @@ class TestHits:
         result = verified.search(queries, 8)
         texts = {passage.id: passage.text for passage in verified.passages()}
         for row, query in enumerate(queries):
-            told = [result.metadata(row, rank, details=True)["uec_members"] for rank in range(8)]
+            told = [result[row].metadata(rank, details=True)["uec_members"] for rank in range(8)]
             own = [hit["shared_words"] for hit in told]
             shared = shared_words(query, [texts[id_] for id_ in result.ids[row]])
             assert [hit["similarity"] for hit in own[:6]] == shared[:6]
@@ -100,11 +100,11 @@ class TestHits:
 
     def test_what_it_adds_is_its_share_of_the_similarity(self, verified, queries):
         result, fitted = verified.search(queries, 6), verified.uec.fitted
-        np.testing.assert_allclose(result.members.counted.sum(axis=1), result.mu, atol=1e-4)
-        own = result.members.similarities[:, 2]
+        np.testing.assert_allclose(of_members(result, "counted").sum(axis=1), result.mu, atol=1e-4)
+        own = of_members(result, "similarities")[:, 2]
         slope = fitted.verifier.summary.slope / 2 / fitted.slope
         gain = slope * (own - own.min(axis=1, keepdims=True))
-        np.testing.assert_allclose(result.members.counted[:, 2], gain, atol=1e-5)
+        np.testing.assert_allclose(of_members(result, "counted")[:, 2], gain, atol=1e-5)
 
     def test_many_queries_are_read_in_one_call(self, members, fit_pairs, texts, queries):
         calls = []
@@ -155,7 +155,7 @@ class TestHits:
         )
         found = index.search([texts[7]], 6, filter={"even": True})
         assert all(int(id_[1:]) % 2 == 0 for id_ in found.ids[0])
-        own = found.members.similarities[0, 2]
+        own = of_members(found, "similarities")[0, 2]
         assert (np.diff(own) <= 0).sum() >= 3
 
     async def test_asked_for_asynchronously_it_is_the_same(self, verified, queries):
@@ -243,14 +243,14 @@ class TestConfidence:
         expected = plain.search(queries, 4)
         assert found.ids == expected.ids
         np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-6)
-        assert set(found.metadata(0, 0, details=True)["uec_members"]) == {"coarse", "coarser"}
+        assert set(found[0].metadata(0, details=True)["uec_members"]) == {"coarse", "coarser"}
         uec.on_error = "raise"
         with pytest.raises(ValueError, match="too many tokens"):
             index.search(queries, 4)
 
 
 def test_a_gate_is_told_where_the_verifier_failed_on_a_part(verified, queries, monkeypatch):
-    monkeypatch.setattr("uec_rag.retrieval.retriever.queries_at_once", lambda *_: 1)
+    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 1)
     index = Retriever(failing_at(queries[1].split()[0], verified), verified.store)
     gate = Gate.budget(index, [queries[0]], k=4)
     with warnings.catch_warnings(action="error"):

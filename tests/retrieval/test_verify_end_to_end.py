@@ -82,7 +82,7 @@ def test_one_that_was_not_is_weighed_down(ndcg, found):
     share = {
         name: np.mean(
             [
-                found[name].metadata(row, 0, details=True)["uec_members"]["tiny-cross-encoder"][
+                found[name][row].metadata(0, details=True)["uec_members"]["tiny-cross-encoder"][
                     "share"
                 ]
                 for row in range(100)

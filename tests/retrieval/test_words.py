@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, noise, pairs, passages
+from tests.helpers import WORDS, bag_of_words, noise, of_members, pairs, passages
 from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
 from uec_rag.ensemble.coefficients import Uniform
-from uec_rag.retrieval.calibrate import examples_of, places
-from uec_rag.retrieval.search import ask
+from uec_rag.retrieval.pipeline import find
 from uec_rag.stores import MemoryStore
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -58,29 +57,21 @@ def test_the_member_is_fitted_and_reported(uec):
 
 def test_similarity_is_the_weighted_sum_of_the_members(sparse):
     found = indexed(sparse).search(QUERIES, k=5)
-    members = found.members
-    np.testing.assert_allclose(members.counted.sum(axis=1), found.mu, atol=1e-5)
-    expected = (found.coefficients * sparse.weights)[:, :, None] * members.similarities
-    np.testing.assert_allclose(members.counted, expected, atol=1e-6)
+    counted, own = of_members(found, "counted"), of_members(found, "similarities")
+    np.testing.assert_allclose(counted.sum(axis=1), found.mu, atol=1e-5)
+    expected = (found.coefficients * sparse.weights)[:, :, None] * own
+    np.testing.assert_allclose(counted, expected, atol=1e-6)
 
 
-def test_confidence_asks_the_member_that_thinks_most_of_the_first_hit(uec):
+def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     retriever = indexed(uec)
-    found = retriever.search(QUERIES, k=5)
-    model, store = retriever.confidence_model, retriever.store
-    asked = ask(uec.fitted, uec.fitted.evidence_weights, store, uec.encode(QUERIES, role="query"))
-    wanted = [frozenset(row[:1]) for row in found.ids]
-    there, gone = examples_of(uec.fitted, model, asked, store, wanted, places(store), 1.0, 5)
-    own = found.members.similarities[:, :, 0]
-    best = (np.asarray(uec.slopes) * own + np.asarray(uec.fitted.intercepts)).max(axis=1)
-    assert model.by_member
-    scaled = best / model.temperature
-    np.testing.assert_allclose(there.query[:, 2], scaled, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(model.in_corpus.predict(there.query), found.in_corpus, atol=1e-3)
-    second = found.members.similarities[:, :, 1]
-    best = (np.asarray(uec.slopes) * second + np.asarray(uec.fitted.intercepts)).max(axis=1)
-    scaled = best / model.temperature
-    np.testing.assert_allclose(gone.query[:, 2], scaled, rtol=1e-3, atol=1e-3)
+    found, method = retriever.search(QUERIES, k=5), retriever.method()
+    [seen] = find(method, retriever.store, QUERIES, uec.encode(QUERIES, "query"), 5)
+    own = of_members(found, "similarities")[:, :, 0]
+    logits = np.asarray(uec.slopes) * own + np.asarray(uec.fitted.intercepts)
+    scaled = logits / method.model.temperature
+    expected = np.stack([scaled.max(axis=1), scaled.mean(axis=1)], axis=1)
+    np.testing.assert_allclose(seen.features.in_corpus[:, 1:], expected, rtol=1e-3, atol=1e-3)
 
 
 def test_an_index_that_changed_is_as_one_made_anew(sparse):
@@ -125,7 +116,7 @@ def test_a_filter_hides_passages_and_changes_no_statistics(sparse):
         assert all(int(id_) % 2 == 0 for id_ in ids)
         place = [every.ids[i].index(id_) for id_ in ids]
         np.testing.assert_allclose(
-            some.members.similarities[i], every.members.similarities[i][:, place], atol=1e-5
+            some[i].members.similarities, every[i].members.similarities[:, place], atol=1e-5
         )
 
 
@@ -137,21 +128,12 @@ def test_a_snapshot_stays_as_it_is(sparse):
     same(view.search(QUERIES), before)
 
 
-@pytest.mark.parametrize("options", [{"dtype": "int8"}, {"dtype": "float16"}])
-def test_every_kind_of_store_finds_the_same(sparse, options):
-    expected, found = indexed(sparse).search(QUERIES), indexed(sparse, **options).search(QUERIES)
+def test_a_compressed_store_finds_the_same(sparse):
+    expected, found = (indexed(sparse, dtype=d).search(QUERIES) for d in ("float32", "int8"))
     assert found.exact
     np.testing.assert_allclose(found.scores, expected.scores, atol=2e-2)
-    agree = [len({*a} & {*b}) / 10 for a, b in zip(found.ids, expected.ids, strict=True)]
+    agree = [len({*a} & {*b}) / 4 for a, b in zip(found.ids, expected.ids, strict=True)]
     assert np.mean(agree) > 0.95
-
-
-def test_an_approximate_store_finds_nearly_the_same(sparse):
-    expected = indexed(sparse).search(QUERIES)
-    found = indexed(sparse, index="hnsw").search(QUERIES)
-    agree = [len({*a} & {*b}) / 10 for a, b in zip(found.ids, expected.ids, strict=True)]
-    assert np.mean(agree) > 0.9
-    assert found.members.words is not None
 
 
 @pytest.mark.parametrize("coefficients", ["evidence", "uniform", [0.3, 0.7]])
@@ -160,18 +142,18 @@ def test_words_that_no_passage_holds_leave_the_member_out(coefficients):
     found = indexed(uec).search(["xylophone quartz", QUERIES[0]], k=3)
     np.testing.assert_allclose(found.coefficients[0], [1, 0], atol=1e-6)
     assert found.coefficients[1, 1] > 0
-    assert found.members.words[0] == [{}, {}, {}]
+    assert found[0].members.words == [{}, {}, {}]
 
 
 def test_hits_say_who_found_them_and_by_which_words(uec):
     found = indexed(uec).search(QUERIES[:1], k=3)
-    told = found.metadata(0, 0, details=True)
+    told = found[0].metadata(0, details=True)
     assert list(told["uec_members"]) == ["bag", "bm25"]
     for member in told["uec_members"].values():
         assert set(member) == {"similarity", "rank", "share"}
     assert sum(m["share"] for m in told["uec_members"].values()) == pytest.approx(1)
     ranks = [
-        found.metadata(0, rank, details=True)["uec_members"]["bm25"]["rank"] for rank in range(3)
+        found[0].metadata(rank, details=True)["uec_members"]["bm25"]["rank"] for rank in range(3)
     ]
     assert 1 in ranks
     assert {*told["uec_matched_terms"]} == {*QUERIES[0].split()} & {
@@ -184,9 +166,9 @@ def test_who_found_a_hit_stays_with_it_when_hits_are_chosen(uec):
     wide, chosen = retriever.search(QUERIES, k=20), retriever.search_diverse(QUERIES, 5, fetch_k=20)
     for i, ids in enumerate(chosen.ids):
         place = [wide.ids[i].index(id_) for id_ in ids]
-        expected = wide.members.similarities[i][:, place]
-        np.testing.assert_allclose(chosen.members.similarities[i], expected, atol=1e-6)
-        assert chosen.members.words[i] == [wide.members.words[i][p] for p in place]
+        expected = wide[i].members.similarities[:, place]
+        np.testing.assert_allclose(chosen[i].members.similarities, expected, atol=1e-6)
+        assert chosen[i].members.words == [wide[i].members.words[p] for p in place]
 
 
 def test_words_lift_a_member_that_knows_nothing():
@@ -204,7 +186,7 @@ def test_words_alone_are_an_ensemble_too(tmp_path):
     uec = UEC(["bm25"]).fit(pairs(60))
     retriever = indexed(uec)
     found = retriever.search([*QUERIES, "xylophone"])
-    np.testing.assert_allclose(found.mu[:-1], found.members.similarities[:-1, 0], atol=1e-6)
+    np.testing.assert_allclose(found.mu[:-1], of_members(found, "similarities")[:-1, 0], atol=1e-6)
     assert not found.mu[-1].any()
     assert found.confidence[-1] < found.confidence[:-1].mean()
     retriever.save(tmp_path / "index")
@@ -212,10 +194,9 @@ def test_words_alone_are_an_ensemble_too(tmp_path):
     assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8"])
-def test_words_alone_have_no_means_to_compress(tmp_path, dtype):
+def test_words_alone_have_no_means_to_compress(tmp_path):
     uec = UEC(["bm25"]).fit(pairs(60))
-    retriever = indexed(uec, dtype=dtype)
+    retriever = indexed(uec, dtype="int8")
     same(retriever.search(QUERIES), indexed(uec).search(QUERIES))
     retriever.save(tmp_path / "index")
     same(Retriever.load(tmp_path / "index", uec).search(QUERIES), retriever.search(QUERIES))
@@ -225,7 +206,7 @@ def test_words_alone_have_no_means_to_compress(tmp_path, dtype):
 def test_unfitted_words_count_as_much_as_vectors():
     found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)
     np.testing.assert_allclose(found.coefficients, 0.5)
-    np.testing.assert_allclose(found.mu, found.members.similarities.mean(axis=1), atol=1e-5)
+    np.testing.assert_allclose(found.mu, of_members(found, "similarities").mean(axis=1), atol=1e-5)
 
 
 def test_calibration_knows_words(uec):
@@ -271,7 +252,6 @@ def test_members_are_asked_by_self_calibration_whatever_the_coefficients_are(uec
     uniform.fitted = replace(uec.fitted, rule=Uniform())
     retriever = indexed(uniform)
     retriever.self_calibrate(lambda text: " ".join(words.choice(text.split(), 3)))
-    assert retriever.confidence_model.by_member
     assert retriever.evidence_weights is None
 
 
@@ -335,7 +315,7 @@ def test_a_passage_of_ten_megabytes_is_read_to_its_end(uec):
     retriever.add([filler * 90_000 + "needle"], ids=["long"], metadatas=[{"even": True}])
     found = retriever.search(["needle"], k=1)
     assert found.ids == [["long"]]
-    assert found.metadata(0, 0, details=True)["uec_matched_terms"] == ["needle"]
+    assert found[0].metadata(0, details=True)["uec_matched_terms"] == ["needle"]
 
 
 def test_an_index_whose_words_were_split_otherwise_is_refused(tmp_path, monkeypatch):

@@ -78,9 +78,9 @@ def index(saved, tmp_path):
 
 
 @contextmanager
-def serving(index, *, write=False, gate=None, raises=True, **access):
+def serving(index, *, write=False, gate=None, gated=True, raises=True, **access):
     """A client of a running application, and its `live` index."""
-    live = LiveIndex(Place(index, gate=gate))
+    live = LiveIndex(Place(index, gate=gate, gated=gated))
     app = create_app(live, Access(**access), write=write)
     with TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=raises) as client:
         client.live = live

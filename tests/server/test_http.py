@@ -59,13 +59,22 @@ def test_search_and_ask_give_what_the_python_api_gives(client, index):
     assert next(iter(asked)) == "decision"
 
 
+def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
+    known = {"source": "a.md", "position": 0, "file_sha256": "ab", "file_passages": 1, "page": 3}
+    client.post(
+        "/documents", json={"documents": [{"id": "a.md#0", "text": "zebu", "metadata": known}]}
+    )
+    [found] = client.post("/search", json={"query": "zebu", "k": 1}).json()["documents"]
+    assert found["metadata"] == {"source": "a.md", "page": 3}
+
+
 def test_a_gate_decides_and_wants_as_many_passages_as_it_is_for(index, tmp_path):
     threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
     Gate(threshold, 3, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")
     with serving(index, gate=tmp_path / "gate.json") as client:
         found = client.post("/ask", json=PARKING)
         assert found.json()["decision"] == "abstain"
-        assert "threshold 1.00" in found.json()["reason"]
+        assert found.json()["threshold"] == 1.0
         few = client.post("/ask", json={**PARKING, "k": 2})
         assert (few.status_code, few.json()["detail"]) == (
             422,
@@ -73,6 +82,29 @@ def test_a_gate_decides_and_wants_as_many_passages_as_it_is_for(index, tmp_path)
         )
         assert client.post("/search", json={**PARKING, "k": 2}).status_code == 200
         assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
+
+
+def test_the_gate_of_an_index_decides_unless_told_otherwise(index, caplog):
+    caplog.set_level(logging.INFO)
+    strict = Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3)
+    strict.save(index / "gate.json")
+
+    def asked(**place):
+        with serving(index, **place) as client:
+            found = client.post("/ask", json=PARKING).json()
+        return found["decision"], found["threshold"]
+
+    assert asked() == ("abstain", 1.0)
+    assert f"a gate of the index decides: {strict.report}" in caplog.text
+    assert asked(gated=False)[1] == 0.5
+    assert asked(gate=0.0) == ("answer", 0.0)
+
+
+def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
+    assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
+    Gate.at(0.75).save(index / "gate.json")
+    client.live.refresh()
+    assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
 def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, monkeypatch):

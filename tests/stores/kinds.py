@@ -14,7 +14,6 @@ from uec_rag.stores.qdrant import QdrantStore
 KINDS = {
     "memory": lambda folder: MemoryStore(),
     "memory int8": lambda folder: MemoryStore(dtype="int8"),
-    "memory hnsw": lambda folder: MemoryStore(index="hnsw"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "postgres": lambda folder: PgVectorStore(server_dsn(), collection=f"test {uuid.uuid4().hex}"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),

@@ -54,6 +54,11 @@ def best(expected, query, k, beta=1.0):
     return [[ids[i] for i in row] for row in order], np.take_along_axis(scores, order, axis=1)
 
 
+def view_of(store, query):
+    """The columns that one query is compared with: all of a store of few passages."""
+    return store.fetch("", query, 1) if store.remote else store.snapshot()
+
+
 def assert_finds(store, expected, query=QUERY, k=5, beta=1.0, **options):
     found = store.search(query, k, beta=beta, **options)
     ids, scores = best(expected, query, k, beta)
@@ -128,9 +133,8 @@ def test_filters_mean_the_same_in_every_store(store):
             assert_finds(store, wanted, filter=filter_)
             view = store.snapshot(filter_)
             assert len(view) == len(wanted)
-            [near] = view.similarities_near(QUERY, 100, [QUERY.mean])
-            held = np.concatenate([gaussian.mean for gaussian in wanted.values()])
-            np.testing.assert_allclose(np.sort(near), np.sort(QUERY.mean @ held.T), atol=1e-5)
+            columns = view_of(view, QUERY[[0]]).passages()
+            assert {p.id for p in columns} == {*wanted}, filter_
             assert len(view.sample(100)) == len(wanted)
         else:
             assert store.search(QUERY, 3, beta=1.0, filter=filter_).scores.shape == (4, 0)
@@ -220,16 +224,18 @@ def test_a_key_that_no_passage_has_is_warned_of_once(store):
 
 
 @every_store
-def test_similarities_are_those_of_every_passage_in_order(store):
-    stored = gaussians(0, 40)
+def test_a_query_is_compared_with_every_passage_of_a_small_store(store):
+    stored, query = gaussians(0, 40), QUERY[[0]]
     store.add(numbered(range(40)), stored)
-    order = [int(p.id[1:]) for p in store.passages()]
-    own = store.similarities([QUERY.mean[:, :6], QUERY.mean[:, 6:]])
-    whole = QUERY.mean @ stored.mean[order].T
-    rounding = 0.03 if "int8" in str(store.__dict__) else 1e-5
-    np.testing.assert_allclose(sum(own), whole, atol=rounding)
-    expected = {f"p{i}": stored[[i]] for i in range(40)}
-    assert assert_finds(store, expected, mu=store.similarities([QUERY.mean])[0]).exact
+    view = view_of(store, query)
+    order = [int(p.id[1:]) for p in view.passages()]
+    own = view.compare([query.mean[:, :6], query.mean[:, 6:]])
+    rounding = 0.03 if view._state.scan else 1e-5
+    np.testing.assert_allclose(sum(own), query.mean @ stored.mean[order].T, atol=rounding)
+    top = view.top_k(query, 5, beta=1.0, mu=view.compare([query.mean])[0])
+    found = assert_finds(store, {f"p{i}": stored[[i]] for i in range(40)}, query)
+    assert found.exact
+    assert view.gather(top.columns) == found.passages
     assert len(store.sample(1)) == 1
     np.testing.assert_array_equal(
         np.sort(store.sample(100).mean, axis=0), np.sort(stored.mean, axis=0)
@@ -317,6 +323,6 @@ def test_a_retriever_answers_over_it_as_over_the_default(store):
         np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.05)
         np.testing.assert_allclose(found.confidence, wanted.confidence, atol=0.05)
         few = len(other.store.snapshot(where)) <= 256
-        assert found.exact == (few or not other.store.approximate)
+        assert found.exact == (few or not other.store.remote)
     other.calibrate(questions, [[f"p{i}"] for i in range(20)], k=3)
     assert other.search(questions[:1], k=3).confidence.shape == (1,)

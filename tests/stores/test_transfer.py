@@ -117,9 +117,8 @@ def test_a_source_or_a_target_that_changes_is_noticed():
         transfer(changing, MemoryStore())
 
 
-@pytest.mark.parametrize("of", ["memory", "memory hnsw"])
-def test_a_copy_of_a_store_in_memory_is_of_the_moment_it_began(make, of):
-    source, target, stored = make(of), make("memory"), gaussians(0, 1200)
+def test_a_copy_of_a_store_in_memory_is_of_the_moment_it_began(make):
+    source, target, stored = make("memory"), make("memory"), gaussians(0, 1200)
     source.add(numbered(range(1200)), stored)
     expected = checksum(source)
 

@@ -1,7 +1,6 @@
 """Damaged, mixed and made-up folders: never a silent difference, a crash or a hang."""
 
 import copy
-import hashlib
 import json
 import os
 import random
@@ -35,7 +34,7 @@ pytestmark = [
 ]
 
 QUERIES = ["badero fimafi", "golugo"]
-STORES = {"exact": {}, "hnsw": {"index": "hnsw"}, "int8": {"dtype": "int8"}}
+STORES = {"exact": {}, "int8": {"dtype": "int8"}}
 
 
 def load(path, uec, **options):
@@ -162,24 +161,13 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
                 b'{"id": 3, "text": [], "x": 1}',
             ]
             items += [(name, None, line) for line in lines]
-        if name.endswith(".usearch"):
-            size = file.stat().st_size
-            items += [(name, rng.randrange(size), rng.randrange(256)) for _ in range(300)]
 
     def experiment(item):
         name, place, change = item
         made_up = tmp_path / "made up"
         with writing(made_up, KIND) as folder:
             shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
-            if name.endswith(".usearch"):
-                content = bytearray((folder / name).read_bytes())
-                content[place] = change
-                (folder / name).write_bytes(content)
-                store = (folder / name).with_name("store.json")
-                settings = json.loads(store.read_text())
-                settings["graph"]["sha256"] = hashlib.sha256(content).hexdigest()
-                store.write_text(json.dumps(settings))
-            elif place is not None:
+            if place is not None:
                 value = json.loads((folder / name).read_text())
                 text = json.dumps(_with(value, place, change))
                 (folder / name).write_text(text)
@@ -207,8 +195,6 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
 
 SEALED = {
     **STORES,
-    "float16": {"dtype": "float16"},
-    "bfloat16": {"dtype": "bfloat16"},
     "words": {},
     "diagonal": {},
 }
@@ -245,9 +231,7 @@ def with_one_wrong_number(array, name):
     for value in odd:
         for place in sorted(places):
             changed, bits = array.copy(), array.dtype
-            if name.startswith("scan.") and bits == np.int16:  # bfloat16
-                changed.flat[place] = np.array([value], np.float32).view(np.int32)[0] >> 16
-            elif array.dtype.kind == "f" or np.iinfo(bits).min <= value <= np.iinfo(bits).max:
+            if array.dtype.kind == "f" or np.iinfo(bits).min <= value <= np.iinfo(bits).max:
                 changed.flat[place] = value
             else:
                 continue

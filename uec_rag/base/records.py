@@ -5,10 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
+
+_T = TypeVar("_T")
+
+
+class Outdated(ValueError):
+    """What was learned by another version of this package, on other features, is not used."""
+
+
+def current_or(instead: _T, restore: Callable[[], _T], said: str) -> _T:
+    """What `restore` returns; with a warning, `said`, something else if that is `Outdated`."""
+    try:
+        return restore()
+    except Outdated:
+        warnings.warn(
+            f"Another version of uec_rag has saved this, which looks at other features: {said}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return instead
 
 
 class Record:
@@ -71,6 +91,8 @@ class Record:
                 if isinstance(value, bool) and "bool" not in str(field.type):
                     raise ValueError(f"{field.name} is {value}, expected a number")
             return record
+        except Outdated:
+            raise
         except (AttributeError, DaciteError, OverflowError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{cls.__name__}: no saved one looks like {dict(metadata)} ({error})."

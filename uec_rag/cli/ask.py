@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,14 +16,18 @@ from rich.text import Text
 
 from uec_rag.base.checks import visible
 from uec_rag.cli.console import (
+    GatePath,
     Index,
     Json,
+    NoGate,
     StorePlace,
+    Threshold,
     Trust,
     check_index,
     note,
     open_index,
     out,
+    place_of,
     plain,
     print_json,
     say,
@@ -56,6 +59,7 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
         "decision": decision.action,
         "reason": decision.reason,
         "confidence": decision.confidence,
+        "threshold": decision.threshold,
         "in_corpus": decision.in_corpus,
         "unfamiliar": decision.unfamiliar,
         "candidates": decision.candidates,
@@ -87,6 +91,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
     out.print(f"[bold]{plain(result.queries[row])}[/]", width=width)
     out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}", width=width)
+    out.print(f"[dim]{decision.figures}[/]", width=width)
     out.print(f"[dim]weights: {plain(weights)}[/]", width=width)
     out.print(_table(result, row, snippet), width=width)
     out.print()
@@ -135,10 +140,10 @@ def ask(
         str | None,
         typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 5,
-    gate: Annotated[
-        Path | None, typer.Option(metavar="GATE", help="A gate that 'uec-rag gate' made.")
-    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
+    gate: GatePath = None,
+    no_gate: NoGate = False,
+    threshold: Threshold = None,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -153,18 +158,21 @@ def ask(
     if question is not None and not question.strip():
         raise ValueError("QUESTION is empty; expected some words")
     check_index(index)
+    place = place_of(index, store, trust, gate, no_gate, threshold)
     say(f"Opening {index} ...")
-    from uec_rag.retrieval.gate import Gate
+    from uec_rag.retrieval.live import gate_at
 
-    decides = None if gate is None else Gate.load(gate)
+    retriever = open_index(index, store, trust)
+    decides = gate_at(place, retriever)
     if decides is not None and not decides.threshold.is_controlled:
         raise ValueError(
-            f"--gate: the gate in {str(gate)!r} abstains on every question; make another with "
-            "'uec-rag gate', from more questions or at a higher --risk"
+            f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
+            "with 'uec-rag gate', from more questions or at a higher --risk"
         )
-    if decides is not None and k < decides.k:
+    if decides is not None and k < decides.fewest_hits:
         raise ValueError(f"-k: expected at least {decides.k}, as many as the gate is for, got {k}")
-    retriever = open_index(index, store, trust)
+    if decides is not None and place.gate is None:
+        say(f"The gate of the index decides (--no-gate: without it). {decides.report}")
     if decides is not None and not decides.fits(retriever):
         note(
             "the gate was made with another index, or before it was calibrated: what it promises "

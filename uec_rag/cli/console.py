@@ -31,6 +31,7 @@ from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.live import Place
 
 
 P = ParamSpec("P")
@@ -170,6 +171,43 @@ StorePlace: TypeAlias = Annotated[
         "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
     ),
 ]
+
+
+GatePath: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--gate",
+        metavar="GATE",
+        help="A gate that 'uec-rag gate' made; by default that of the index, if it has one.",
+    ),
+]
+
+NoGate: TypeAlias = Annotated[
+    bool, typer.Option("--no-gate", help="Answer above a confidence of one half, without a gate.")
+]
+
+Threshold: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
+]
+
+
+def place_of(
+    index: Path,
+    store: str | None,
+    trust: bool,
+    gate: Path | None,
+    no_gate: bool,
+    threshold: float | None,
+) -> Place:
+    """What is opened, and what decides there; ValueError if that is not one thing."""
+    given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
+    if sum(given.values()) > 1:
+        names = " and ".join(name for name, is_given in given.items() if is_given)
+        raise ValueError(f"{names}: expected one of them; each says what decides")
+    from uec_rag.retrieval.live import Place
+
+    return Place(index, store, trust, threshold if gate is None else gate, not no_gate)
 
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:

@@ -40,7 +40,12 @@ def gate(
             help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids.",
         ),
     ],
-    to: Annotated[Path, typer.Option("--out", metavar="GATE", help="File for the gate.")],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="GATE", help="File for the gate; by default that of the index."
+        ),
+    ] = None,
     wrong: Annotated[
         float | None,
         typer.Option(
@@ -72,7 +77,7 @@ def gate(
     ] = False,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
-    ] = 5,
+    ] = 4,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -83,7 +88,7 @@ def gate(
     whose passages then answer; leave it empty if nothing answers. A question with several answers
     has several rows, or a list in .jsonl. A gate that would abstain on every question is not saved.
 
-    Example: uec-rag gate idx questions.csv --wrong 0.1 --out gate.json
+    Example: uec-rag gate idx questions.csv --wrong 0.1
     """
     promises = {"--wrong": wrong, "--risk": risk, "--certainty": certainty, "--needless": needless}
     for name, value in promises.items():
@@ -102,13 +107,17 @@ def gate(
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
     sure = _CERTAINTY if certainty is None else certainty
+    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
+
+    own = index / GATE_FILE
+    to = own if to is None else to
+    if to == own:
+        check_index(index)
     if to.is_dir() or not to.absolute().parent.is_dir():
         raise ValueError(f"--out: expected a file in a folder that is there, got {str(to)!r}")
     asked = read_questions(questions, labelled=abstain is None)
     check_index(index)
     say(f"Opening {index} ...")
-    from uec_rag.retrieval.gate import Gate, LabelledSearch, shared_answers
-
     retriever = open_index(index, store, trust)
     if abstain is None:
         relevant = ids_named(asked.values(), retriever.passages(), questions.name)
@@ -139,7 +148,8 @@ def gate(
         print_json({"path": str(to), **made.metadata(), "report": made.report})
     else:
         print_text(made.report)
-        say(f'Saved in {to}. Use it: uec-rag ask {index} "your question" --gate {to}')
+        use = "" if to.absolute() == own.absolute() else f" --gate {to}"
+        say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
 
 
 def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:

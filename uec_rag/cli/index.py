@@ -31,11 +31,13 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.corpora.folder import CHARACTERS
+from uec_rag.corpora.passages import Chunks
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
+    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
     from uec_rag.retrieval.live import LiveIndex
@@ -96,6 +98,16 @@ def index(
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
     ] = False,
+    chunk_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="Tokens in a passage at most, as the first encoder counts; else 800 characters.",
+        ),
+    ] = None,
+    overlap: Annotated[
+        int, typer.Option(metavar="TOKENS", help="Tokens that two passages share, at most.")
+    ] = 0,
     max_characters: Annotated[
         int,
         typer.Option(min=1, help="Characters of text in a file; one with more is left out."),
@@ -124,7 +136,8 @@ def index(
     questions.
 
     With --update an existing index keeps its ensemble and the passages of unchanged files; changed
-    files are read again, and removed ones deleted.
+    files are read again, and removed ones deleted. Give it the --chunk-size and --overlap that the
+    index was made with.
 
     With --engine ray FOLDER holds rows, not documents: .parquet and .jsonl with a field "text", or
     lines of .txt. It needs --uec. Run it again after an interruption: it resumes if the passages
@@ -140,6 +153,8 @@ def index(
         )
     if update and engine != "local":
         raise ValueError("--update reads on this machine; expected no --engine")
+    if overlap and chunk_size is None:
+        raise ValueError("--overlap counts tokens; expected --chunk-size with it")
     check_output(to)
     if engine == "ray":
         if model or fit:
@@ -147,7 +162,9 @@ def index(
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     if update:
-        _update(folder, to, follow_symlinks, max_characters, store, trust, json)
+        _update(
+            folder, to, follow_symlinks, chunk_size, overlap, max_characters, store, trust, json
+        )
         return
     pairs = None if fit is None else read_pairs(fit)
     place = None if store is None else store_at(store)
@@ -169,9 +186,6 @@ def index(
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
     _note_other_files(folder, follow_symlinks)
-    passages = passages_of(documents)
-    note_states(passages, documents)
-    say(f"{len(documents):,} files, {len(passages):,} passages")
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.stores.places import filling
@@ -181,6 +195,10 @@ def index(
         ensemble = UEC.load(uec)
     else:
         ensemble = build_ensemble(model)
+    passages = passages_of(documents, **_chunks(ensemble, chunk_size, overlap))
+    note_states(passages, documents)
+    say(f"{len(documents):,} files, {len(passages):,} passages")
+    if uec is None:
         if pairs is not None:
             fit_if_better(ensemble, pairs)
         elif not ensemble.is_fitted and len(made := fitting_pairs(documents)) >= _FEWEST_PAIRS:
@@ -210,10 +228,21 @@ def index(
         say(f'Ask it: uec-rag ask {to} "your question"{option}')
 
 
+def _chunks(ensemble: UEC, size: int | None, overlap: int) -> Chunks:
+    """How `passages_of` is to cut, for an ensemble: in tokens where a size is given."""
+    from uec_rag.encoders.base import token_counter
+
+    if size is None:
+        return {}
+    return {"size": size, "overlap": overlap, "length": token_counter(ensemble.encoders)}
+
+
 def _update(
     folder: Path,
     to: Path,
     follow_symlinks: bool,
+    chunk_size: int | None,
+    overlap: int,
     max_characters: int,
     store: str | None,
     trust: bool,
@@ -231,7 +260,9 @@ def _update(
     live = LiveIndex(Place(to, store, trust))
     for left in reversed(range(_ATTEMPTS)):
         try:
-            changes, read, files = _bring_up(live, folder, follow_symlinks, max_characters)
+            changes, read, files = _bring_up(
+                live, folder, follow_symlinks, max_characters, chunk_size, overlap
+            )
             break
         except SavedMeanwhile:
             if not left:
@@ -257,7 +288,12 @@ def _update(
 
 
 def _bring_up(
-    live: LiveIndex, folder: Path, follow_symlinks: bool, max_characters: int
+    live: LiveIndex,
+    folder: Path,
+    follow_symlinks: bool,
+    max_characters: int,
+    chunk_size: int | None,
+    overlap: int,
 ) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read what has changed in a folder, and put it into an index."""
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
@@ -289,7 +325,8 @@ def _bring_up(
         # A file that nothing can be read from now, perhaps because it is being written, keeps what
         # is known of it.
         gone = changes.removed | (changes.changed & read.empty.keys())
-        files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
+        chunks = _chunks(retriever.uec, chunk_size, overlap)
+        files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone, **chunks)
         live.write(files.replace_in)
     with live.use() as opened:
         if opened.retriever.store.remote and files.sources:  # its calibration is in the folder, too

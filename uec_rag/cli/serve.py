@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.environment import require
-from uec_rag.cli.console import Index, StorePlace, Trust, check_index, note, say
+from uec_rag.cli.console import (
+    GatePath,
+    Index,
+    NoGate,
+    StorePlace,
+    Threshold,
+    Trust,
+    check_index,
+    note,
+    place_of,
+    say,
+)
 
 if TYPE_CHECKING:
     from uec_rag.retrieval.live import Place
     from uec_rag.server.access import Access
 
-GatePath = Annotated[
-    Path | None, typer.Option("--gate", metavar="GATE", help="A gate that 'uec-rag gate' made.")
-]
 Host = Annotated[str, typer.Option(help="The address to listen on; others need a token.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
 Token = Annotated[
@@ -52,16 +60,11 @@ def access_of(
     return access
 
 
-def opening(
-    index: Path, store: str | None, trust: bool, gate: Path | None, *packages: str
-) -> Place:
+def open_place(place: Place, *packages: str) -> None:
     """Say what is opened, once all is there that it takes."""
-    check_index(index)
+    check_index(place.index)
     require("serve", "fastapi", "prometheus-client", "uvicorn", *packages)
-    say(f"Opening {index.name} ...")
-    from uec_rag.retrieval.live import Place
-
-    return Place(index, store, trust, gate)
+    say(f"Opening {place.index.name} ...")
 
 
 def serve(
@@ -78,6 +81,8 @@ def serve(
         int, typer.Option(min=1, max=64, help="Processes that answer, each with the whole index.")
     ] = 1,
     gate: GatePath = None,
+    no_gate: NoGate = False,
+    threshold: Threshold = None,
     store: StorePlace = None,
     trust: Trust = False,
 ) -> None:
@@ -87,7 +92,8 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
-    place = opening(index, store, trust, gate)
+    place = place_of(index, store, trust, gate, no_gate, threshold)
+    open_place(place)
     from uec_rag.server.http import run
 
     run(place, access_of(host, token, allow_host, limit), port, write=write, workers=workers)
@@ -113,7 +119,8 @@ def explore(
 
     Example: uec-rag explore idx
     """
-    place = opening(index, store, trust, None)
+    place = place_of(index, store, trust, None, no_gate=False, threshold=None)
+    open_place(place)
     from uec_rag.server.explore import run
 
     run(place, access_of(host, token, allow_host, limit), port, gate)
@@ -135,6 +142,8 @@ def mcp(
     allow_host: Names = None,
     limit: Limit = None,
     gate: GatePath = None,
+    no_gate: NoGate = False,
+    threshold: Threshold = None,
     store: StorePlace = None,
     trust: Trust = False,
 ) -> None:
@@ -142,7 +151,8 @@ def mcp(
 
     Example: uec-rag mcp idx, as the command of a client's configuration.
     """
-    place = opening(index, store, trust, gate, "mcp")
+    place = place_of(index, store, trust, gate, no_gate, threshold)
+    open_place(place, "mcp")
     from uec_rag.server.mcp import run
 
     access = access_of(host, token, allow_host, limit) if http else None

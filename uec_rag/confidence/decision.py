@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.readings import ASK, Reading, ask_back
 
 Action = Literal["answer", "clarify", "abstain"]
+
+REASONS: dict[Action, str] = {
+    "answer": "The documents seem to answer this.",
+    "clarify": "Several passages could answer this.",
+    "abstain": "The documents do not seem to answer this.",
+}
+"""Sentences for people."""
+
+NOTHING_FOUND = "There is no passage to answer from."
 
 PLAUSIBLE = 0.3
 """P(the corpus answers the query) below which the documents are said not to answer it."""
@@ -24,7 +33,7 @@ class Decision:
     ----------
     action : {"answer", "clarify", "abstain"}
     reason : str
-        In plain words.
+        A sentence for people; "clarify" asks which reading is meant. Its figures are `figures`.
     readings : tuple of Reading
         The things that the question may mean, whatever the action: the likeliest first.
     confidence : float
@@ -80,9 +89,31 @@ class Decision:
         return tuple(id_ for reading in self.readings for id_ in reading.ids)
 
     @property
+    def question_back(self) -> str:
+        """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify"."""
+        if self.action != "clarify":
+            return ""
+        # What readings there were is forgotten if the decision was read off serialised hits.
+        return ask_back(self.readings) if self.readings else self.reason
+
+    @property
+    def choices(self) -> list[dict[str, Any]]:
+        """The readings to choose from, as JSON takes them; none unless it is "clarify"."""
+        if self.action != "clarify":
+            return []
+        return [asdict(reading) | {"ids": [*reading.ids]} for reading in self.readings]
+
+    @property
     def decision(self) -> Action:
         """The action, by the name that it has in metadata."""
         return self.action
+
+    @property
+    def figures(self) -> str:
+        """The numbers that the action rests on, in words."""
+        above = "no threshold" if math.isinf(self.threshold) else f"threshold {self.threshold:.2f}"
+        held = f"an answer is in the documents with probability {self.in_corpus:.2f}"
+        return f"confidence {self.confidence:.2f}, {above}; {held}"
 
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
@@ -125,17 +156,17 @@ def decide_one(
     if underspecified >= ask and len(readings) > 1:
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
-        action, reason = "answer", "The documents seem to answer this."
+        action, reason = "answer", REASONS["answer"]
     elif math.isinf(threshold):
-        reason = "Nothing is answered: no threshold keeps the risk that was asked for."
+        reason = "No question is answered: no threshold keeps the risk of wrong answers."
     elif in_corpus < PLAUSIBLE:
-        reason = "The documents do not seem to answer this."
+        reason = REASONS["abstain"]
     elif confidence < in_corpus / 2:
-        reason = "The documents may answer this, but hardly in the passages found."
+        reason = "The documents may answer this, but these passages do not seem to."
     else:
-        reason = "It is not certain enough that the passages found answer this."
+        reason = "It is not certain enough that these passages answer this."
     if unfamiliar:
-        reason = f"{reason} Note that {unfamiliar}."
+        reason = f"{reason} Note: {unfamiliar}."
     return Decision(
         action, reason, readings, confidence, in_corpus, underspecified, threshold, unfamiliar
     )

@@ -1,7 +1,7 @@
 """The features of a question's best hits: all that relevance and confidence rest on.
 
-No other passage is looked at, so the numbers are the same from every store, exact or approximate,
-and do not depend on how many hits a user asks for.
+No other passage is looked at, so the numbers are the same from every store (but for the rounding of
+dtype "int8"), and do not depend on how many hits a user asks for.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from uec_rag.base.gaussian import FloatArray, probit
 
 NEAREST = 30
 """The number of best passages, of different texts, that shares are taken among."""
+
+VERSION = 2
+"""Of the features: a model that was learned on others is not used."""
 
 _LEAST_SHARE = 1e-4
 

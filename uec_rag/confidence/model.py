@@ -6,7 +6,7 @@ All of it is logistic in a few features of the best hits, see `uec_rag.confidenc
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.records import Record
-from uec_rag.confidence.features import Features
+from uec_rag.base.records import Outdated, Record
+from uec_rag.confidence.features import VERSION, Features
 
 _RANGE = 6.0
 
@@ -339,6 +339,22 @@ class ConfidenceModel(Record):
             raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
         if not self.per_count >= 0:
             raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving, with the version of the features."""
+        return {"features": VERSION, **super().metadata()}
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`; Outdated if it was learned on other features."""
+        if not isinstance(metadata, Mapping):
+            return super().restore(metadata)
+        if metadata.get("features") != VERSION:
+            raise Outdated(
+                f"confidence: expected a model of features {VERSION}, got one of "
+                f"{metadata.get('features')}."
+            )
+        return super().restore({key: v for key, v in metadata.items() if key != "features"})
 
     def probabilities(
         self,

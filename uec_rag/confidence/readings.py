@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import regex
@@ -23,10 +23,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
-HITS = 30
-"""How many hits the features were learned from; fewer make rivals fewer."""
-
-ASK = 0.65
+ASK = 0.66
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")
@@ -38,10 +35,11 @@ FEATURES = ("rivals", "brief", "common", "others", "referent")
 _ALIKE = 0.93  # cosine of two passages without a subject in their metadata that have the same one
 _HEAD = 10  # words at the beginning of a passage that say what it is about, beside its subject
 _LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks and no passage has
-_FULL = 0.2  # in_corpus from which on readings are plausible: .5 asks fewer that cannot be answered
-# (of what is asked back .54 instead of .51 is right), but fewer of the underspecified (.42, .48)
+_FULL = 0.3  # in_corpus from which on readings are plausible: from .2 on more of the underspecified
+# are asked back (.48 instead of .46), and more that have no answer; from .5 on fewer of both (.42)
 _SHOWN, _ENOUGH = 5, 0.9
 _LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
+_WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 
 
@@ -123,22 +121,21 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     Hits of one title, heading or source share a subject; of those without any, hits as similar to
     each other as passages of one text.
     """
-    unit = None
+    alike: NDArray[np.bool_] | None = None
     if candidates.vectors is not None:
         vectors = np.asarray(candidates.vectors, np.float32)
         norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         unit = vectors / norms
+        alike = unit @ unit.T >= _ALIKE
     numbers: dict[object, int] = {}
     leaders: list[int] = []
     found = []
     for row, metadata in enumerate(candidates.metadata):
         key: object = subject_of(metadata)
         if not key:
-            near = (
-                [] if unit is None else [r for r in leaders if float(unit[r] @ unit[row]) >= _ALIKE]
-            )
-            leader = near[0] if near else row
-            if not near:
+            near = () if alike is None else np.flatnonzero(alike[row, leaders])
+            leader = leaders[near[0]] if len(near) else row
+            if leader == row:
                 leaders.append(row)
             key = (leader,)
         found.append(numbers.setdefault(key, len(numbers)))
@@ -196,6 +193,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
 
 def _in_head(words: frozenset[str], title: str, text: str) -> frozenset[str]:
     """Those of some words that a passage's title or first words have."""
+    if not words:
+        return words
     head = f"{title} {' '.join(text[:400].split()[:_HEAD])}".casefold()
     there = set(_WORD.findall(head))
     there |= {word.removesuffix("s") for word in there} | {f"{word}s" for word in there}
@@ -219,7 +218,8 @@ def _lacking(
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
     """Each subject's share of the posterior over the hits."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    mass: NDArray[np.float64] = np.bincount(subject, weights / weights.sum())
+    mass = np.zeros(int(subject.max()) + 1)
+    np.add.at(mass, subject, weights / weights.sum())
     return mass
 
 
@@ -302,6 +302,36 @@ def _shortened(label: str) -> str:
     return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1].rstrip()}…"
 
 
+Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str]
+"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), or the ids."""
+
+
+def chosen_ids(within: Within) -> tuple[str, ...]:
+    """The passages of a chosen reading.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of `Within`, or has no passage.
+    """
+    ids: object = within
+    if isinstance(within, Reading):
+        ids = within.ids
+    elif isinstance(within, Mapping):
+        ids = within.get("ids")
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise TypeError(
+            "within: expected a Reading, a mapping with its ids, or a list of ids, got "
+            f"{within!r:.60}; a label is searched as text, with the question in history."
+        )
+    for one in ids:
+        if not isinstance(one, str):
+            raise TypeError(f"within: expected ids, strings, got {one!r:.60}.")
+    if not ids:
+        raise ValueError("within: expected the ids of one passage at least, got none.")
+    return tuple(ids)
+
+
 def ask_back(found: Sequence[Reading]) -> str:
     """Ask in one sentence which reading is meant.
 
@@ -312,5 +342,10 @@ def ask_back(found: Sequence[Reading]) -> str:
     """
     labels = [reading.label for reading in found]
     if len(labels) < 2:
-        return "What exactly do you mean?"
-    return f"Do you mean {', '.join(labels[:-1])} or {labels[-1]}?"
+        return _WHAT
+    return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
+
+
+def asks_back(text: str) -> bool:
+    """Whether a text is a question of `ask_back`, or begins with one."""
+    return text.lstrip().startswith((_WHICH, _WHAT))

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypedDict
 
 from uec_rag.base.environment import missing_extra
 from uec_rag.corpora.document import Document, has_words
@@ -22,8 +23,24 @@ stopped while they were added."""
 _SHORTEST_BODY = 150  # characters of a passage that is fitted on
 
 
-def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
+class Chunks(TypedDict, total=False):
+    """Options of `passages_of`."""
+
+    size: int
+    overlap: int
+    length: Callable[[str], int]
+
+
+def passages_of(
+    documents: Iterable[Document],
+    *,
+    size: int = CHUNK_SIZE,
+    overlap: int = 0,
+    length: Callable[[str], int] = len,
+) -> list[Passage]:
     """Cut documents into passages that never cross a heading.
+
+    They end with a paragraph where one fits, else with a line, else with a word.
 
     Parameters
     ----------
@@ -31,6 +48,11 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         As `read_folder` returns them; no two of one source.
     size
         Characters in a passage at most, not counting its heading.
+    overlap
+        Characters at its end that a passage may share with the next of its section.
+    length
+        Counts something else than characters, for both: `token_counter(uec.encoders)` of
+        `uec_rag.encoders.base`, tokens.
 
     Returns
     -------
@@ -43,7 +65,8 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
     Raises
     ------
     ValueError
-        If size is below 100, or two documents have one source.
+        If size is below 100 characters or 20 of what `length` counts, overlap not below half of
+        it, or two documents have one source.
     ImportError
         If langchain-text-splitters is missing.
     """
@@ -52,7 +75,7 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
     if counts and counts.most_common(1)[0][1] > 1:
         source = counts.most_common(1)[0][0]
         raise ValueError(f"documents: expected different sources, got {source!r} more than once")
-    split = _splitter(size)
+    split = _splitter(size, overlap, length)
     passages = []
     for document in documents:
         chunks = [(part, chunk) for part in document.sections for chunk in split(part.text)]
@@ -69,6 +92,22 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
                 )
             )
     return passages
+
+
+def bookkeeping(passage: Passage) -> set[str]:
+    """Keys of metadata by which an index keeps track of its files: nothing for a model to read.
+
+    A "position" of the user's own is none.
+
+    Examples
+    --------
+    >>> known = {"source": "a.md", "title": "Locks", "position": 0, "file_passages": 1}
+    >>> sorted(bookkeeping(Passage("a.md#0", "Locks turn.", known)))
+    ['file_passages', 'position']
+    """
+    known = passage.metadata
+    ours = passage.id == f"{known.get('source')}#{known.get('position')}"
+    return known.keys() & {HASH, COUNT, *(["position"] if ours else [])}
 
 
 def note_states(passages: Sequence[Passage], documents: Iterable[Document]) -> None:
@@ -144,12 +183,19 @@ def fitting_pairs(
     return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
 
 
-def _splitter(size: int) -> Callable[[str], list[str]]:
-    if size < 100:
-        raise ValueError(f"size must be at least 100 characters, got {size}")
+def _splitter(
+    size: int, overlap: int = 0, length: Callable[[str], int] = len
+) -> Callable[[str], list[str]]:
+    fewest, what = (100, " characters") if length is len else (20, "")
+    if size < fewest:
+        raise ValueError(f"size must be at least {fewest}{what}, got {size}")
+    if not 0 <= overlap <= size // 2:
+        raise ValueError(f"overlap must be from 0 to half the size of {size}, got {overlap}")
     try:
         from langchain_text_splitters import RecursiveCharacterTextSplitter
     except ImportError as error:
         raise ImportError(missing_extra("langchain-text-splitters", "documents")) from error
-    splitter = RecursiveCharacterTextSplitter(chunk_size=size, chunk_overlap=0)
+    splitter = RecursiveCharacterTextSplitter(
+        chunk_size=size, chunk_overlap=overlap, length_function=length
+    )
     return lambda text: [chunk for chunk in splitter.split_text(text) if has_words(chunk)]

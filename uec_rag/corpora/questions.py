@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from uec_rag.base.checks import check_texts
@@ -38,6 +38,7 @@ _SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; less asks for not
 _SHORTEST_ANSWER = 40
 _MOST_ANSWERS = 5  # what more passages than these share, asks for none of them
 _TITLES = ("title", "heading", "header")
+_NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section, before its heading
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ def make_questions(
 ) -> OwnQuestions:
     """Make questions of passages.
 
-    A title in the metadata ("title", "heading" or "header") asks for its passages, unless they
-    hold it word for word; where there is none the first sentence asks for the rest. Passages that
-    make the same question all answer it.
+    A title in the metadata ("title", "heading" or "header") asks for what follows it in its
+    passages, without the number of its section, unless they hold it word for word; where there is
+    none, or more passages have it than a question asks for, the first sentence asks for the rest.
+    Passages that make the same question all answer it.
 
     Parameters
     ----------
@@ -89,8 +91,7 @@ def make_questions(
     answers: dict[int, str] = {}
     for place, passage in enumerate(passages):
         if generate is None:
-            own = (title for title in _titles(passage) if title in telling)
-            made = question_of(own, passage.text, _SHORTEST_ANSWER)
+            made = _question_of(passage, telling)
         else:
             made = check_texts([generate(passage.text)], "generate(text)")[0], passage.text
         if made is not None:
@@ -100,6 +101,17 @@ def make_questions(
     questions = list(kept)[:most]
     relevant = [kept[question] for question in questions]
     return OwnQuestions(questions, relevant, {p: answers[p] for found in relevant for p in found})
+
+
+def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
+    titles = _titles(passage)
+    text = passage.text
+    for title in titles:  # `passages_of` begins each passage with its heading
+        text = text.removeprefix(title).lstrip()
+    own = (_NUMBER.sub("", title) for title in titles if title in telling)
+    made = question_of(own, text, _SHORTEST_ANSWER)
+    # In lower case it is the rest of a sentence that began in the passage before.
+    return None if made is None or (made[0][0].islower() and made[1] != text) else made
 
 
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:

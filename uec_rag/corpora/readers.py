@@ -246,10 +246,10 @@ def _read_markdown(content: bytes) -> list[Section]:
     lines = text.split("\n")
     tokens = MarkdownIt().parse(text)
     sections, heading, start = [], "", 0
-    for token, content in itertools.pairwise(tokens):
+    for token, inline in itertools.pairwise(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             sections.append(Section(heading, "\n".join(lines[start : token.map[0]]).strip()))
-            heading, start = content.content, token.map[1]
+            heading, start = inline.content, token.map[1]
     return [*sections, Section(heading, "\n".join(lines[start:]).strip())]
 
 

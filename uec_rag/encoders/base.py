@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
 
@@ -126,6 +126,11 @@ class EncoderInside(OneInstance):
     def spec(self) -> str | None:
         """The spec that rebuilds the encoder inside."""
         return self._encoder.spec
+
+    @property
+    def tokenizer(self) -> object:
+        """The tokenizer of the encoder inside; None if it has none."""
+        return getattr(self._encoder, "tokenizer", None)
 
     @property
     def dimension(self) -> int:
@@ -293,7 +298,9 @@ def _without_mask(vectors: object) -> object:
     """NaN in place of what a mask says is missing: `numpy.asarray` would forget the mask."""
     if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
         vectors = np.ma.stack(vectors)
-    return vectors.astype(float).filled(np.nan) if np.ma.isMaskedArray(vectors) else vectors
+    if isinstance(vectors, np.ma.MaskedArray):
+        return np.ma.filled(vectors.astype(float), np.nan)
+    return vectors
 
 
 def _as_array(vectors: object) -> npt.NDArray[Any]:
@@ -317,6 +324,27 @@ def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
     scaled = array / largest
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
+
+
+def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
+    """Return what counts the tokens of a text, by the first encoder that has a tokenizer.
+
+    Neither its special tokens nor the length that the model is cut at play a part.
+
+    Raises ValueError if no encoder has one: words and remote models have none.
+    """
+    tokenizer = next(filter(None, (getattr(each, "tokenizer", None) for each in encoders)), None)
+    if tokenizer is None:
+        names = ", ".join(encoder.name for encoder in encoders)
+        raise ValueError(f"encoders: expected one with a tokenizer to count tokens by, got {names}")
+
+    def count(text: str) -> int:
+        if hasattr(tokenizer, "tokenize"):  # of transformers
+            return len(tokenizer.tokenize(text))
+        found = tokenizer.encode(text, add_special_tokens=False)  # of tokenizers
+        return len(found.ids) + sum(len(cut.ids) for cut in found.overflowing)
+
+    return count
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

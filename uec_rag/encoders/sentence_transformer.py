@@ -96,6 +96,7 @@ class SentenceTransformerEncoder(InThread):
             "query": found["query"] if query_prompt is None else query_prompt,
             "passage": found["passage"] if passage_prompt is None else passage_prompt,
         }
+        self.tokenizer = getattr(model, "tokenizer", None)
         self.name = name or without_revision(source) or "sentence-transformer"
         self.spec = spec or (source if own_prompts else "") or None
         self.last_layer: LastLayer = last_layer

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from uec_rag.base.columns import largest, softmax
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.records import Record
+from uec_rag.base.records import Outdated, Record
 
 LEADERS = 30
 """The highest similarities of each encoder that evidence looks at."""
@@ -173,11 +173,11 @@ class EvidenceWeights(Record):
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `metadata`.
 
-        Raises ValueError if it was made with other features, or something is missing.
+        Raises Outdated if it was learned on other features; ValueError if something is missing.
         """
         known = metadata.get("features"), metadata.get("leaders")
         if known != (list(FEATURES), LEADERS):
-            raise ValueError(
+            raise Outdated(
                 f"evidence weights: expected some over {list(FEATURES)} of the {LEADERS} best, "
                 f"got {dict(metadata)}."
             )

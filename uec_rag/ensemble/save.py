@@ -9,21 +9,22 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from uec_rag.base.environment import TRUSTED, trusted
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted
+from uec_rag.base.records import current_or
 from uec_rag.base.saved.files import read_json, read_tensors, write_json
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
-from uec_rag.confidence.model import ConfidenceModel
+from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers
 from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
-from uec_rag.ensemble.coefficients import restore_rule
+from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, restore_rule
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary
@@ -164,8 +165,24 @@ def write_verifier(
     write_json(folder / FILE, state)
 
 
-def read_verifier(folder: Path) -> SavedVerifier | None:
-    """Read what `write_verifier` wrote, checked already; None where there is no verifier."""
+def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceModel:
+    """The saved model; the one that comes with the package if that was of other features.
+
+    `words`: whether an encoder looks at words.
+    """
+    shipped = shipped_model("words" if words else "fitted")
+    return current_or(
+        replace(shipped, temperature=float(saved["temperature"])),
+        lambda: ConfidenceModel.restore(saved),
+        "relevance and confidence are what many collections taught. Fit again, or calibrate.",
+    )
+
+
+def read_verifier(folder: Path, *, words: bool) -> SavedVerifier | None:
+    """Read what `write_verifier` wrote, checked already; None where there is no verifier.
+
+    `words`: whether an encoder looks at words.
+    """
     file = folder / FILE
     if not file.is_file():
         return None
@@ -182,7 +199,7 @@ def read_verifier(folder: Path) -> SavedVerifier | None:
                 int(k),
                 float(saved["weight"]),
                 PosteriorSummary.restore(saved["summary"]),
-                ConfidenceModel.restore(saved["confidence"]),
+                _confidence_model(saved["confidence"], words=words),
             )
         return SavedVerifier(name, spec, revision, int(k), fitted)
 
@@ -301,6 +318,12 @@ def read_ensemble(
         options = FitOptions.restore(
             {"temperature": temperature} | {name: state[name] for name in _OPTIONS}
         )
+        words = not all(encoder.dimension for encoder in saved)
+        rule = current_or(
+            cast(CoefficientRule, Evidence()),
+            lambda: restore_rule(state["coefficients"]),
+            "every encoder counts the same. Fit again.",
+        )
         posteriors = report = None
         if "posteriors" in state:
             posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
@@ -317,11 +340,13 @@ def read_ensemble(
         fitted = Fitted(
             names=names,
             space=options.space,
-            rule=restore_rule(state["coefficients"]),
+            rule=rule,
             beta=options.beta,
             posteriors=posteriors,
             confidence_model=(
-                ConfidenceModel.restore(state["confidence"]) if "confidence" in state else None
+                _confidence_model(state["confidence"], words=words)
+                if "confidence" in state
+                else None
             ),
             report=report,
             training_profile=TrainingProfile.restore(state["familiar"])
@@ -329,7 +354,7 @@ def read_ensemble(
             else None,
         )
         expected = str(state["fingerprint"])
-    checked = read_verifier(folder)
+    checked = read_verifier(folder, words=words)
     known = [*names, *([] if checked is None else [checked.name])]
     unknown = sorted({*encoders} - {*known})
     if unknown:

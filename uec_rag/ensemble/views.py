@@ -7,7 +7,7 @@ count is decided anew for each question, by what the corpus says of the last tur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Record
+from uec_rag.confidence.readings import asks_back
 
 LEADERS = 10
 """How many of the best passages of the last turn tell whether one stands out."""
@@ -44,6 +45,31 @@ def in_context(question: str, turns: Sequence[str]) -> str:
         if turn.strip():
             kept.append(turn.strip())
     return "\n".join([*reversed(kept), question])
+
+
+def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
+    """The turns of a conversation that the next question is searched with, oldest first.
+
+    The user's; and the last answer if it asked back: the reply to "Do you mean A or B?" says little
+    without it. Other answers, system prompts and results of tools are left out.
+
+    Parameters
+    ----------
+    messages : iterable of (str, str)
+        Speaker ("user", "assistant" or any other) and text, oldest first.
+
+    Examples
+    --------
+    >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
+    ['Who pays?']
+    """
+    said = [(who, text) for who, text in messages if who in ("user", "assistant")]
+    last = len(said) - 1
+    return [
+        text
+        for place, (who, text) in enumerate(said)
+        if who == "user" or (place == last and asks_back(text))
+    ]
 
 
 def prominence(logits: FloatArray) -> FloatArray:
@@ -114,7 +140,7 @@ class ViewWeights(Record):
         return shares.astype(np.float32)
 
 
-SHIPPED = ViewWeights(prominence=-1.97, offset=1.47)
+SHIPPED = ViewWeights(prominence=-1.46, offset=1.45)
 """What `benchmarks/quality/view_weights.py` learned; see there on what."""
 
 
@@ -122,7 +148,7 @@ def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussi
     """Gaussian convolution of an encoder's two views of n questions.
 
     ``N((1 - p) mu_0 + p mu_1, (1 - p)^2 Sigma_0 + p^2 Sigma_1)``, and of words the bag in which a
-    term's weight is ``(1 - p) w_0 + p w_1``: what only the turns before hold counts p times. A
+    term weighs ``(1 - p) w_0 + p w_1 |w_0| / |w_1|``, with |w| the sum of a bag's weights. A
     question of share 0 stays to the bit what it is alone.
 
     Parameters
@@ -161,15 +187,17 @@ def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussi
 
 
 def _mix_terms(alone: Terms, together: Terms, shares: FloatArray) -> Terms:
-    """Bags of words with the weights ``(1 - p) w_0 + p w_1``, terms of weight 0 left out."""
+    """Bags of words as `mix_views` says, terms of weight 0 left out."""
     starts, keys, weights = [0], [], []
     for row, share in enumerate(np.asarray(shares, dtype=np.float32).tolist()):
         bags = [bag[row : row + 1] for bag in (alone, together)]
         distinct, place = np.unique(np.concatenate([bag.keys for bag in bags]), return_inverse=True)
+        # Both bags weigh what the first does, so that a long context does not drown a short turn.
+        own, others = (float(bag.weights.sum()) for bag in bags)
         counted = np.concatenate(
             [
-                np.float32(weight) * bag.weights
-                for weight, bag in zip((1 - share, share), bags, strict=True)
+                np.float32(1 - share) * bags[0].weights,
+                np.float32(share * own / max(others, 1e-9)) * bags[1].weights,
             ]
         )
         total = np.bincount(place, weights=counted, minlength=len(distinct)).astype(np.float32)

@@ -119,7 +119,7 @@ def evaluate(
     if members:
         rankings["reciprocal rank fusion"] = fused([*members.values()])
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
-    first = result.taking([range(min(k, len(row))) for row in result.ids]) if k < depth else result
+    first = result.first(k)
     sure = _confidence(result, k)
     right = _right(result.passages, relevant, k)
     calibrated = _cross_validated(view, queries, relevant, parts, k, progress)

@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForChainRun,
@@ -14,7 +14,9 @@ from langchain_core.callbacks import (
     adispatch_custom_event,
     dispatch_custom_event,
 )
+from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
+from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
     RunnableBranch,
@@ -22,19 +24,18 @@ from langchain_core.runnables import (
     RunnableSerializable,
 )
 from langchain_core.runnables.config import get_config_list, merge_configs
-from pydantic import ConfigDict, PrivateAttr, field_validator, model_validator
+from langchain_core.vectorstores import VectorStoreRetriever
+from pydantic import ConfigDict, PrivateAttr, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
-from uec_rag.langchain.documents import note_decision, passage_filter
+from uec_rag.langchain.documents import note_decision, passage_filter, refuse_unknown
 from uec_rag.langchain.gated import AsTool, Gated, gated
-from uec_rag.langchain.vectorstore import UECRetriever
+from uec_rag.langchain.messages import Question, joined, question_and_turns
+from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.result import SearchResult
-
-Question: TypeAlias = str | Mapping[str, Any]
-"""The question itself, or a mapping with a "question"."""
+from uec_rag.retrieval.result import SearchResult, surest_decision
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -43,16 +44,21 @@ EVENT = "uec_gate"
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
-    Takes a question, or a mapping with a "question", whose other keys are passed on; returns the
-    keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A call may set
-    `k` and `filter` (the guarantee is for the retriever's filter). `batch` searches for many
-    questions at once.
+    Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
+    returns the keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A
+    call may set `k`, `filter` (the guarantee is for the retriever's filter), `history` (or the
+    mapping's "chat_history") and `within`, as in `UECRetriever`. `batch` searches for many
+    questions at once, `history` there is a list of turns for each.
 
     Parameters
     ----------
-    retriever : UECRetriever
-    gate : Gate, optional
-        From `calibrate`. The default threshold is a confidence of one half, without a guarantee.
+    retriever : UECRetriever or Runnable
+        A retriever of LangChain's over a `UECRetriever` (history-aware, `MultiQueryRetriever`,
+        `EnsembleRetriever`, `ContextualCompressionRetriever`, ...) goes, too: the surest decision
+        among its documents counts. It takes no `k` or `filter`, and a gate has to be given.
+    gate : Gate or float, optional
+        From `calibrate`, or a plain threshold of confidence, which guarantees nothing. By default
+        the gate of the index that is searched (`Gate.of_index`), or one half if it has none.
     second : BaseChatModel or callable(question, texts) -> bool or float, optional
         The judge that the gate was calibrated with: says if the passages suffice, and is asked
         between two thresholds alone. A chat model is asked with one fixed prompt; if it fails or
@@ -73,7 +79,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'dogs bark'
     """
 
-    retriever: UECRetriever
+    retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Gate | None = None
     second: Judge | None = None
 
@@ -84,7 +90,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @field_validator("retriever", mode="before")
     @classmethod
     def _check_retriever(cls, retriever: object) -> object:
-        if not isinstance(retriever, UECRetriever):
+        store = getattr(retriever, "vectorstore", None)
+        elsewhere = isinstance(retriever, VectorStoreRetriever)
+        if not isinstance(retriever, Runnable) or (
+            elsewhere and not isinstance(store, UECVectorStore)
+        ):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; as_retriever "
                 "of a UECVectorStore makes one, and UECRetriever.over(store, UEC()) one over "
@@ -97,8 +107,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _as_judge(cls, second: object) -> object:
         return chat_judge(second) if isinstance(second, BaseChatModel) else second
 
+    @field_validator("gate", mode="before")
+    @classmethod
+    def _plain_threshold(cls, gate: object) -> object:
+        return Gate.at(gate) if isinstance(gate, int | float) else gate
+
     @model_validator(mode="after")
-    def _check_second(self) -> Self:
+    def _complete(self) -> Self:
+        if self.gate is None and isinstance(self.retriever, UECRetriever):
+            self.gate = Gate.of_index(self.retriever.index)
         if self.second is not None:
             if self.gate is None:
                 raise ValueError("second: expected a gate with it, from UECGate.calibrate.")
@@ -154,6 +171,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         cls, retriever: UECRetriever, make: Callable[..., Gate], *given: Any, **options: Any
     ) -> Self:
         cls._check_retriever(retriever)
+        if not isinstance(retriever, UECRetriever):
+            raise TypeError(
+                f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
+                "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
+            )
         where = passage_filter(retriever.filter)
         gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
         made = cls(retriever=retriever, gate=gate)
@@ -161,6 +183,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return made
 
     def _warn_changed(self) -> None:
+        if not isinstance(self.retriever, UECRetriever):
+            return
         changes = self.retriever.index.changes
         if self._calibrated_at is None and self.gate is not None:
             # A gate that was saved knows the corpus that it is for.
@@ -197,13 +221,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self.batch([input], config, **kwargs)[0]
+        return self.batch([input], config, **_of_one(kwargs))[0]
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Gated:
         """Retrieve and decide, without blocking the event loop."""
-        return (await self.abatch([input], config, **kwargs))[0]
+        return (await self.abatch([input], config, **_of_one(kwargs)))[0]
 
     def batch(
         self,
@@ -253,12 +277,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
-        configs = [config[place] for place in asked]
-        result, found = self.retriever.search_runs(list(asked.values()), configs, **options)
-        decisions = self._decided(result)
+        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
+        if isinstance(self.retriever, UECRetriever):
+            searched = {**options, "history": [before for _, before in asked.values()]}
+            result, found = self.retriever.search_runs(queries, configs, **searched)
+            decisions = self._decided(result)
+        else:
+            found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
+            decisions = [*map(self._read, queries, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
-            one = gated(asked[place], documents, decision)
+            one = gated(asked[place][0], documents, decision)
             dispatch_custom_event(EVENT, _event(one), config=config[place])
             out[place] = _beside(given[place], one)
         return out
@@ -271,34 +300,69 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         config: list[RunnableConfig],
     ) -> list[Gated | Exception]:
         out, asked = self._asked(options, given)
-        configs = [config[place] for place in asked]
-        result, found = await self.retriever.asearch_runs(list(asked.values()), configs, **options)
-        decisions = await asyncio.to_thread(self._decided, result)
+        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
+        if isinstance(self.retriever, UECRetriever):
+            searched = {**options, "history": [before for _, before in asked.values()]}
+            result, found = await self.retriever.asearch_runs(queries, configs, **searched)
+            decisions = await asyncio.to_thread(self._decided, result)
+        else:
+            inputs = [self._input(given[place]) for place in asked]
+            found = await self.retriever.abatch(inputs, configs)
+            decisions = await asyncio.to_thread(lambda: [*map(self._read, queries, found)])
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
-            one = gated(asked[place], documents, decision)
+            one = gated(asked[place][0], documents, decision)
             await adispatch_custom_event(EVENT, _event(one), config=config[place])
             out[place] = _beside(given[place], one)
         return out
 
     def _asked(
         self, options: Mapping[str, Any], given: Sequence[Question]
-    ) -> tuple[list[Gated | Exception], dict[int, str]]:
-        """The errors of what is no question, in its place, and the questions by place."""
-        k = self.retriever.search_options(options)["k"]
-        if self.gate is not None and k < self.gate.k:
+    ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
+        """The errors of what is no question, in its place, and questions and turns by place."""
+        if not isinstance(self.retriever, UECRetriever):
+            refuse_unknown(
+                options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
+            )
+        elif (
+            self.gate is not None
+            and (k := self.retriever.search_options(options)["k"]) < self.gate.fewest_hits
+        ):
             raise ValueError(
                 f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
                 f"got {k}; among fewer the answer may be missing. Calibrate a gate for this k."
             )
         out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
         asked = {}
-        for place, one in enumerate(given):
+        for place, one in enumerate(joined(given, options.get("history"))):
             try:
-                asked[place] = check_text(_question(one), "query")
+                question, before = question_and_turns(one)
+                asked[place] = check_text(question, "query"), before
             except (TypeError, ValueError) as error:
                 out[place] = error
         return out, asked
+
+    def _input(self, given: Question) -> Question:
+        """What a retriever of LangChain's takes: a question, or a history-aware one a mapping."""
+        if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
+            return question_and_turns(given)[0]
+        return {"input": question_and_turns(given)[0], **given}
+
+    def _read(self, question: str, documents: Sequence[Document]) -> Decision:
+        """Decide on documents by what the search that found them wrote on them."""
+        if not documents:
+            return Decision("abstain", NOTHING_FOUND)
+        known = surest_decision(document.metadata for document in documents)
+        if known is None:
+            raise ValueError(
+                f"retriever: the documents of this {type(self.retriever).__name__} have no "
+                "uec_decision and uec_confidence in their metadata, which a UECRetriever writes "
+                "on its own; expected a retriever over one, that keeps metadata."
+            )
+        if self.gate is None:
+            return known
+        texts = [document.page_content for document in documents]
+        return self.gate.redecide(known, question, texts, self.second)
 
     def _decided(self, result: SearchResult) -> list[Decision]:
         self._warn_changed()
@@ -325,14 +389,10 @@ def _beside(given: Question, found: Gated) -> Gated:
     return cast(Gated, (dict(given) if isinstance(given, Mapping) else {}) | dict(found))
 
 
-def _question(given: Question) -> str:
-    question = given.get("question") if isinstance(given, Mapping) else given
-    if not isinstance(question, str):
-        raise TypeError(
-            'input: expected a question, a string, or a mapping with a string "question", '
-            f"got {given!r:.80}."
-        )
-    return question
+def _of_one(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call for one question as those of a batch."""
+    history = options.get("history")
+    return {**options} if history is None else {**options, "history": [history]}
 
 
 def _event(found: Gated) -> dict[str, Any]:
@@ -341,5 +401,5 @@ def _event(found: Gated) -> dict[str, Any]:
     }
     told["ids"] = [document.id for document in found["documents"]]
     for name, key in (("scores", "score"), ("sigma2", "sigma2"), ("relevance", "relevance")):
-        told[name] = [document.metadata[f"uec_{key}"] for document in found["documents"]]
+        told[name] = [document.metadata.get(f"uec_{key}") for document in found["documents"]]
     return told

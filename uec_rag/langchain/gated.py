@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
 from uec_rag.langchain.documents import PIECE
+from uec_rag.langchain.messages import Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 from uec_rag.retrieval.result import surest_decision
 
@@ -32,6 +34,11 @@ class Gated(TypedDict):
     candidates : list of Document
         The competing hits if the decision is "clarify"; all hits if it is not known which compete,
         as after documents were serialised.
+    readings : list of dict
+        What the question may mean if the decision is "clarify": "label", "ids" and "probability"
+        of each; none if it is not known. One of them is the `within` of the next search.
+    question_back : str
+        "Do you mean A or B?" if the decision is "clarify", else "".
     confidence : float
     """
 
@@ -40,6 +47,8 @@ class Gated(TypedDict):
     decision: Action
     reason: str
     candidates: list[Document]
+    readings: list[dict[str, Any]]
+    question_back: str
     confidence: float
 
 
@@ -65,7 +74,7 @@ def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     if isinstance(found, Mapping):
         return cast(Gated, {key: found[key] for key in Gated.__annotations__})
     if not found:
-        return _joined(question, [], Decision("abstain", "nothing was found"))
+        return _joined(question, [], Decision("abstain", NOTHING_FOUND))
     decision = surest_decision(document.metadata for document in found)
     if decision is None:
         raise ValueError(
@@ -87,6 +96,8 @@ def _joined(question: str, documents: Sequence[Document], decision: Decision) ->
         decision=decision.action,
         reason=decision.reason,
         candidates=list(rivals),
+        readings=decision.choices,
+        question_back=decision.question_back,
         confidence=decision.confidence,
     )
 
@@ -107,8 +118,9 @@ def retriever_tool(
     """Make a tool from a retriever or a gate.
 
     Its content, which the model reads, is the decision with its reason and what to do about it,
-    then the passages. Its artifact, which a program reads, is a `Gated` mapping: documents,
-    decision, reason, candidates, confidence.
+    then the passages, or what the question may mean. Its artifact, which a program reads, is a
+    `Gated` mapping. In an agent of LangGraph's, `UECGate` and `UECRetriever` search with the
+    user's turns before the last.
 
     Parameters
     ----------
@@ -120,12 +132,18 @@ def retriever_tool(
         Metadata that names a passage's source to the model.
     """
 
-    def search(query: str, config: RunnableConfig) -> tuple[str, Gated]:
-        found = told(query, retriever.invoke(query, config))
+    def search(
+        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
+    ) -> tuple[str, Gated]:
+        given = in_context(retriever, query, _turns_of_agent(runtime))
+        found = told(query, retriever.invoke(given, config))
         return as_text(found, source_key), found
 
-    async def asearch(query: str, config: RunnableConfig) -> tuple[str, Gated]:
-        found = told(query, await retriever.ainvoke(query, config))
+    async def asearch(
+        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
+    ) -> tuple[str, Gated]:
+        given = in_context(retriever, query, _turns_of_agent(runtime))
+        found = told(query, await retriever.ainvoke(given, config))
         return as_text(found, source_key), found
 
     return StructuredTool.from_function(
@@ -136,6 +154,23 @@ def retriever_tool(
         args_schema=ToolInput,
         response_format="content_and_artifact",
     )
+
+
+def _turns_of_agent(runtime: object) -> list[str]:
+    """The user's turns before the last, which the model searches for in its own words."""
+    # A parameter of the name "runtime" is what LangGraph gives a tool its graph's state by.
+    messages = messages_of(getattr(runtime, "state", None))
+    return turns(messages[: place_of_question(messages)])
+
+
+def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[str]) -> Question:
+    """A question with the turns before it, for a gate or a retriever of ours; others take none."""
+    ours = retriever
+    while isinstance(ours, RunnableBindingBase):
+        ours = ours.bound
+    if not before or not isinstance(ours, AsTool):
+        return question
+    return {"question": question, "chat_history": [*before]}
 
 
 class AsTool(Runnable[Input, Output]):
@@ -167,8 +202,6 @@ class AsTool(Runnable[Input, Output]):
 
 def as_text(found: Gated, source_key: str = "source") -> str:
     """Write a search for a language model: the decision, then the quoted passages."""
-    passages = [
-        (d.page_content, d.metadata.get(source_key), d in found["candidates"])
-        for d in found["documents"]
-    ]
-    return tool_reply(found["decision"], found["reason"], passages)
+    labels = [reading["label"] for reading in found["readings"]]
+    passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
+    return tool_reply(found["decision"], found["reason"], labels, passages)

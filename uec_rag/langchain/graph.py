@@ -9,13 +9,16 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from uec_rag.confidence.decision import Action
-from uec_rag.langchain.gated import Gated, told
+from uec_rag.langchain.gated import Gated, in_context, told
+from uec_rag.langchain.messages import member, messages_of, place_of_question, turns
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     """Make a node that retrieves and writes the keys of `Gated` into a graph's state.
 
-    The question is the state's "question" or, where there is none, its last human message.
+    The question is the state's "question" or, if there is none, its last human message. A `UECGate`
+    or a `UECRetriever` searches with the turns before it, of the state's "messages", and within the
+    reading that was chosen, the state's "within", which holds for one question.
 
     Parameters
     ----------
@@ -34,12 +37,14 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     """
 
     def node(state: object, config: RunnableConfig) -> Gated:
-        question = _question(state)
-        return told(question, retriever.invoke(question, config))
+        question, before = _question_and_turns(state)
+        found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
+        return _written(state, told(question, found))
 
     async def anode(state: object, config: RunnableConfig) -> Gated:
-        question = _question(state)
-        return told(question, await retriever.ainvoke(question, config))
+        question, before = _question_and_turns(state)
+        given, options = in_context(retriever, question, before), _within(state)
+        return _written(state, told(question, await retriever.ainvoke(given, config, **options)))
 
     return RunnableLambda(node, anode, name="retrieve")
 
@@ -55,10 +60,10 @@ def route_on_decision(state: object) -> Action:
     ValueError
         If the state has neither.
     """
-    match _of(state, "decision"):
+    match member(state, "decision"):
         case "answer" | "clarify" | "abstain" as action:
             return action
-    found = searches(_messages(state))
+    found = searches(messages_of(state))
     if not found:
         raise ValueError(
             "state: it has no decision; expected one from retrieval_node, or a message of a "
@@ -88,19 +93,23 @@ def _is_gated(artifact: object) -> bool:
     return isinstance(artifact, Mapping) and Gated.__annotations__.keys() <= artifact.keys()
 
 
-def _question(state: object) -> str:
-    question = _of(state, "question")
-    if isinstance(question, str) and question:
-        return question
-    for message in reversed(_messages(state)):
-        if isinstance(message, HumanMessage):
-            return message.text
-    raise ValueError('state: expected a "question", or a human message among its "messages".')
+def _question_and_turns(state: object) -> tuple[str, list[str]]:
+    question, messages = member(state, "question"), messages_of(state)
+    place = place_of_question(messages)
+    if not isinstance(question, str) or not question:
+        if place == len(messages):
+            raise ValueError('state: expected a "question", or a human message in its "messages".')
+        question = messages[place].text
+    # A question of its own may be in the messages, too, or come after all of them.
+    asked = place < len(messages) and messages[place].text == question
+    return question, turns(messages[:place] if asked else messages)
 
 
-def _messages(state: object) -> Sequence[AnyMessage]:
-    return cast(Sequence[AnyMessage], _of(state, "messages") or [])
+def _within(state: object) -> dict[str, Any]:
+    chosen = member(state, "within")
+    return {} if chosen is None else {"within": chosen}
 
 
-def _of(state: object, key: str) -> object:
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+def _written(state: object, found: Gated) -> Gated:
+    """What is found; a reading was chosen for one search, and is taken out of the state."""
+    return cast(Gated, {**found, **dict.fromkeys(_within(state))})

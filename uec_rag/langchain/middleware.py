@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from uec_rag.base.checks import check_k
 from uec_rag.langchain.gated import Gated
 from uec_rag.langchain.graph import best, searches
-from uec_rag.retrieval.gate import plain_reply
 
 Reply: TypeAlias = Callable[[Gated], str]
 """From what was found to what to say instead of an answer."""
 
 
 def reply_in_words(found: Gated) -> str:
-    """Ask which of the candidates is meant, or say why there is no answer; without a model."""
-    return plain_reply(
-        found["decision"], found["reason"], [_text(document) for document in found["candidates"]]
-    )
-
-
-def _text(document: Document | Mapping[str, Any]) -> str:
-    # A checkpoint keeps an artifact's documents as mappings.
-    return document["page_content"] if isinstance(document, Mapping) else document.page_content
+    """Ask which reading is meant, or say why there is no answer; without a model."""
+    return found["question_back"] or found["reason"]
 
 
 class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from langchain_core.callbacks import (
@@ -44,6 +44,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.engine import LangChainEngine
 from uec_rag.langchain.gated import AsTool
+from uec_rag.langchain.messages import Question, joined, question_and_turns, turns
 from uec_rag.retrieval import Preferences, Retriever, SearchResult
 from uec_rag.retrieval.over import Elsewhere, Stored, elsewhere
 from uec_rag.retrieval.plain import as_index
@@ -63,6 +64,8 @@ _OPTIONS = {
     "mmr": ("k", "filter", "weights", "fetch_k", "lambda_mult"),
 }
 """The options of each kind of search."""
+
+_OF_A_CALL = ("history", "within")
 
 
 class UECVectorStore(VectorStore):
@@ -387,8 +390,19 @@ def _asked(
     return {"queries": [check_text(query, "query")], "k": k, "filter": passage_filter(filter)}
 
 
+def _apart(asked: Sequence[Question]) -> tuple[list[str], list[list[str]]]:
+    """The questions, and the turns before each."""
+    pairs = [question_and_turns(one) for one in asked]
+    return [question for question, _ in pairs], [before for _, before in pairs]
+
+
 class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     """Finds the k best documents for a question, and adds its confidence to each.
+
+    A call takes the question, or a mapping with a "question" or an "input" and maybe its
+    "chat_history"; `history`, the turns before the question: messages or strings, of `batch` and
+    `search` a list for each question (`uec_rag.ensemble.views.turns_of` says which count, and
+    `in_context` how many); and `within`, the reading that the user chose (`Retriever.search`).
 
     The documents' metadata gains `uec_score` (the score they are ordered by), `uec_sigma2` (the
     variance of the similarity), `uec_relevance` (probability that the document is relevant), and,
@@ -596,7 +610,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         ----------
         queries : sequence of str
         **options
-            `k`, `filter` and what else `search_kwargs` may hold.
+            `history`, a list of turns for each question; `within`; `k`, `filter` and what else
+            `search_kwargs` may hold.
 
         Raises
         ------
@@ -625,6 +640,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             asked["filter"] = passage_filter(asked["filter"])
         if self.prefer is not None:
             asked["prefer"] = self.prefer
+        if isinstance(asked["history"], Sequence):  # else the index says what it expected
+            asked["history"] = [turns(one) for one in asked["history"]]
         asked["queries"] = [check_text(query, "query") for query in queries]
         return self.index if weights is None else self.index.weighting(weights), asked
 
@@ -698,44 +715,75 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             "local_metadata": self.metadata,
         }
 
+    def invoke(
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Retrieve for a question, in its conversation if there is one."""
+        question, before = question_and_turns(input, kwargs.pop("history", None))
+        return super().invoke(question, config, history=before or None, **kwargs)
+
+    async def ainvoke(
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """`invoke` without blocking the event loop."""
+        question, before = question_and_turns(input, kwargs.pop("history", None))
+        return await super().ainvoke(question, config, history=before or None, **kwargs)
+
     def batch(
         self,
-        inputs: list[str],
+        inputs: Sequence[Question],
         config: RunnableConfig | list[RunnableConfig] | None = None,
         *,
         return_exceptions: bool = False,
+        history: Sequence[object] | None = None,
         **kwargs: Any,
     ) -> list[list[Document]]:
         """Retrieve for many questions in one search; as `invoke` of each."""
+        asked = joined(inputs, history)
         if return_exceptions:  # one bad question among them must not end the others' search
-            return super().batch(inputs, config, return_exceptions=True, **kwargs)
-        return self.search_runs(inputs, get_config_list(config, len(inputs)), **kwargs)[1]
+            return super().batch(cast(Any, asked), config, return_exceptions=True, **kwargs)
+        queries, before = _apart(asked)
+        configs = get_config_list(config, len(queries))
+        return self.search_runs(queries, configs, history=before, **kwargs)[1]
 
     async def abatch(
         self,
-        inputs: list[str],
+        inputs: Sequence[Question],
         config: RunnableConfig | list[RunnableConfig] | None = None,
         *,
         return_exceptions: bool = False,
+        history: Sequence[object] | None = None,
         **kwargs: Any,
     ) -> list[list[Document]]:
         """`batch` without blocking the event loop."""
+        asked = joined(inputs, history)
         if return_exceptions:
-            return await super().abatch(inputs, config, return_exceptions=True, **kwargs)
-        found = await self.asearch_runs(inputs, get_config_list(config, len(inputs)), **kwargs)
-        return found[1]
+            return await super().abatch(cast(Any, asked), config, return_exceptions=True, **kwargs)
+        queries, before = _apart(asked)
+        configs = get_config_list(config, len(queries))
+        return (await self.asearch_runs(queries, configs, history=before, **kwargs))[1]
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        history: Sequence[str] | None = None,
+        **kwargs: Any,
     ) -> list[Document]:
-        result = self.search([query], **kwargs)
+        result = self.search([query], history=history and [history], **kwargs)
         note_decision(run_manager, result[0].decision)
         return self.documents(result, **kwargs)[0]
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        history: Sequence[str] | None = None,
+        **kwargs: Any,
     ) -> list[Document]:
-        result = await self.asearch([query], **kwargs)
+        result = await self.asearch([query], history=history and [history], **kwargs)
         note_decision(run_manager, result[0].decision)
         return (await self.adocuments(result, **kwargs))[0]
 
@@ -743,7 +791,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         """The options of a call, with defaults from `search_kwargs`, then from the retriever."""
         known = _OPTIONS[self.search_type]
         refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
-        refuse_unknown(call, "invoke", known)
+        refuse_unknown(call, "invoke", (*known, *_OF_A_CALL))
         own = {"k": self.k, "filter": self.filter, "weights": self.weights}
         usual = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
         given = {key: value for key, value in call.items() if value is not None}
@@ -752,7 +800,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         check_k(given["fetch_k"], "fetch_k")
         for name in ("score_threshold", "lambda_mult"):
             check_share(given[name], name, "a number from 0 to 1")
-        return {name: given[name] for name in known}
+        return {name: given[name] for name in known} | {n: call.get(n) for n in _OF_A_CALL}
 
     def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
         rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]

@@ -9,6 +9,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
 
+from uec_rag.llama_index.conversation import UECQueryBundle
 from uec_rag.llama_index.embedding import UECEmbedding
 from uec_rag.llama_index.gate import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.nodes import UECRetrievalEvent
@@ -20,6 +21,7 @@ __all__ = [
     "UECEmbedding",
     "UECGateEvent",
     "UECGatePostprocessor",
+    "UECQueryBundle",
     "UECQueryEngine",
     "UECRetrievalEvent",
     "UECRetriever",

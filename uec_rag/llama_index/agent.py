@@ -15,8 +15,8 @@ from llama_index.core.tools import AsyncBaseTool, FunctionTool
 from pydantic import BaseModel, Field
 
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import GateLike, competing, judge
-from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, plain_reply, tool_reply
+from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge
+from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
 class UECSearch(BaseModel):
@@ -32,6 +32,10 @@ class UECSearch(BaseModel):
         The hits, with the `uec_` metadata.
     candidates : list of NodeWithScore
         Those that compete, where the decision is "clarify".
+    readings : list of dict
+        What the query may mean if the decision is "clarify": "label", "ids" and "probability".
+    question_back : str
+        "Do you mean A or B?" if the decision is "clarify", else "".
     text : str
     """
 
@@ -41,6 +45,8 @@ class UECSearch(BaseModel):
     confidence: float
     nodes: list[NodeWithScore]
     candidates: list[NodeWithScore]
+    readings: list[dict[str, Any]]
+    question_back: str
     text: str
 
     def __str__(self) -> str:
@@ -58,7 +64,8 @@ def retriever_tool(
     """Make a tool of a retriever.
 
     Its content, which the model reads, is the decision with its reason and what to do about it,
-    then the passages. Its `raw_output`, which a program reads, is a `UECSearch`.
+    then the passages, or what the question may mean. Its `raw_output`, which a program reads, is a
+    `UECSearch`. A `UECRetriever` with the `memory` of the agent's run searches with its turns.
 
     Parameters
     ----------
@@ -66,18 +73,20 @@ def retriever_tool(
         A `UECRetriever`, or one of LlamaIndex's over such.
     name, description : str
         By which a model chooses it; say what the documents are about.
-    gate : callable(confidence, decision) -> action, optional
-        Decides in place of the search: a `uec_rag` gate, say.
+    gate : callable(confidence, decision) -> action, or float, optional
+        Decides in place of the search: a `uec_rag` gate, or a threshold of confidence. By default
+        the gate of the index, if it has one.
     source_key : str
         Metadata that names a passage's source to the model.
     """
+    decides = gate_of_index(retriever) if gate is None else gate
 
     def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
-        decision = judge(nodes, query, gate)
+        decision = judge(nodes, query, decides)
         rivals = competing(nodes, decision) if decision.action == "clarify" else []
+        labels = [reading.label for reading in decision.readings]
         passages = [
-            (n.get_content(MetadataMode.NONE), n.metadata.get(source_key), n in rivals)
-            for n in nodes
+            (node.get_content(MetadataMode.NONE), node.metadata.get(source_key)) for node in nodes
         ]
         return UECSearch(
             query=query,
@@ -86,7 +95,9 @@ def retriever_tool(
             confidence=decision.confidence,
             nodes=nodes,
             candidates=rivals,
-            text=tool_reply(decision.action, decision.reason, passages),
+            readings=decision.choices,
+            question_back=decision.question_back,
+            text=tool_reply(decision.action, decision.reason, labels, passages),
         )
 
     def search(query: str) -> UECSearch:
@@ -99,9 +110,8 @@ def retriever_tool(
 
 
 def reply_in_words(found: UECSearch) -> str:
-    """Ask which of the candidates is meant, or say why there is no answer; without an LLM."""
-    texts = [node.get_content() for node in found.candidates]
-    return plain_reply(found.decision, found.reason, texts)
+    """Ask which reading is meant, or say why there is no answer; without an LLM."""
+    return found.question_back or found.reason
 
 
 Reply: TypeAlias = Callable[[UECSearch], str]

@@ -12,17 +12,23 @@ from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-
 )
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from pydantic import Field, field_serializer, field_validator
 
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.base.checks import quoted
+from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
+from uec_rag.confidence.readings import Reading, subject_of
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.gate import WHAT_TO_DO, Gate
 from uec_rag.retrieval.result import surest_decision
 
-GateLike: TypeAlias = Callable[[float, Decision], Action]
-"""From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, or any
-other callable."""
+GateLike: TypeAlias = Callable[[float, Decision], Action] | float
+"""From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, any
+other callable, or a plain threshold of confidence."""
+
+NOTICE = "uec-gate"
+"""Id of the node that tells an LLM not to answer."""
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -38,6 +44,10 @@ class UECGateEvent(BaseEvent):
     confidence, in_corpus : float
     candidates : list of str
         Ids of the nodes that compete, where the decision is "clarify".
+    readings : list of dict
+        What the query may mean if the decision is "clarify": "label", "ids" and "probability".
+    question_back : str
+        "Do you mean A or B?" if the decision is "clarify", else "".
     """
 
     query: str | None
@@ -46,6 +56,8 @@ class UECGateEvent(BaseEvent):
     confidence: float
     in_corpus: float
     candidates: list[str]
+    readings: list[dict[str, Any]]
+    question_back: str
 
     @classmethod
     def class_name(cls) -> str:
@@ -61,6 +73,8 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
         "uec_confidence": decision.confidence,
         "uec_in_corpus": decision.in_corpus,
         "uec_candidates": list(decision.candidates),
+        "uec_readings": decision.choices,
+        "uec_question_back": decision.question_back,
     }
 
 
@@ -80,7 +94,7 @@ def judge(
         None of them: abstain.
     query : str, optional
         For the event.
-    gate : callable, optional
+    gate : callable or float, optional
         Decides in place of the search.
     second : callable(question, texts) -> bool or float, optional
         The judge that a `uec_rag` gate was calibrated with; see `llm_judge`.
@@ -102,6 +116,8 @@ def judge(
             confidence=decision.confidence,
             in_corpus=decision.in_corpus,
             candidates=list(decision.candidates),
+            readings=decision.choices,
+            question_back=decision.question_back,
         )
     )
     return decision
@@ -132,7 +148,7 @@ def _judge(
     if second is not None and not isinstance(gate, Gate):
         raise ValueError("second: expected with it the uec_rag gate that it was calibrated with.")
     if not nodes:
-        return Decision("abstain", "nothing was found")
+        return Decision("abstain", NOTHING_FOUND)
     own = surest_decision(node.metadata for node in nodes)
     if own is None:
         raise ValueError(
@@ -141,6 +157,8 @@ def _judge(
         )
     if gate is None:
         return own
+    if isinstance(gate, int | float):
+        gate = Gate.at(gate)
     if isinstance(gate, Gate):
         if second is None:
             return gate.redecide(own)
@@ -151,20 +169,24 @@ def _judge(
         raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
     if action == own.action:
         return own
-    return replace(own, action=action, reason="The gate decided so.")
+    readings = own.readings or tuple(
+        Reading(subject_of(node.metadata) or node.node_id, (node.node_id,), 1 / len(nodes))
+        for node in nodes
+    )
+    return replace(own, action=action, reason=REASONS[action], readings=readings)
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
-    """Passes nodes on only if the query is to be answered.
+    """Passes nodes on only if the query is to be answered, in any of LlamaIndex's own engines.
 
-    If the decision is to abstain, no node is passed on, and LlamaIndex's engines answer "Empty
-    Response" without calling the LLM. If several passages compete, those are passed on. A
-    postprocessor cannot change the response: for a clarifying question, or the reason in words, use
-    `UECQueryEngine`. The reason is always in the `UECGateEvent`.
+    Otherwise the first node is a notice (`notice`), which tells the LLM what to say; its metadata,
+    the decision, reach the response, in `source_nodes` and by the id "uec-gate" in `metadata`. If
+    the decision is to abstain, no passage is passed on; if several compete, those are. The LLM is
+    called: for a refusal that no LLM words, use `UECQueryEngine`.
 
     Parameters
     ----------
-    gate : callable(confidence, decision) -> action, optional
+    gate : callable(confidence, decision) -> action, or float, optional
         Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
         `uec_rag` gate is serialised with the postprocessor; another callable cannot be.
     second : LLM or callable(question, texts) -> bool or float, optional
@@ -181,8 +203,9 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     >>> len(UECGatePostprocessor().postprocess_nodes(nodes))
     1
     >>> strict = UECGatePostprocessor(gate=lambda p, _: "answer" if p > 0.9 else "abstain")
-    >>> len(strict.postprocess_nodes(nodes))
-    0
+    >>> print(strict.postprocess_nodes(nodes)[0].text)
+    Do not answer, neither from these passages nor from memory: the documents do not tell. Reply
+    with this alone: "The documents do not seem to answer this."
     """
 
     gate: GateLike | None = None
@@ -202,6 +225,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     def _dump_gate(self, gate: GateLike | None) -> dict[str, object] | None:
         if gate is None:
             return None
+        if isinstance(gate, int | float):
+            gate = Gate.at(gate)
         if not isinstance(gate, Gate):
             raise TypeError(
                 f"gate: expected a uec_rag gate to be written down, got {gate!r:.60}; make the "
@@ -219,9 +244,31 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
         decision = judge(nodes, query, self.gate, self.second)
-        if decision.action == "abstain":
-            return []
-        return nodes if decision.action == "answer" else competing(nodes, decision)
+        if decision.action == "answer":
+            return nodes
+        rivals = competing(nodes, decision) if decision.action == "clarify" else []
+        return [notice(decision), *rivals]
+
+
+def notice(decision: Decision) -> NodeWithScore:
+    """Write a decision as a node, which is all that an engine takes from a postprocessor."""
+    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
+    known = response_metadata(decision)
+    node = TextNode(
+        id_=NOTICE,
+        text=text,
+        metadata=known,
+        excluded_llm_metadata_keys=[*known],
+        excluded_embed_metadata_keys=[*known],
+    )
+    return NodeWithScore(node=node, score=decision.confidence)
+
+
+def gate_of_index(source: object) -> Gate | None:
+    """The gate of the index that a retriever or a query engine searches, if it is known."""
+    while source is not None and not isinstance(source, Retriever):
+        source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
+    return None if source is None else Gate.of_index(source)
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:

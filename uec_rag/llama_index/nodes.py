@@ -22,6 +22,7 @@ from llama_index.core.schema import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 from uec_rag.confidence.decision import Action
+from uec_rag.corpora.passages import bookkeeping
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
@@ -50,13 +51,23 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
 
 
 def node_of(passage: Passage) -> BaseNode:
-    """Return the node that a passage holds, or a text node of a passage that came without one."""
+    """Return the node that a passage holds, or a text node of a passage that came without one.
+
+    What an index keeps track of its files by is kept out of what a model is shown of it.
+    """
     if "_node_content" in passage.metadata:
         node = metadata_dict_to_node(passage.metadata)
         node.metadata = own_metadata(node.metadata)
         return node
     metadata = copy.deepcopy(own_metadata(passage.metadata))
-    return TextNode(id_=passage.id, text=passage.text, metadata=metadata)
+    hidden = sorted(bookkeeping(passage))
+    return TextNode(
+        id_=passage.id,
+        text=passage.text,
+        metadata=metadata,
+        excluded_llm_metadata_keys=hidden,
+        excluded_embed_metadata_keys=hidden,
+    )
 
 
 def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:

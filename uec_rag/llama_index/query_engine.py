@@ -23,23 +23,28 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
-from uec_rag.llama_index.gate import GateLike, competing, judge, llm_judge, response_metadata
-from uec_rag.retrieval import gate as reply
+from uec_rag.llama_index.gate import (
+    GateLike,
+    competing,
+    gate_of_index,
+    judge,
+    llm_judge,
+    response_metadata,
+)
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
 """From a question, the decision on it and the nodes found, to what to say instead of an answer."""
 
 
 def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) -> str:
-    """Ask which of the competing passages is meant, or say why there is no answer; without an LLM.
+    """Ask which reading is meant, or say why there is no answer; without an LLM.
 
     Examples
     --------
-    >>> print(plain_reply("How?", Decision("abstain", "no passage stands out"), []))
-    I cannot answer this from the documents: no passage stands out.
+    >>> print(plain_reply("How?", Decision("abstain", "There is no passage to answer from."), []))
+    There is no passage to answer from.
     """
-    texts = [node.get_content() for node in nodes]
-    return reply.plain_reply(decision.action, decision.reason, texts)
+    return decision.question_back or decision.reason
 
 
 class UECQueryEngine(BaseQueryEngine):
@@ -47,7 +52,8 @@ class UECQueryEngine(BaseQueryEngine):
 
     Otherwise the LLM is not called: the response is a clarifying question, with the competing nodes
     as sources, or an abstention, without sources. `response.metadata` always has `uec_decision`
-    ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence` and `uec_candidates`.
+    ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`, `uec_candidates`,
+    `uec_readings` and `uec_question_back`. A query in a conversation is a `UECQueryBundle`.
 
     Parameters
     ----------
@@ -55,8 +61,9 @@ class UECQueryEngine(BaseQueryEngine):
         One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
         with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
-    gate : callable(confidence, decision) -> action, optional
-        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`.
+    gate : callable(confidence, decision) -> action, or float, optional
+        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
+        number is a threshold of confidence. By default the gate of the index, if it has one.
     reply : callable(query, decision, nodes) -> str, optional
         What to say instead of an answer; `plain_reply` by default.
     streaming : bool
@@ -92,7 +99,7 @@ class UECQueryEngine(BaseQueryEngine):
                 "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
             )
         self._engine = query_engine
-        self._gate = gate
+        self._gate = gate_of_index(query_engine) if gate is None else gate
         self._second = llm_judge(second) if isinstance(second, LLM) else second
         self._reply = reply
         self._streaming = streaming

@@ -11,6 +11,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices import VectorStoreIndex
+from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import (
     BaseNode,
@@ -28,6 +29,8 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
+from uec_rag.ensemble.views import in_context
+from uec_rag.llama_index.conversation import turns
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import announce, hits, passages_of
 from uec_rag.llama_index.query import averaged, passage_filter
@@ -35,6 +38,7 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
 from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
 from uec_rag.retrieval.plain import as_index
+from uec_rag.retrieval.retriever import Options
 from uec_rag.stores.base import Filter, Passage, Store
 
 
@@ -99,7 +103,8 @@ class UECRetriever(BaseRetriever):
     relevant), and, the same on all nodes of a question, `uec_confidence` (probability that they
     answer it), `uec_in_corpus` (that any node does), `uec_decision` ("answer", "clarify" or
     "abstain") and `uec_reason`. LLMs and embedding models do not see these keys. `UECQueryEngine`
-    and `UECGatePostprocessor` act on a low confidence.
+    and `UECGatePostprocessor` act on a low confidence. A question in a conversation is a
+    `UECQueryBundle`, or comes with the `memory` of a chat engine or an agent.
 
     Parameters
     ----------
@@ -115,6 +120,9 @@ class UECRetriever(BaseRetriever):
         ``prefer=Preferences(max_per_source=2, source_key="ref_doc_id")``.
     weights : mapping of member name to float, optional
         Factors of the members' weights: `Retriever.weighting`.
+    memory : BaseMemory, optional
+        Of a chat engine: the turns before a question, if it is not a `UECQueryBundle` with
+        `history`. Engines put a question there once it is answered.
     details : bool
         Whether to add details of score and decision to each node, in the keys that
         `SearchResult.metadata` lists.
@@ -149,6 +157,7 @@ class UECRetriever(BaseRetriever):
         *,
         prefer: Preferences | None = None,
         weights: Mapping[str, float] | None = None,
+        memory: BaseMemory | None = None,
         details: bool = False,
     ) -> None:
         if not isinstance(retriever, Retriever):
@@ -164,6 +173,7 @@ class UECRetriever(BaseRetriever):
         self.filters = filters
         self.prefer = prefer
         self.weights = weights
+        self.memory = memory
         self.details = details
         super().__init__(callback_manager, dict(object_map or {}), objects, verbose)
 
@@ -330,14 +340,38 @@ class UECRetriever(BaseRetriever):
         return self
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        texts, where = _texts(query_bundle), self._where()
+        history = getattr(query_bundle, "history", None)
+        if history is None and self.memory is not None:
+            history = self.memory.get_all()
+        texts, options = self._asked(query_bundle, history)
         parts = self.retriever.uec.encode(texts, "query")
-        return self._search(query_bundle.query_str, parts, where)
+        return self._search(query_bundle.query_str, parts, options)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        texts, where = _texts(query_bundle), self._where()
+        history = getattr(query_bundle, "history", None)
+        if history is None and self.memory is not None:
+            history = await self.memory.aget_all()
+        texts, options = self._asked(query_bundle, history)
         parts = await self.retriever.uec.aencode(texts, "query")
-        return await asyncio.to_thread(self._search, query_bundle.query_str, parts, where)
+        return await asyncio.to_thread(self._search, query_bundle.query_str, parts, options)
+
+    def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[list[str], Options]:
+        """The texts to encode, and the options of the search.
+
+        What a query transform such as HyDE wrote stands for the question, without history.
+        """
+        texts, before = query_bundle.embedding_strs, turns(history)
+        if not texts:
+            raise ValueError("query: expected a text, got an empty one.")
+        options: Options = {
+            "filter": self._where(),
+            "prefer": self.prefer,
+            "within": getattr(query_bundle, "within", None),
+        }
+        together = in_context(query_bundle.query_str, before)
+        if texts == [query_bundle.query_str] and together != query_bundle.query_str:
+            return [*texts, together], {**options, "history": [before]}
+        return texts, options
 
     def _where(self) -> Filter | None:
         """The filters as the index takes them; over another's store they are that store's own."""
@@ -347,25 +381,12 @@ class UECRetriever(BaseRetriever):
         self.retriever.check_filter(where)
         return where
 
-    def _search(
-        self, query: str, parts: list[Gaussian], where: Filter | None
-    ) -> list[NodeWithScore]:
+    def _search(self, query: str, parts: list[Gaussian], options: Options) -> list[NodeWithScore]:
         index = self.retriever
         if self.weights is not None:
             index = index.weighting(self.weights)
-        result = index.search_encoded(
-            [query],
-            averaged(parts) if len(parts[0]) > 1 else parts,
-            self.similarity_top_k,
-            filter=where,
-            prefer=self.prefer,
-        )
+        several = len(parts[0]) > 1 and "history" not in options
+        own = averaged(parts) if several else parts
+        result = index.search_encoded([query], own, self.similarity_top_k, **options)
         announce(query, result)
         return hits(result, self.details)
-
-
-def _texts(query_bundle: QueryBundle) -> list[str]:
-    """Return the texts to embed: the question, or the output of a query transform such as HyDE."""
-    if not query_bundle.embedding_strs:
-        raise ValueError("query: expected a text, got an empty one.")
-    return query_bundle.embedding_strs

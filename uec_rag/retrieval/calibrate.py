@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.records import Record
+from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
@@ -56,6 +56,15 @@ class CorpusCalibration(Record):
     of_fit: bool = False
     verifier: str | None = None
     _saved_as: ClassVar[Mapping[str, str]] = {"evidence_weights": "gate", "of_fit": "kept"}
+
+    @classmethod
+    def current(cls, metadata: Mapping[str, object]) -> Self | None:
+        """Rebuild from `metadata`; with a warning None if it was learned on other features."""
+        return current_or(
+            None,
+            lambda: cls.restore(metadata),
+            "what was calibrated on this corpus is not used. Calibrate again.",
+        )
 
     def __str__(self) -> str:
         """Say in plain words what was done."""
@@ -145,6 +154,7 @@ def calibrate_with_labels(
     weights: EvidenceWeights | None,
     store: Store,
     queries: Sequence[str],
+    parts: Sequence[Gaussian],
     wanted: Sequence[frozenset[str]],
     *,
     unanswerable: float,
@@ -163,6 +173,8 @@ def calibrate_with_labels(
     uec, weights, store
         What is searched, and how.
     queries : sequence of str
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the questions.
     wanted : sequence of frozenset of str
         As `check_labels` returns them.
     unanswerable : float
@@ -177,7 +189,6 @@ def calibrate_with_labels(
     model = shipped_model("unfitted") if known is None else known
     verification = uec.verification and replace(uec.verification, on_error="raise")
     method = Method(uec.fitted, weights, model, verification, check_familiar=False)
-    parts = uec.encode(queries, "query")
     examples = [labelled_examples(method, store, queries, parts, wanted, k)]
     if unanswerable > 0 and all(wanted):
         gone = without_answers(method, store, queries, parts, wanted, k)
@@ -252,6 +263,8 @@ class Published(NamedTuple):
 
     Attributes
     ----------
+    calibration : CorpusCalibration or None
+        None if it was learned on other features.
     written : str
         State of the store that it was learned on, or that it was last seen not to be of.
     current : bool
@@ -259,7 +272,7 @@ class Published(NamedTuple):
     """
 
     version: str
-    calibration: CorpusCalibration
+    calibration: CorpusCalibration | None
     written: str
     current: bool = True
 
@@ -284,7 +297,7 @@ def published(store: SharedState, known: Published | None) -> Published | None:
         found = store.get_state(CALIBRATION)
         if found is not None:
             state = json.loads(found[1])
-            calibration = CorpusCalibration.restore(state["calibration"])
+            calibration = CorpusCalibration.current(state["calibration"])
             known = Published(found[0], calibration, state["written"])
     if known is None:
         return None

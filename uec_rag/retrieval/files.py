@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.folder import read_files
-from uec_rag.corpora.passages import COUNT, HASH, note_states, passages_of
+from uec_rag.corpora.passages import COUNT, HASH, Chunks, note_states, passages_of
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.live import LiveIndex
@@ -143,6 +143,7 @@ class EncodedFiles:
         *,
         gone: Collection[str] = (),
         uploaded: bool = False,
+        **chunks: Unpack[Chunks],
     ) -> Self:
         """Cut and encode documents; for an engine they are encoded as they are put in.
 
@@ -159,8 +160,10 @@ class EncodedFiles:
             Files whose passages are to be removed.
         uploaded : bool
             Whether they are in no folder that updates compare the index with.
+        **chunks
+            Options of `passages_of`.
         """
-        passages = passages_of(documents)
+        passages = passages_of(documents, **chunks)
         note_states(passages, documents)
         sources = {*gone, *(document.source for document in documents)}
         ids = {passage.id for passage in passages}

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from uec_rag.base.saved.generations import alone
 from uec_rag.base.saved.manifest import MANIFEST, Entry, read_manifest
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores.base import Store
@@ -31,13 +31,22 @@ class Place:
     """Where an index is, and how it may be opened.
 
     `index`: a saved folder. `store`: the address of the engine that has its passages. `trust`: as
-    in `Retriever.load`. `gate`: a saved one; by default what is published in the store, if any.
+    in `Retriever.load`. `gate`: a saved one, or a plain threshold; by default the index's own, if
+    it has one and `gated` is true.
     """
 
     index: Path
     store: str | None = None
     trust: bool = False
-    gate: Path | None = None
+    gate: Path | float | None = None
+    gated: bool = True
+
+
+def gate_at(place: Place, retriever: Retriever) -> Gate | None:
+    """The gate that decides there; `retriever`: the place's index, opened."""
+    if place.gate is None:
+        return Gate.of_index(retriever) if place.gated else None
+    return Gate.at(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
 
 
 @dataclass(eq=False)
@@ -71,7 +80,10 @@ class LiveIndex:
         retriever = Retriever.load(place.index, uec, store=self._store, trust=place.trust)
         if uec is not None and self._ensemble() != ensemble:  # saved anew in between
             retriever = Retriever.load(place.index, store=self._store, trust=place.trust)
-        gate = Gate.published(retriever) if place.gate is None else Gate.load(place.gate)
+        gate = gate_at(place, retriever)
+        if gate is not None and (before is None or gate != before.gate):
+            own = " of the index" if place.gate is None else ""
+            _log.info("a gate%s decides: %s", own, gate.report)
         if gate is not None and gate.basis not in ("", retriever.basis()):
             _log.warning(
                 "the gate was made before the index was calibrated, or with another one: what it "
@@ -87,12 +99,14 @@ class LiveIndex:
         return {}
 
     def _stamp(self) -> tuple[int, ...]:
-        """What changes with every save."""
-        try:
-            found = os.stat(self.place.index / MANIFEST)
-        except OSError:  # gone, or out of reach: opening it says which
-            return ()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        """What changes with every save, of the index or of its gate."""
+        seen: tuple[int, ...] = ()
+        for name in (MANIFEST, GATE_FILE):
+            # One that is gone, or out of reach: opening the index says which.
+            with suppress(OSError):
+                found = os.stat(self.place.index / name)
+                seen += (found.st_ino, found.st_mtime_ns, found.st_size)
+        return seen
 
     @contextmanager
     def use(self) -> Iterator[Opened]:

@@ -109,6 +109,12 @@ class Elsewhere(Retriever):
     def check_filter(self, filter: object) -> None:
         """Nothing is known of it: it is one of the engine's own."""
 
+    def _among(self, ids: Sequence[str], filter: object) -> NoReturn:
+        raise ValueError(
+            "within: another package's vector store finds the candidates and does not search among "
+            "some passages; search for the chosen reading's label, with the question in history."
+        )
+
 
 def elsewhere(
     uec: UEC,

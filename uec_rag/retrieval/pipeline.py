@@ -1,6 +1,7 @@
 """One query, from top to bottom.
 
-    encode     each encoder's Gaussians of the questions (`UEC.encode`)
+    encode     each encoder's Gaussians of the questions (`UEC.encode`), and in a conversation of
+               these behind the turns before them, which `in_conversation` mixes
     views      the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
     weigh      the coefficients: how far each encoder counts in each question
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,10 @@ from uec_rag.confidence.features import NEAREST, Features, features
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.encoders.lexical import whole_share
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.evidence import EvidenceWeights, leaders
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
+from uec_rag.ensemble.views import LEADERS, SHIPPED, mix_views, prominence
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -44,6 +46,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
 _RANKED = 100  # of each encoder's best passages, whose place is told
+_WORTH_ASKING = 0.2  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
 
 
@@ -101,6 +104,50 @@ def search(
 
 
 @dataclass(frozen=True, eq=False)
+class Context:
+    """n questions behind the turns before them, of a conversation.
+
+    Attributes
+    ----------
+    texts : list of n str
+        See `uec_rag.ensemble.views.in_context`; the question alone if nothing was before it.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of these texts.
+    """
+
+    texts: list[str]
+    parts: Sequence[Gaussian]
+
+
+def in_conversation(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    context: Context,
+) -> list[Gaussian]:
+    """Mix each question's Gaussians with those of it in its context, (K) of n questions.
+
+    The less a passage stands out for the question alone, the more the turns before it count.
+
+    `parts`: of the questions alone.
+    """
+    fitted = method.fitted
+    gap = np.zeros(len(queries), dtype=np.float32)
+    for rows, view in views(fitted, store, queries, parts, LEADERS):
+        if len(view):
+            own = [part[rows] for part in parts]
+            similarities = compare(fitted, view, own)
+            pi = weigh(method, own, similarities)
+            mu = fuse(fitted, view, fitted.combine(own, pi), similarities, pi)
+            gap[rows] = prominence(np.float32(fitted.slope) * leaders(mu, LEADERS))
+    follows = [text != query for text, query in zip(context.texts, queries, strict=True)]
+    shares = SHIPPED.shares(gap, follows)
+    pairs = zip(parts, context.parts, strict=True)
+    return [mix_views(alone, together, shares) for alone, together in pairs]
+
+
+@dataclass(frozen=True, eq=False)
 class Found:
     """What was found for n questions that were compared with one view."""
 
@@ -115,6 +162,26 @@ class Found:
     candidates: list[Candidates]
     exact: bool
 
+    @classmethod
+    def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
+        """What is found where no passage is."""
+        count = len(queries)
+        none = np.zeros((count, 0), dtype=np.float32)
+        place = np.zeros((count, 0), dtype=np.int64)
+        hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
+        return cls(
+            queries,
+            coefficients,
+            Similarities([], none),
+            hits,
+            Attribution(none[:, :, None], None, [{} for _ in queries]),
+            [""] * count,
+            hits.floor,
+            None,
+            [],
+            exact=True,
+        )
+
 
 def find(
     method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
@@ -123,6 +190,9 @@ def find(
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
         asked, own = queries[rows], [part[rows] for part in parts]
+        if not len(view):
+            yield Found.nothing(asked, _plain(fitted, own))
+            continue
         similarities = compare(fitted, view, own)
         coefficients = weigh(method, own, similarities)
         query = fitted.combine(own, coefficients)
@@ -145,7 +215,7 @@ def find(
             doubt,
             observed,
             candidates,
-            exact=len(view) >= len(store),
+            exact=not store.remote or 0 < len(store) <= len(view),  # an engine may not know
         )
 
 
@@ -216,7 +286,7 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
 def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities) -> FloatArray:
     """Coefficients of the encoders in each question, shape (n, K)."""
     fitted = method.fitted
-    if not similarities.own:
+    if not similarities.own or not similarities.own[0].shape[1]:
         return _plain(fitted, parts)
     return fitted.weigh(method.weights, parts, similarities.own, similarities.best)
 
@@ -569,7 +639,8 @@ def meanings(found: Found, sure: Probabilities) -> list[tuple[float, tuple[Readi
         subject = readings.subjects(one)
         unsaid = readings.features(query, one, subject)[None]
         probability = float(readings.underspecified(unsaid, np.array([held]))[0])
-        out.append((probability, tuple(readings.readings(one, subject))))
+        meant = readings.readings(one, subject) if probability >= _WORTH_ASKING else []
+        out.append((probability, tuple(meant)))
     return out
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Passage
 
@@ -134,15 +134,16 @@ def preferred(
     of similarity, of the ensemble. `level`: as `Preferences.level` gives it.
     """
     count, highest = max(4 * k, 50), prefer.highest() - level
+    enough = max(k, JUDGED)  # confidence is of as many, whatever k
     while True:
         result = search(count)
         boosted = [_boosted(one, prefer, level, slope) for one in result]
-        places = [_chosen(one.passages, one.scores, k, prefer) for one in boosted]
+        places = [_chosen(one.passages, one.scores, enough, prefer) for one in boosted]
         pairs = zip(boosted, result, places, strict=True)
         if all(
             len(found.passages) < count
             or (
-                len(chosen) == k
+                len(chosen) == enough
                 and one.scores[chosen[-1]] >= found.scores[-1] + highest / np.float32(slope)
             )
             for one, found, chosen in pairs
@@ -153,30 +154,20 @@ def preferred(
     for one, chosen in zip(boosted, places, strict=True):
         if prefer.distinct:
             one = replace(one, copies=_copies(one.passages))
-        results.append(one.taking(chosen))
+        results.append(one.taking(chosen).first(k))
     return SearchResult(results)
 
 
 def _boosted(result: Result, prefer: Preferences, level: float, slope: float) -> Result:
-    """A result with its hits' boosts in scores, relevance and confidence."""
+    """A result with its hits' boosts in scores and relevance."""
     if not prefer.boosts or not result.passages:
         return result
     boosts = np.array([prefer.at(hit) - level for hit in result.passages], dtype=np.float32)
-    known = result.decision
-    relevance = np.minimum(_moved(result.relevance, boosts), np.float32(known.in_corpus))
-    sure = max(known.confidence, float(relevance.max()))
-    decided = decide_one(
-        sure,
-        known.underspecified,
-        known.readings,
-        in_corpus=known.in_corpus,
-        unfamiliar=known.unfamiliar,
-    )
+    held = np.float32(result.decision.in_corpus)
     return replace(
         result,
         scores=result.scores + boosts / np.float32(slope),
-        relevance=relevance,
-        decision=replace(decided, basis=known.basis, hits=known.hits, size=known.size),
+        relevance=np.minimum(_moved(result.relevance, boosts), held),
     )
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import Decision, decide_one
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_one
+from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.stores.base import Found, Passage
 
@@ -150,7 +151,7 @@ class Result:
     ) -> Self:
         """The result of a question for which there is no passage."""
         none = np.zeros(0, dtype=np.float32)
-        decision = Decision("abstain", "nothing was found", basis=basis, in_corpus=0.0)
+        decision = Decision("abstain", NOTHING_FOUND, basis=basis, in_corpus=0.0)
         numbers = (none, none, none, none, none, coefficients, shares, none)
         return cls(query, [], *numbers, decision, exact=True, names=names)
 
@@ -165,7 +166,7 @@ class Result:
         mu = found.mu[0]
         relevance = np.clip(mu, 0, 1)
         best = float(relevance.max(initial=0.0))
-        reason = "a vector does not tell how far to trust its hits: search with the text"
+        reason = "A vector does not tell how far to trust its hits: search with the text."
         return cls(
             "",
             [*map(without_findings, found.passages[0])],
@@ -198,11 +199,27 @@ class Result:
         """The same result with some of the hits, in the order given.
 
         The confidence by cutoff is that of equally many best hits, at most the sum of the
-        relevance of those taken, and at least the highest: choosing does not raise it.
+        relevance of those taken, and at least the highest: choosing does not raise it. The decision
+        is on the first `JUDGED` of them: take as many, and then the `first` k.
         """
+        taken = self._at(places)
+        if not taken.passages or not self.judged:
+            return taken
+        sure = np.minimum(self.by_cutoff[: len(places)], np.cumsum(taken.relevance))
+        taken = replace(taken, by_cutoff=np.maximum(sure, np.maximum.accumulate(taken.relevance)))
+        judged = float(taken.by_cutoff[min(JUDGED, len(places)) - 1])
+        confidence = max(judged, float(taken.relevance.max()))
+        known = self.decision
+        if confidence == known.confidence:
+            return taken
+        return replace(taken, decision=replace(known, confidence=confidence)).deciding(0.5)
+
+    def first(self, k: int) -> Result:
+        """The same result with the first k hits: confidence and decision stay."""
+        return self if k >= len(self.passages) else self._at(range(k))
+
+    def _at(self, places: Sequence[int]) -> Result:
         at = [*places]
-        relevance = self.relevance[at]
-        sure = np.minimum(self.by_cutoff[: len(at)], np.cumsum(relevance))
         return replace(
             self,
             passages=[self.passages[place] for place in at],
@@ -210,11 +227,14 @@ class Result:
             mu=self.mu[at],
             within=self.within[at],
             between=self.between[at],
-            relevance=relevance,
-            by_cutoff=np.fmax(sure, np.fmax.accumulate(relevance)[: len(sure)]),
+            relevance=self.relevance[at],
             members=None if self.members is None else self.members.taking(at),
             copies=None if self.copies is None else [self.copies[place] for place in at],
         )
+
+    def deciding(self, threshold: float) -> Result:
+        """The same result with the decision at a threshold."""
+        return replace(self, decision=self.decide(threshold))
 
     def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> Decision:
         """Decide at another threshold of confidence; nothing is recomputed.
@@ -439,10 +459,9 @@ class SearchResult:
         pairs = zip(self.results, decisions, strict=True)
         return SearchResult([replace(one, decision=decision) for one, decision in pairs])
 
-    def taking(self, places: Sequence[Sequence[int]]) -> SearchResult:
-        """The same results with some of each question's hits, in the order given."""
-        pairs = zip(self.results, places, strict=True)
-        return SearchResult([one.taking(chosen) for one, chosen in pairs])
+    def first(self, k: int) -> SearchResult:
+        """The same results with the first k hits of each question."""
+        return SearchResult([one.first(k) for one in self.results])
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each hit: query, rank, id, text, its own metadata, and `metadata`.
@@ -464,6 +483,7 @@ class SearchResult:
         for one in self.results[:_SHOWN]:
             decision, lines = one.decision, []
             said = f"<b>{decision.action}</b>: {_html(decision.reason)}" if one.judged else ""
+            said += f"<br><small>{decision.figures}</small>" if one.judged else ""
             for rank, hit in enumerate(one.passages):
                 score, off = float(one.scores[rank]), float(one.sigma2[rank]) ** 0.5
                 bar = f"<progress max=1 value={max(score, 0):.3f}></progress>"

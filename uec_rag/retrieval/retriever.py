@@ -17,12 +17,14 @@ import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.confidence.model import ConfidenceModel, shift_prior, shipped_model
+from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
+from uec_rag.confidence.readings import Within, chosen_ids
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
+from uec_rag.ensemble.views import in_context
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     Published,
@@ -34,7 +36,7 @@ from uec_rag.retrieval.calibrate import (
     written,
 )
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.pipeline import Method, search
+from uec_rag.retrieval.pipeline import Context, Method, in_conversation, search
 from uec_rag.retrieval.preferences import (
     Preferences,
     maximal_marginal_relevance,
@@ -44,7 +46,7 @@ from uec_rag.retrieval.preferences import (
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
-from uec_rag.stores.base import Filter, SharedState, Store
+from uec_rag.stores.base import Filter, SharedState, Store, checked_text
 from uec_rag.stores.engine.store import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
@@ -63,6 +65,8 @@ class Options(TypedDict, total=False):
     filter: Filter | None
     prefer: Preferences | None
     unanswerable: float | None
+    history: Sequence[Sequence[str]] | None
+    within: Within | None
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,25 @@ class SearchOptions:
     filter: Filter | None
     prefer: Preferences | None
     unanswerable: float | None
+    history: Sequence[Sequence[str]] | None
+    within: Filter | None
+
+    def texts(self, queries: Sequence[str]) -> list[str]:
+        """The questions, and then those with turns before them behind these."""
+        contexts = self.contexts(queries)
+        pairs = zip(contexts, queries, strict=True)
+        return [*queries, *(context for context, query in pairs if context != query)]
+
+    def contexts(self, queries: Sequence[str]) -> list[str]:
+        """The questions behind the turns before them, if there are any."""
+        if self.history is None:
+            return [*queries]
+        if len(self.history) != len(queries):
+            raise ValueError(
+                f"history: expected the turns before each of {len(queries)} questions, got "
+                f"{len(self.history)} lists; write [] for a question that begins a conversation."
+            )
+        return [*map(in_context, queries, self.history)]
 
 
 class Retriever(Index):
@@ -126,6 +149,8 @@ class Retriever(Index):
         filter: Filter | None = None,
         prefer: Preferences | None = None,
         unanswerable: float | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchResult:
         """Find the k passages of the highest s_hat for each query.
 
@@ -143,6 +168,13 @@ class Retriever(Index):
             Share of the questions that the corpus does not answer, in [0, 1): the odds of
             `in_corpus` shift with it, and confidence as much. By default the retriever's own
             `unanswerable`.
+        history : sequence of n sequences of str, optional
+            In a conversation the turns before each query, oldest first: the user's, and answers
+            that were given if they matter. The latest count, as many as take 1,500 bytes together;
+            how much they count is found anew for each query.
+        within : Reading, mapping or sequence of str, optional
+            The reading that the user chose when asked back (of `Decision.readings`), or its ids:
+            its passages alone are searched, those among them that the filter selects.
 
         Returns
         -------
@@ -151,18 +183,26 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, k < 1, or `filter` or `prefer` is not one.
+            If a query is empty or not a string, k < 1, or `filter`, `prefer`, `history` or
+            `within` is not one.
         """
         checked = check_texts(queries, "queries")
-        options = self._options(k, filter=filter, prefer=prefer, unanswerable=unanswerable)
-        return self._search(checked, self.uec.encode(checked, "query"), options)
+        options = self._options(
+            k,
+            filter=filter,
+            prefer=prefer,
+            unanswerable=unanswerable,
+            history=history,
+            within=within,
+        )
+        return self._search(checked, self.uec.encode(options.texts(checked), "query"), options)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked, asked = check_texts(queries, "queries"), self._options(k, **options)
-        parts = await self.uec.aencode(checked, "query")
+        parts = await self.uec.aencode(asked.texts(checked), "query")
         return await asyncio.to_thread(self._search, checked, parts, asked)
 
     def search_encoded(
@@ -179,7 +219,8 @@ class Retriever(Index):
         queries : sequence of str
             For the result, and for the verifier.
         parts : sequence of Gaussian
-            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them.
+            Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
+            `history`, of `SearchOptions.texts`: the queries, then those in their context.
         """
         return self._search(queries, parts, self._options(k, **options))
 
@@ -204,10 +245,13 @@ class Retriever(Index):
         filter: Filter | None = None,
         prefer: Preferences | None = None,
         unanswerable: float | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchOptions:
         """Check the options of a search."""
         k = check_k(k)
-        self.check_filter(filter)
+        among = None if within is None else self._among(chosen_ids(within), filter)
+        self.check_filter(filter if among is None else among)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:
@@ -216,20 +260,44 @@ class Retriever(Index):
                 "first."
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
-        return SearchOptions(k, filter, prefer, share)
+        return SearchOptions(k, filter, prefer, share, check_history(history), among)
+
+    def _among(self, ids: Sequence[str], filter: Filter | None) -> Filter:
+        """A filter for those of some passages that another filter selects."""
+        chosen = {"$id": [*ids]}
+        if filter is None:
+            return chosen
+        return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
 
     def _search(
-        self, queries: Sequence[str], parts: Sequence[Gaussian], options: SearchOptions
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        options: SearchOptions,
     ) -> SearchResult:
         """`search_encoded` of what was checked."""
         if options.prefer is not None:
             return self._search_preferring(queries, parts, options, options.prefer)
         self._check_fit()
-        store = self.store.snapshot(options.filter)
+        chosen = options.within is not None
+        store = self.store.snapshot(options.within if chosen else options.filter)
         self._follow(store)
         self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
-        return search(method, store, list(queries), parts, options.k)
+        alone = [part[: len(queries)] for part in parts]
+        context = _context(queries, options.contexts(queries), parts)
+        if context is None:
+            found = search(method, store, list(queries), alone, options.k)
+        else:
+            mixed = in_conversation(method, store, queries, alone, context)
+            found = search(method, store, context.texts, mixed, options.k)
+        decisions = found.decisions
+        if chosen:  # a reading is a part of the corpus that a gate was made with, not another one
+            decisions = [replace(decision, size=0) for decision in decisions]
+        rows = zip(found, queries, decisions, strict=True)
+        return SearchResult(
+            [replace(one, query=query, decision=decision) for one, query, decision in rows]
+        )
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """The method of a search: the ensemble, and what was learned on this corpus."""
@@ -315,6 +383,8 @@ class Retriever(Index):
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchResult:
         """Find k passages for each query that are relevant and unlike one another.
 
@@ -326,10 +396,11 @@ class Retriever(Index):
             Number of candidates, those of the highest s_hat; at least k.
         lambda_mult : float
             From 1, relevance only, to 0, diversity only.
-        filter : Filter, optional
+        filter, history, within
+            As in `search`.
         """
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = view.search(queries, fetched, filter=filter)
+        found = view.search(queries, fetched, filter=filter, history=history, within=within)
         return view.diversify(found, k, lambda_mult)
 
     async def asearch_diverse(
@@ -340,10 +411,12 @@ class Retriever(Index):
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
         filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
     ) -> SearchResult:
         """`search_diverse` without blocking the event loop."""
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = await view.asearch(queries, fetched, filter=filter)
+        found = await view.asearch(queries, fetched, filter=filter, history=history, within=within)
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
@@ -357,16 +430,18 @@ class Retriever(Index):
         lambda_mult : float
             As in `search_diverse`.
         """
-        k = check_k(k)
-        places = []
+        check_k(k)
+        chosen = []
         for one in result:
             ids, scores = one.ids, one.scores
             vectors = self.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
             if ids and not self.uec.dimension:  # words alone
                 texts = [passage.text for passage in self.get(ids)]
                 vectors = term_vectors(self.uec.embed_terms(texts))
-            places.append(maximal_marginal_relevance(scores, vectors, k, lambda_mult))
-        return result.taking(places)
+            enough = max(k, JUDGED)  # confidence is of as many, whatever k
+            places = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
+            chosen.append(one.taking(places).first(k))
+        return SearchResult(chosen)
 
     def snapshot(self) -> Self:
         """A read-only view of the index as it is now, whatever others add or delete."""
@@ -473,6 +548,7 @@ class Retriever(Index):
             self.evidence_weights,
             store,
             queries,
+            self.uec.encode(queries, "query"),
             wanted,
             unanswerable=unanswerable,
             k=k,
@@ -786,6 +862,37 @@ class Retriever(Index):
             retriever.set_calibration(saved.calibration, current=saved.current)
         retriever.saved_as = (saved.generation,)
         return retriever
+
+
+def check_history(history: object) -> Sequence[Sequence[str]] | None:
+    """Check the turns before each question; TypeError if they are no lists of strings."""
+    if history is None:
+        return None
+    expected = "expected a list of the turns before each question, oldest first, each a string"
+    if isinstance(history, str) or not isinstance(history, Sequence):
+        raise TypeError(f"history: {expected}, got {type(history).__name__}.")
+    for row, turns in enumerate(history):
+        if isinstance(turns, str) or not isinstance(turns, Sequence):
+            raise TypeError(f"history[{row}]: {expected}, got {turns!r:.60}; write [turn] for one.")
+        for place, turn in enumerate(turns):
+            if not isinstance(turn, str):
+                raise TypeError(
+                    f"history[{row}][{place}]: {expected}, got {type(turn).__name__}; of a message "
+                    "give its text."
+                )
+            checked_text(turn, f"history[{row}][{place}]")
+    return history
+
+
+def _context(
+    queries: Sequence[str], texts: Sequence[str], parts: Sequence[Gaussian]
+) -> Context | None:
+    """The questions in their context, which are encoded behind the questions alone."""
+    follows = np.array([text != query for text, query in zip(texts, queries, strict=True)])
+    if not follows.any():
+        return None
+    rows = np.where(follows, len(queries) + np.cumsum(follows) - 1, np.arange(len(queries)))
+    return Context([*texts], [part[rows] for part in parts])
 
 
 def _fetched(k: int, fetch_k: int) -> int:

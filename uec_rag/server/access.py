@@ -278,7 +278,7 @@ class Guard:
         if self.count is None:
             return
         unrouted = scope["path"] if scope["path"] in _OPEN else "other"
-        path = getattr(scope.get("route"), "path", unrouted)
+        path = str(getattr(scope.get("route"), "path", unrouted))
         self.count(path, status)
         milliseconds = (time.perf_counter() - begun) * 1000
         requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)

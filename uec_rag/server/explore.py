@@ -29,7 +29,7 @@ from uec_rag.corpora.tables import ids_named, read_questions
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.files import add_files
-from uec_rag.retrieval.gate import LabelledSearch, shared_answers
+from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, harmless, log, problem
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
@@ -64,7 +64,7 @@ class Question(BaseModel, strict=True):
     """What is asked."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
-    k: int = Field(5, ge=1, le=LARGEST_K)
+    k: int = Field(4, ge=1, le=LARGEST_K)
 
 
 class Promise(BaseModel):
@@ -139,7 +139,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     index's folder.
     """
     folder = Path(live.place.index).absolute()
-    gate_path = gate_file or folder / "gate.json"
+    gate_path = gate_file or folder / GATE_FILE
     work, asked = Work(), deque[View](maxlen=_REMEMBERED)
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
@@ -225,7 +225,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     async def tune(
         request: Request,
         name: Annotated[str, Query(max_length=200)] = "",
-        k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 5,
+        k: Annotated[int, Query(ge=1, le=LARGEST_K)] = 4,
         one_per_answer: bool = False,
     ) -> View:
         table, labelled = bytearray(), None

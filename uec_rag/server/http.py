@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
+from uec_rag.corpora.passages import bookkeeping
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -51,7 +53,7 @@ class Question(BaseModel):
         max_length=LONGEST_QUERY,
         validation_alias=AliasChoices("question", "query"),  # as it was called before
     )
-    k: int = Field(5, ge=1, le=LARGEST_K, description="How many passages.")
+    k: int = Field(4, ge=1, le=LARGEST_K, description="How many passages.")
     filter: dict[str, Any] | None = Field(
         None,
         description="What must hold of a passage's metadata: values, or operators as $in and $gte.",
@@ -89,9 +91,10 @@ class Answer(BaseModel):
         description="Answer from the documents, ask which of the candidates is meant, or neither.",
         examples=["abstain"],
     )
-    reason: str = Field(examples=["the corpus hardly holds an answer"])
+    reason: str = Field(examples=["The documents do not seem to answer this."])
     candidates: list[str] = Field(description="Ids of the documents that compete.")
     confidence: Sure
+    threshold: float | None = Field(description="Above which to answer; null: never.")
     in_corpus: Held
     documents: list[Document]
 
@@ -124,7 +127,11 @@ def documents_of(result: SearchResult) -> list[Document]:
         Document(
             id=passage.id,
             text=passage.text,
-            metadata=passage.metadata,
+            metadata={
+                key: value
+                for key, value in passage.metadata.items()
+                if key not in bookkeeping(passage)
+            },
             score=float(result.scores[0, rank]),
             sigma2=float(result.sigma2[0, rank]),
             relevance=float(result.relevance[0, rank]),
@@ -167,7 +174,7 @@ def create_app(
 
     async def found(question: Question, *, decides: bool) -> SearchResult:
         with live.use() as opened, _explained():
-            least = opened.gate.k if decides and opened.gate is not None else 1
+            least = opened.gate.fewest_hits if decides and opened.gate is not None else 1
             if question.k < least:
                 raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
             if not question.question.strip():
@@ -199,6 +206,7 @@ def create_app(
             reason=decision.reason,
             candidates=list(decision.candidates),
             confidence=decision.confidence,
+            threshold=decision.threshold if isfinite(decision.threshold) else None,
             in_corpus=decision.in_corpus,
             documents=documents_of(result),
         )

@@ -100,6 +100,7 @@ def _noted(value: object) -> str | None:
 
 
 def _hits(result: SearchResult) -> list[Hit]:
+    decision = result.decisions[0]
     return [
         Hit(
             text=_shortened(passage.text),
@@ -107,7 +108,7 @@ def _hits(result: SearchResult) -> list[Hit]:
             uri=uri_of(passage.id),
             relevance=float(result.relevance[0, rank]),
             score=float(result.scores[0, rank]),
-            is_candidate=passage.id in result.decisions[0].candidates,
+            is_candidate=passage.id in decision.candidates,
         )
         for rank, passage in enumerate(result.passages[0])
     ]
@@ -160,7 +161,7 @@ def create_server(
             await asyncio.to_thread(live.refresh)
             with live.use() as opened:
                 gate = opened.gate if decides else None
-                least = 1 if gate is None else gate.k
+                least = 1 if gate is None else gate.fewest_hits
                 result = await opened.retriever.asearch([query], max(k, least))
                 return result if gate is None else result.deciding(gate.decide(result))
 
@@ -175,7 +176,7 @@ def create_server(
             passages=_hits(result),
         )
 
-    async def search(question: Asking, k: K = 10) -> Searched:
+    async def search(question: Asking, k: K = 4) -> Searched:
         return Searched(passages=_hits(await found(question, k, decides=False)))
 
     async def passage(place: str) -> str:

@@ -288,6 +288,18 @@ def test_who_is_interrupted_after_the_swap_may_save_again(tmp_path, monkeypatch)
         assert is_last(generation)
 
 
+def test_a_save_that_failed_may_be_made_again(tmp_path):
+    save(tmp_path, "old")
+    thing = SimpleNamespace(saved_as=())
+    for broken in (True, False, True, False):
+        with contextlib.suppress(KeyError), writing(tmp_path, KIND, of=thing) as generation:
+            (generation / "text.txt").write_text("text")
+            if broken:
+                raise KeyError
+    assert thing.saved_as == (generation,)
+    assert is_last(generation)
+
+
 def test_of_a_folder_that_is_kept_from_others_one_save_at_a_time_is_this_threads(tmp_path):
     save(tmp_path, "one")
     with ThreadPoolExecutor(1) as another, alone(tmp_path, KIND):

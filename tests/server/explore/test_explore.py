@@ -78,7 +78,7 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
     assert shown["decision"] == result.decisions[0].action
     assert shown["reason"] == result.decisions[0].reason
     for rank, hit in enumerate(shown["hits"]):
-        known = result.metadata(0, rank, details=True)
+        known = result[0].metadata(rank, details=True)
         assert hit["score"] == pytest.approx(known["uec_score"])
         assert hit["mu"] == pytest.approx(known["uec_mu"])
         assert hit["sigma"] ** 2 == pytest.approx(known["uec_sigma2"])

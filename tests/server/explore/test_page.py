@@ -132,7 +132,7 @@ def test_what_is_shown_of_a_question_is_what_a_search_finds(page, index):
     assert relevance.all_inner_texts() == [f"{100 * one:.0f} %" for one in result.relevance[0]]
     label = page.locator(".hits svg").first.get_attribute("aria-label")
     assert label.startswith(f"Mean {result.mu[0, 0]:.3f}, from ")
-    member = result.metadata(0, 0, details=True)["uec_members"]["bm25"]
+    member = result[0].metadata(0, details=True)["uec_members"]["bm25"]
     row = page.locator(".hits table").first.locator("tr", has_text="bm25").inner_text().split("\t")
     assert row[1:] == [
         f"{member['similarity']:.3f}",

@@ -109,12 +109,11 @@ def test_writers_do_not_lose_each_others_passages():
 
 _FORKING = """
 import faulthandler, os, sys, threading, time, warnings
-import torch  # before usearch
 import numpy as np
 from uec_rag import Gaussian
 from uec_rag.stores import MemoryStore, Passage
 warnings.simplefilter("ignore")
-store, stop = MemoryStore(index=sys.argv[1] or None), threading.Event()
+store, stop = MemoryStore(), threading.Event()
 
 def gaussians(seed, count):
     mean = np.random.default_rng(seed).standard_normal((count, 16))
@@ -152,16 +151,15 @@ print(codes)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-@pytest.mark.parametrize("index", ["", "hnsw"])
-def test_a_child_that_is_forked_beside_a_writer_searches_and_writes(index):
+def test_a_child_that_is_forked_beside_a_writer_searches_and_writes():
     done = subprocess.run(
-        [sys.executable, "-c", _FORKING, index], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", _FORKING], capture_output=True, text=True, timeout=300
     )
     assert done.stdout.strip() == str([0] * 12), done.stderr[-2000:]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_a_child_that_is_forked_after_a_search_of_many_queries_searches(dtype):
     mean = np.random.default_rng(0).standard_normal((5000, 64)).astype(np.float32)
     every = Gaussian(mean, np.zeros_like(mean))

@@ -80,7 +80,7 @@ def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_a
 
     monkeypatch.setattr(psycopg.Connection, "execute", asking)
     store.search(QUERY, 5, beta=1.0)
-    assert seen[-1] == looked_at
+    assert looked_at in seen
     store.close()
 
 
@@ -256,7 +256,7 @@ def test_a_server_that_goes_and_comes_back_is_an_error_in_between(monkeypatch):
     time.sleep(0.5)
     for call in (
         lambda: store.search(QUERY, 5, beta=1.0),
-        lambda: store.similarities_near(QUERY, 5, [QUERY.mean]),
+        lambda: store.sample(5),
         lambda: [*store.passages()],
         lambda: store.delete(["p1"]),
         lambda: len(store),

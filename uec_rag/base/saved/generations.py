@@ -110,13 +110,18 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
             for folder in (target, *(folder.parent for folder in made)):
                 to_disk(folder)
         except BaseException as error:
-            full = isinstance(error, Exception) and generation and _full(target, generation, kind)
+            if of is not None and not (generation and is_last(generation)):
+                of.saved_as = known
+            full = None
+            if isinstance(error, Exception) and generation is not None:
+                full = _full(target, generation, kind)
             _give_up(target, made)
-            if full:
+            if full is not None:
                 raise full from error
             raise
         if of is not None:
-            of.saved_as = (*(one for one in known if one not in here), generation.absolute())
+            others = (one for one in known if one not in here and one.parent.parent.exists())
+            of.saved_as = (*others, generation.absolute())
         _collect(target, manifest)
 
 

@@ -61,9 +61,9 @@ class OnnxEncoder(IdentityHead):
         tokenizer = Path(folder) / "tokenizer.json"
         self._session = open_session(model, name)
         self.revision = revision_of_files(self.prompts, model.read_bytes(), tokenizer.read_bytes())
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_MAX_TOKENS)
+        self.tokenizer = Tokenizer.from_file(str(tokenizer))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
@@ -87,7 +87,7 @@ class OnnxEncoder(IdentityHead):
 
     def _embed(self, text: str) -> Float32Array:
         """Vector of the first token."""
-        encoding = self._tokenizer.encode(text)
+        encoding = self.tokenizer.encode(text)
         inputs = {
             "input_ids": [encoding.ids],
             "attention_mask": [encoding.attention_mask],

@@ -60,8 +60,8 @@ class StaticEncoder(IdentityHead):
             )
         (table,) = tables.values()
         self._table: Float32Array = table.astype(np.float32)
-        self._tokenizer = Tokenizer.from_buffer(tokenizer)
-        self._tokenizer.no_padding()
+        self.tokenizer = Tokenizer.from_buffer(tokenizer)
+        self.tokenizer.no_padding()
         self.dimension = int(self._table.shape[1])
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
@@ -85,7 +85,7 @@ class StaticEncoder(IdentityHead):
 
     def _means(self, texts: list[str]) -> Float32Array:
         """Means of the tokens' vectors, (n, d); zeros for a text without any."""
-        tokens = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        tokens = [e.ids for e in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
         lengths = np.array([len(ids) for ids in tokens])
         means = np.zeros((len(texts), self.dimension), dtype=np.float32)
         some = np.flatnonzero(lengths)

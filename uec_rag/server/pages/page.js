@@ -161,7 +161,7 @@ function showAnswer(found) {
   const columns = [{ name: "This index", hits: found.hits }, ...found.others];
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
-      h("p", {}, h("strong", {}, `${DO[found.decision]}`), ` (${found.decision}): ${found.reason}.`),
+      h("p", {}, h("strong", {}, `${DO[found.decision]}`), `: ${found.reason}`),
       h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, fixed(found.confidence)),
         found.threshold === null ? "; the gate abstains on everything" : `, threshold ${fixed(found.threshold)}`,
         `. The corpus holds an answer with probability ${fixed(found.in_corpus, 2)}.`),
@@ -337,7 +337,7 @@ function startTune() {
       facts.gate = saved;
       baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
-      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${fixed(saved.threshold)} from now on. On the command line: uec-rag ask … --gate ${saved.file}`);
+      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${fixed(saved.threshold)} from now on, also of uec-rag ask, serve and mcp on this index.`);
     } catch (error) {
       say($("#saved"), error.message, true);
     }

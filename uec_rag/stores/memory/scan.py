@@ -107,8 +107,9 @@ class Scan:
 
     def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
         """Compressed rows, each block's and what they were divided by, by the name of its file."""
-        for name, arrays in ((_FILE, self.blocks), (_SCALES, self.scales)):
-            yield from ((name.format(k), array[rows]) for k, array in enumerate(arrays))
+        for k, (block, scale) in enumerate(zip(self.blocks, self.scales, strict=True)):
+            yield _FILE.format(k), block[rows]
+            yield _SCALES.format(k), scale[rows]
 
     def settings(self) -> dict[str, object]:
         """What `load` is told beside the arrays."""

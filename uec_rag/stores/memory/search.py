@@ -147,7 +147,7 @@ def exact_top_k(
     """The k best live rows of each query; `mu`, if it is known, has a column per live row."""
     moments = _Moments(state, query)
     errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
-    step, best = max(1, _BLOCK // state.count), list[Best]()
+    step, best = max(1, _BLOCK // max(1, state.count)), list[Best]()
     for start in range(0, len(query), step):
         block = slice(start, start + step)
         known = _fused(state, query[block]) if mu is None else mu[block]

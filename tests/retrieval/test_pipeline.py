@@ -1,0 +1,390 @@
+"""One query, from its candidates to its decision."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.helpers import agree, bag_of_words, labelled
+from uec_rag import UEC, Retriever
+from uec_rag.confidence.features import NEAREST
+from uec_rag.confidence.model import JUDGED
+from uec_rag.retrieval.calibrate import labelled_examples, without_answers
+from uec_rag.retrieval.pipeline import Hits, at_hits, find
+from uec_rag.retrieval.preferences import Boost, Preferences
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.qdrant import QdrantStore
+
+
+def in_qdrant():
+    """A store elsewhere, of whose passages all are candidates."""
+    return QdrantStore(location=":memory:", candidates=1000)
+
+
+STORES = {"memory": MemoryStore, "int8": lambda: MemoryStore(dtype="int8"), "qdrant": in_qdrant}
+
+
+@pytest.fixture(scope="module")
+def with_words(fit_pairs):
+    return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
+
+
+@pytest.fixture(scope="module", params=["fitted", "with_words", "unfitted"])
+def copied(request, texts, encoders):
+    """An index in which every third text is there twice, and every ninth four times."""
+    unfitted = request.param == "unfitted"
+    index = Retriever(UEC(encoders) if unfitted else request.getfixturevalue(request.param))
+    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    for name, step in (("b", 3), ("c", 9), ("d", 9)):
+        index.add(texts[::step], [f"{name}{i}" for i in range(0, len(texts), step)])
+    return index
+
+
+class Asked:
+    """Questions, whatever answers them, as a calibration of an index asks them."""
+
+    def __init__(self, index, queries, wanted):
+        self.index, self.queries, self.wanted = index, queries, [frozenset(w) for w in wanted]
+        self.parts = index.uec.encode(queries, "query")
+        self.store, self.method = index.store.snapshot(), index.method()
+
+    def as_calibrated(self, learn, k):
+        return learn(self.method, self.store, self.queries, self.parts, self.wanted, k)
+
+
+@pytest.fixture
+def asked(copied, texts):
+    return Asked(copied, *labelled(texts, 12))
+
+
+def same_features(one, other):
+    np.testing.assert_allclose(one.in_corpus, other.in_corpus, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(one.found, other.found, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(one.relevance, other.relevance, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+@pytest.mark.parametrize("k", [1, 5])
+def test_what_calibration_sees_of_a_question_is_what_a_search_makes_its_confidence_of(asked, k):
+    seen = asked.as_calibrated(labelled_examples, k)
+    model = asked.method.model
+    of_model = model.probabilities(seen.features)
+    found = asked.index.search(asked.queries, 40)
+    np.testing.assert_allclose(of_model.in_corpus, found.in_corpus, atol=1e-5)
+    np.testing.assert_allclose(of_model.by_cutoff, found.by_cutoff[:, :k], atol=1e-5)
+    for row, one in enumerate(found):
+        places = {}
+        for place, passage in enumerate(one.passages):
+            places.setdefault(passage.text, place)
+        first = [*places.values()][:k]
+        np.testing.assert_allclose(of_model.relevance[row], one.relevance[first], atol=1e-5)
+        of_text = [
+            any(one.passages[i].text == text and one.ids[i] in asked.wanted[row] for i in range(40))
+            for text in [*places][:k]
+        ]
+        assert seen.relevant[row].tolist() == of_text
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked):
+    hidden = asked.as_calibrated(without_answers, 5)
+    for row, ids in enumerate(asked.wanted):
+        others = asked.store.snapshot({"$not": {"$id": sorted(ids)}})
+        own = [part[row : row + 1] for part in asked.parts]
+        [found] = find(asked.method, others, asked.queries[row : row + 1], own, 5)
+        same_features(hidden[row].features, found.features.first(5))
+        assert not hidden[row].relevant.any()
+        without = asked.index.search([asked.queries[row]], filter={"$not": {"$id": sorted(ids)}})
+        sure = asked.method.model.probabilities(hidden[row].features)
+        np.testing.assert_allclose(sure.in_corpus, without.in_corpus, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_confidence_and_decision_do_not_depend_on_how_many_hits_are_asked_for(copied, texts):
+    asked = labelled(texts, 60, unanswerable=0.3)[0]
+    results = [copied.search(asked, k) for k in (1, 3, 5, 10)]
+    assert {d.action for d in results[0].decisions} >= {"answer", "abstain"}
+    for fewer, more in pairwise(results):
+        np.testing.assert_allclose(fewer.confidence, more.confidence, atol=1e-6)
+        np.testing.assert_allclose(fewer.in_corpus, more.in_corpus, atol=1e-6)
+        width = fewer.relevance.shape[1]
+        np.testing.assert_allclose(fewer.relevance, more.relevance[:, :width], atol=1e-6)
+        assert fewer.decisions == more.decisions
+        agree(more)
+
+
+@pytest.mark.parametrize("copied", ["fitted", "with_words"], indirect=True)
+@pytest.mark.parametrize("store", ["int8", "qdrant"])
+def test_confidence_and_decision_are_the_same_from_every_store(copied, texts, store):
+    other = Retriever(copied.uec, STORES[store]())
+    passages = [*copied.passages()]
+    other.add([p.text for p in passages], [p.id for p in passages])
+    asked = labelled(texts, 30, unanswerable=0.3)[0]
+    wanted, found = (index.search(asked, 5) for index in (copied, other))
+    rounding = 5e-3 if store == "int8" else 1e-4
+    for name in ("confidence", "in_corpus", "relevance", "scores"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(wanted, name), atol=rounding, err_msg=name
+        )
+    actions = [[d.action for d in result.decisions] for result in (wanted, found)]
+    assert actions[0] == actions[1]
+    assert found.exact
+
+
+def test_probabilities_are_the_models_of_the_features(full, queries):
+    method = full.method()
+    [found] = find(method, full.store, queries, full.uec.encode(queries, "query"), 5)
+    sure, result = method.model.probabilities(found.features), full.search(queries, 5)
+    np.testing.assert_allclose(result.confidence, sure.by_cutoff[:, JUDGED - 1], atol=1e-6)
+    np.testing.assert_allclose(result.in_corpus, sure.in_corpus, atol=1e-6)
+    np.testing.assert_allclose(result.relevance, sure.relevance[:, :5], atol=1e-6)
+    assert found.features.relevance.shape[1] == NEAREST
+
+
+def test_confidence_by_cutoff_grows_up_to_that_the_corpus_answers(full, texts):
+    result = full.search(labelled(texts, 60, unanswerable=0.3)[0], 5)
+    assert (np.diff(result.by_cutoff, axis=1) >= 0).all()
+    assert (result.by_cutoff[:, -1] <= result.in_corpus + 1e-6).all()
+
+
+def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
+    for index in (full, Retriever(fitted)):
+        none = index.search([])
+        assert (len(none), none.ids, none.names, none.basis) == (0, [], [], "")
+        assert none.scores.shape == (0, 0)
+        assert none.confidence.shape == (0,)
+        assert none.decide(0.5) == []
+    nothing = Retriever(fitted).search(["badero", "golugo"], 3)
+    assert nothing.ids == [[], []]
+    assert nothing.names == fitted.names
+    assert nothing.in_corpus.tolist() == nothing.confidence.tolist() == [0, 0]
+    assert {decision.action for decision in nothing.decide(0.0)} == {"abstain"}
+
+
+def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
+    result = full.search(labelled(texts, 300)[0], k=5)
+    sure = result.confidence > np.median(result.confidence)
+    best = result.relevance.max(axis=1)
+    assert best[sure].mean() > best[~sure].mean() + 0.1
+
+
+@pytest.mark.filterwarnings("ignore:This UEC is not fitted")
+def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders, texts):
+    retriever = Retriever(UEC(encoders))
+    retriever.add(texts)
+    there = retriever.search(texts[:40], k=3)
+    elsewhere = retriever.search([f"zzz{i} qqq{i}" for i in range(40)], k=3)
+    assert np.mean([d.action == "answer" for d in there.decisions]) > 0.9
+    assert np.mean([d.action == "answer" for d in elsewhere.decisions]) < 0.1
+    assert there.in_corpus.mean() > elsewhere.in_corpus.mean() + 0.3
+
+
+def test_a_told_share_without_an_answer_lowers_confidence_and_is_the_retrievers_or_the_calls(
+    full, texts
+):
+    asked = labelled(texts, 60, unanswerable=0.3)[0]
+    plain, told = full.search(asked), full.search(asked, unanswerable=0.7)
+    assert (told.confidence <= plain.confidence).all()
+    assert told.confidence.mean() < plain.confidence.mean()
+    own = Retriever(full.uec, full.store, unanswerable=0.7)
+    np.testing.assert_allclose(own.search(asked).confidence, told.confidence)
+    with pytest.raises(ValueError, match=r"unanswerable: expected a share in \[0, 1\)"):
+        full.search(asked, unanswerable=1.0)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
+def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
+    full, texts, threshold
+):
+    result = full.search(labelled(texts, 200, unanswerable=0.3)[0], k=5)
+    again = result.decide(threshold)
+    if threshold == 0.5:
+        assert again == result.decisions
+    answered = np.array([d.action == "answer" for d in again])
+    np.testing.assert_array_equal(answered, result.confidence > threshold)
+    for one, decision in zip(result, again, strict=True):
+        assert decision.readings == one.decision.readings
+        assert decision.underspecified == one.decision.underspecified
+
+
+@pytest.fixture(scope="module")
+def alone(fit_pairs):
+    """One encoder, whose coefficient no copy can move."""
+    return UEC([bag_of_words(64, "fine")]).fit(fit_pairs)
+
+
+class TestEqualPassages:
+    """A text that is stored several times does not make a question less sure of its answer."""
+
+    @pytest.mark.parametrize("k", [1, 4, 10])
+    @pytest.mark.parametrize("copies", [3, 10])
+    @pytest.mark.parametrize("store", ["memory", "qdrant"])
+    def test_confidence_and_relevance_are_those_of_one(
+        self, alone, texts, queries, store, copies, k
+    ):
+        distinct = list(dict.fromkeys(texts))
+        index = Retriever(alone, STORES[store]())
+        index.add(distinct, [f"p{i}" for i in range(len(distinct))])
+        for query in queries[:5]:
+            once = index.search([query], k)
+            index.add(
+                [once.passages[0][0].text] * (copies - 1), [f"copy{i}" for i in range(copies - 1)]
+            )
+            many = index.search([query], k)
+            index.delete([f"copy{i}" for i in range(copies - 1)])
+            assert len(many.ids[0]) == k
+            shown = {passage.text for passage in many.passages[0]}
+            assert len(shown) == max(1, k - copies + 1)
+            np.testing.assert_allclose(many.confidence, once.confidence, atol=0.02)
+            np.testing.assert_allclose(many.in_corpus, once.in_corpus, atol=0.02)
+            np.testing.assert_allclose(many.relevance[0, 0], once.relevance[0, 0], atol=0.02)
+            assert (np.diff(many.by_cutoff) >= 0).all()
+            agree(many)
+
+    @pytest.mark.parametrize("k", [1, 3, 4, 10])
+    @pytest.mark.parametrize("boosted", [False, True], ids=["alone", "boosted"])
+    @pytest.mark.parametrize("ensemble", ["alone", "fitted"])
+    def test_which_of_equally_similar_texts_comes_first_changes_no_number(
+        self, ensemble, boosted, k, texts, queries, request
+    ):
+        """Their words in another order: an engine gives either first, and one is there thrice."""
+        uec = request.getfixturevalue(ensemble)
+        others = [*dict.fromkeys(texts)]
+        prefer = Preferences(boosts=(Boost(lambda p: len(p.text) % 2, 1.0),)) if boosted else None
+        moved = 0
+        for query in queries[:4]:
+            # The best, the third and the sixth text: the groups may be cut by k.
+            index = Retriever(uec)
+            index.add(others)
+            hits = [index.search([query], 6).passages[0][place].text for place in (0, 2, 5)]
+            turned = [" ".join(reversed(text.split())) for text in hits]
+            told = []
+            for groups in ([*zip(hits, turned, strict=True)], [*zip(turned, hits, strict=True)]):
+                there = [text for text in others if text not in hits]
+                # One of them once and the other three times, whichever comes first.
+                for first, second in groups:
+                    times = 1 if first in hits else 3
+                    there += [first] * times + [second] * (4 - times)
+                index = Retriever(uec)
+                index.add(there)
+                found = index.search([query], k, prefer=prefer)
+                told.append((found, {p.text for p in found.passages[0]}))
+                agree(found)
+            (one, texts_of_one), (other, texts_of_other) = told
+            moved += texts_of_one != texts_of_other
+            for name in ("scores", "relevance", "confidence", "in_corpus", "by_cutoff", "sigma2"):
+                np.testing.assert_allclose(
+                    getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-7, err_msg=name
+                )
+        if k == 1:
+            assert moved  # or the order in which they are added decides nothing here
+
+    def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
+        distinct = list(dict.fromkeys(texts))
+        index = Retriever(fitted)
+        index.add(distinct, [f"p{i}" for i in range(len(distinct))])
+        moved = []
+        for query in queries:
+            once = index.search([query], 4)
+            index.add([once.passages[0][0].text] * 2, ["copy1", "copy2"])
+            moved.append(index.search([query], 4).confidence[0] - once.confidence[0])
+            index.delete(["copy1", "copy2"])
+        assert np.abs(moved).mean() < 0.02
+
+
+TOWNS = {
+    f"Elkins, {state}": f"Elkins in {state} was founded in {year} and has a mill"
+    for state, year in {
+        "Arkansas": 1801,
+        "Virginia": 1818,
+        "Georgia": 1835,
+        "Nevada": 1852,
+        "Ohio": 1869,
+        "Utah": 1886,
+    }.items()
+}
+
+
+def namesakes(uec, texts, titles=tuple(TOWNS), store=None):
+    """An index in which six towns have one name, under titles of their own or given ones."""
+    index = Retriever(uec, store)
+    index.add([*texts], [f"p{i}" for i in range(len(texts))])
+    metadatas = [{"title": title} if title else {} for title in titles]
+    index.add([*TOWNS.values()], [*TOWNS], metadatas)
+    return index
+
+
+class TestReadings:
+    """A question that several subjects answer, and does not say which is meant, is asked back."""
+
+    @pytest.mark.parametrize("store", ["memory", "int8", "qdrant"])
+    def test_a_name_that_several_bear_is_asked_back_about(self, with_words, texts, store):
+        index = namesakes(with_words, texts, store=STORES[store]())
+        decision = index.search(["Elkins"])[0].decision
+        assert decision.action == "clarify"
+        assert decision.reason.startswith("Do you mean Elkins, ")
+        assert {reading.label for reading in decision.readings} <= {*TOWNS}
+        assert {*decision.candidates} <= {*TOWNS}
+        assert sum(reading.probability for reading in decision.readings) > 0.8
+
+    def test_it_is_asked_whatever_k_and_the_threshold(self, with_words, texts):
+        index = namesakes(with_words, texts)
+        found = [index.search(["Elkins"], k)[0] for k in (1, 4, 40)]
+        assert {one.decision.action for one in found} == {"clarify"}
+        assert len({one.decision.reason for one in found}) == 1
+        for threshold in (0.0, 0.99, np.inf):
+            assert found[0].decide(threshold) == found[0].decision
+
+    def test_a_question_that_says_which_is_not(self, with_words, texts):
+        result = namesakes(with_words, texts).search(["Elkins in Nevada", texts[5]])
+        assert [decision.action for decision in result.decisions] == ["answer"] * 2
+        assert result[0].ids[0] == "Elkins, Nevada"
+        assert result[0].decision.underspecified < 0.2
+
+    def test_several_passages_of_one_title_are_one_reading(self, with_words, texts):
+        one = namesakes(with_words, texts, titles=["Elkins"] * 6).search(["Elkins"])[0]
+        assert one.decision.action == "answer"
+        assert one.decision.underspecified < 0.2
+
+    def test_copies_of_a_text_do_not_make_two_readings(self, with_words, texts):
+        index = Retriever(with_words)
+        index.add([*texts, *[TOWNS["Elkins, Ohio"]] * 6])
+        decision = index.search(["Elkins"])[0].decision
+        assert decision.action == "answer"
+        assert decision.underspecified < 0.2
+
+    def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
+        decision = namesakes(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
+        assert decision.action == "clarify"
+        for reading in decision.readings:
+            state = reading.ids[0].removeprefix("Elkins, ")
+            assert state in reading.label
+            assert "Elkins" not in reading.label
+
+    def test_ensembles_without_words_never_ask_back(self, fitted, texts):
+        result = namesakes(fitted, texts).search(["Elkins", *texts[:5]])
+        for decision in result.decisions:
+            assert decision.action != "clarify"
+            assert (decision.underspecified, decision.readings) == (0.0, ())
+
+    def test_nothing_is_asked_back_about_what_the_corpus_does_not_answer(self, with_words, texts):
+        index = namesakes(with_words, texts)
+        decision = index.search(["Elkins"], unanswerable=0.999)[0].decision
+        assert decision.in_corpus < 0.1
+        assert decision.action == "abstain"
+
+    def test_a_search_goes_on_among_the_reading_that_is_chosen(self, with_words, texts):
+        index = namesakes(with_words, texts)
+        for reading in index.search(["Elkins"])[0].decision.readings:
+            for within in (reading, {"ids": [*reading.ids]}, [*reading.ids]):
+                one = index.search(["Elkins"], within=within)[0]
+                assert one.ids == [*reading.ids]
+                assert one.decision.action == "answer"
+
+
+def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before():
+    mu = np.float32([[0.5, 0.5, 0.5 - 8e-6, 0.5 - 16e-6, 0.3], [0.5, 0.4, 0.3, 0.2, 0.2]])
+    nothing, place = np.zeros_like(mu), np.tile(np.arange(5), (2, 1))
+    hits = Hits(place, mu, mu, nothing, [], place, nothing, nothing, nothing[:, 0])
+    of_texts = place.astype(np.float32)
+    np.testing.assert_array_equal(at_hits(of_texts, hits), [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])
