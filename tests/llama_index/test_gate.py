@@ -165,7 +165,8 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     gate = Gate(alone, 4, second=SecondOpinion(0.2, 0.9, 100, 60, 60, 5))
     nodes = found("answer", 0.4, "a", "b")
     processor = UECGatePostprocessor(gate=gate, second=Saying(words=words))
-    assert bool(processor.postprocess_nodes(nodes, query_str="?")) == (action == "answer")
+    left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
+    assert left == (["a", "b"] if action == "answer" else [NOTICE])
     assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
     assert (restored.gate, restored.second) == (gate, None)

@@ -485,13 +485,27 @@ def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
     assert len(retriever) == 40
 
 
+@pytest.fixture(scope="module")
+def searched(full, texts):
+    queries, relevant = labelled(texts, 100, seed=4, unanswerable=0.2)
+    return LabelledSearch.of(full, queries, relevant, groups=range(100))
+
+
+@pytest.fixture(scope="module")
+def knowing(searched):
+    """A judge that knows the labels, and of which questions it was asked."""
+    truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
+    asked = []
+
+    def judge(question, texts):
+        asked.append((question, texts))
+        return truth[question]
+
+    return judge, asked
+
+
 class TestOfAllQuestions:
     """`wrong`: at most a share of all questions gets a wrong answer, on average."""
-
-    @pytest.fixture(scope="class")
-    def searched(self, full, texts):
-        queries, relevant = labelled(texts, 100, seed=4, unanswerable=0.2)
-        return LabelledSearch.of(full, queries, relevant, groups=range(100))
 
     def test_it_is_the_default_and_a_hundred_labels_answer_what_the_risk_leaves(self, searched):
         made = searched.gate(wrong=0.1)
@@ -538,11 +552,6 @@ def ambiguous(searched, unsaid):
 
 
 class TestAskingBack:
-    @pytest.fixture(scope="class")
-    def searched(self, full, texts):
-        queries, relevant = labelled(texts, 100, seed=4, unanswerable=0.2)
-        return LabelledSearch.of(full, queries, relevant, groups=range(100))
-
     def test_at_most_a_share_of_the_answerable_is_asked_back(self, searched):
         unsaid = np.random.default_rng(0).permutation(np.linspace(0, 1, 100))
         known = ambiguous(searched, unsaid)
@@ -569,27 +578,11 @@ class TestAskingBack:
 
 
 class TestSecondOpinion:
-    @pytest.fixture(scope="class")
-    def searched(self, full, texts):
-        queries, relevant = labelled(texts, 200, seed=4, unanswerable=0.2)
-        return LabelledSearch.of(full, queries, relevant, groups=range(200))
-
-    @pytest.fixture(scope="class")
-    def knowing(self, searched):
-        """A judge that knows the labels, and of which questions it was asked."""
-        truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
-        asked = []
-
-        def judge(question, texts):
-            asked.append((question, texts))
-            return truth[question]
-
-        return judge, asked
-
     def test_it_is_asked_between_two_thresholds_alone(self, searched, knowing):
         judge, asked = knowing
+        asked.clear()
         made = searched.gate(wrong=0.05, second=judge)
-        assert len(asked) == 200
+        assert len(asked) == 100
         asked.clear()
         decided = made.decide(searched.result, judge)
         between = [made.second.is_asked(one.confidence) for one in decided]

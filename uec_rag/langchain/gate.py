@@ -102,24 +102,20 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             )
         return retriever
 
+    @field_validator("second", mode="before")
+    @classmethod
+    def _as_judge(cls, second: object) -> object:
+        return chat_judge(second) if isinstance(second, BaseChatModel) else second
+
     @field_validator("gate", mode="before")
     @classmethod
     def _plain_threshold(cls, gate: object) -> object:
         return Gate.at(gate) if isinstance(gate, int | float) else gate
 
     @model_validator(mode="after")
-    def _gate_of_index(self) -> Self:
+    def _complete(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
-        return self
-
-    @field_validator("second", mode="before")
-    @classmethod
-    def _as_judge(cls, second: object) -> object:
-        return chat_judge(second) if isinstance(second, BaseChatModel) else second
-
-    @model_validator(mode="after")
-    def _check_second(self) -> Self:
         if self.second is not None:
             if self.gate is None:
                 raise ValueError("second: expected a gate with it, from UECGate.calibrate.")
@@ -288,7 +284,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             decisions = self._decided(result)
         else:
             found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
-            decisions = [*map(self._read, found)]
+            decisions = [*map(self._read, queries, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
@@ -312,7 +308,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         else:
             inputs = [self._input(given[place]) for place in asked]
             found = await self.retriever.abatch(inputs, configs)
-            decisions = [*map(self._read, found)]
+            decisions = await asyncio.to_thread(lambda: [*map(self._read, queries, found)])
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
@@ -352,7 +348,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             return question_and_turns(given)[0]
         return {"input": question_and_turns(given)[0], **given}
 
-    def _read(self, documents: Sequence[Document]) -> Decision:
+    def _read(self, question: str, documents: Sequence[Document]) -> Decision:
         """Decide on documents by what the search that found them wrote on them."""
         if not documents:
             return Decision("abstain", NOTHING_FOUND)
@@ -363,7 +359,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 "uec_decision and uec_confidence in their metadata, which a UECRetriever writes "
                 "on its own; expected a retriever over one, that keeps metadata."
             )
-        return known if self.gate is None else self.gate.redecide(known)
+        if self.gate is None:
+            return known
+        texts = [document.page_content for document in documents]
+        return self.gate.redecide(known, question, texts, self.second)
 
     def _decided(self, result: SearchResult) -> list[Decision]:
         self._warn_changed()
