@@ -46,7 +46,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
 _RANKED = 100  # of each encoder's best passages, whose place is told
-_WORTH_ASKING = 0.2  # P(underspecified) below which no threshold asks back
+_WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
 
 
