@@ -109,7 +109,9 @@ def test_if_the_question_does_not_say_which_is_meant_it_asks_without_the_llm(nod
 def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, texts):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
     found = retriever.retrieve(texts[3])
-    assert str(response).startswith("Do you mean n3")
+    readings = response.metadata["uec_readings"]
+    assert str(response) == response.metadata["uec_question_back"]
+    assert all(reading["label"] in str(response) for reading in readings)
     assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
     assert llm.calls == 0
 
@@ -226,3 +228,8 @@ def test_the_plain_reply_is_the_question_back():
     meant = tuple(Reading(label, (label,), 0.4) for label in ("Home loan", "Car loan"))
     reply = plain_reply("q", Decision("clarify", "why", meant), [])
     assert reply == "Do you mean Home loan or Car loan?"
+
+
+def test_the_plain_reply_asks_even_if_no_reading_is_known():
+    said = plain_reply("q", Decision("clarify", "two compete"), [])
+    assert said == "What exactly do you mean?"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.readings import ASK, Reading, ask_back
+from uec_rag.confidence.readings import ASK, Reading, ask_back, asks_back
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -93,8 +93,9 @@ class Decision:
         """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify"."""
         if self.action != "clarify":
             return ""
-        # What readings there were is forgotten if the decision was read off serialised hits.
-        return ask_back(self.readings) if self.readings else self.reason
+        # Read off serialised hits a decision has the sentence, and no longer the readings.
+        written = not self.readings and asks_back(self.reason)
+        return self.reason if written else ask_back(self.readings)
 
     @property
     def choices(self) -> list[dict[str, Any]]:

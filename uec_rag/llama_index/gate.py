@@ -252,7 +252,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
 def notice(decision: Decision) -> NodeWithScore:
     """Write a decision as a node, which is all that an engine takes from a postprocessor."""
-    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(decision.reason)}"
+    said = decision.question_back or decision.reason
+    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quoted(said)}"
     known = response_metadata(decision)
     node = TextNode(
         id_=NOTICE,
