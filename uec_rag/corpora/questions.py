@@ -110,8 +110,9 @@ def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] 
         text = text.removeprefix(title).lstrip()
     own = (_NUMBER.sub("", title) for title in titles if title in telling)
     made = question_of(own, text, _SHORTEST_ANSWER)
-    # In lower case it is the rest of a sentence that began in the passage before.
-    return None if made is None or (made[0][0].islower() and made[1] != text) else made
+    # Below a heading in lower case it is the rest of a sentence of the passage before.
+    cut = text != passage.text and made is not None and made[1] != text and made[0][0].islower()
+    return None if cut else made
 
 
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
