@@ -74,7 +74,7 @@ class Kind:
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 20_000,
     encoders: Annotated[int, typer.Option(help="Encoders of 384 dimensions each.")] = 2,
-    store: Annotated[str, typer.Option(help="Beside exact search.")] = "int8,hnsw,qdrant,postgres",
+    store: Annotated[str, typer.Option(help="Beside exact search.")] = "int8,qdrant,postgres",
     candidates: Annotated[str, typer.Option(help="Of the engines' searches.")] = "256",
     noise: Annotated[str, typer.Option(help="Of the queries, see `Corpus`.")] = "1,4",
     queries: Annotated[int, typer.Option(help="How many; some of them are timed.")] = 200,
@@ -93,7 +93,6 @@ def main(
     kinds = {
         "exact": ("exact, in memory", memory),
         "int8": ("int8, in memory", lambda at: memory(at, dtype="int8")),
-        "hnsw": ("HNSW, in memory", lambda at: memory(at, index="hnsw")),
         "qdrant": ("Qdrant" if qdrant else "Qdrant's engine", lambda at: of_qdrant(at, qdrant)),
         "postgres": ("PostgreSQL", lambda at: of_postgres(at, postgres)),
     }
@@ -108,7 +107,7 @@ def main(
         filled.append({"store": name, **taken, "bytes": held, "of its index": index})
         retriever = Retriever(corpus.uec, kind.store)
         for corpus.noise in levels:
-            looked_at = [*map(int, candidates.split(","))] if kind.store.approximate else [0]
+            looked_at = [*map(int, candidates.split(","))] if kind.store.remote else [0]
             for count in looked_at:
                 if count:
                     kind.store.candidates = count
@@ -142,16 +141,12 @@ def memory(folder: Path, **options: Any) -> Kind:
     """A store in memory, or the one that was saved."""
     store = MemoryStore.load(folder) if folder.exists() else MemoryStore(**options)
 
-    def size() -> tuple[int, int]:
-        graph = sum(file.stat().st_size for file in folder.glob("graph*"))
-        return _bytes(folder) - graph, graph
-
     def close() -> None:
         if not folder.exists():
             folder.mkdir()
             store.save(folder)
 
-    return Kind(store, lambda: None, size, close)
+    return Kind(store, lambda: None, lambda: (_bytes(folder), 0), close)
 
 
 def of_qdrant(folder: Path, url: str | None) -> Kind:

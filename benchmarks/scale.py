@@ -59,10 +59,8 @@ def _stores(folder, dsn):
         store.save(folder / "memory")
         sizes = {f.name: f.stat().st_size for f in (folder / "memory").iterdir()}
         vectors = sum(sizes[name] for name in sizes if name.startswith(("mean", "scales", "int8")))
-        graph = sum(sizes[name] for name in sizes if "graph" in name)
-        rest = sum(sizes.values()) - vectors - graph
-        out = {"vectors and variances": vectors, "texts, ids, metadata": rest}
-        return out | ({"graph": graph} if graph else {})
+        rest = sum(sizes.values()) - vectors
+        return {"vectors and variances": vectors, "texts, ids, metadata": rest}
 
     def fresh(store):
         (folder / "memory").mkdir(exist_ok=True)
@@ -71,7 +69,6 @@ def _stores(folder, dsn):
         return store
 
     yield "memory, or its folder", fresh(MemoryStore()), saved
-    yield "memory, HNSW", fresh(MemoryStore(index="hnsw")), saved
     yield "PostgreSQL", PgVectorStore(dsn, collection=_TABLE), lambda _: _relations(dsn)
     qdrant = QdrantStore(path=folder / "qdrant", collection="passages")
     yield (

@@ -53,10 +53,7 @@ def _reply(found) -> str:
     passages = found["passages"]
     if found["decision"] == "answer":
         return f"{passages[0]['text']} (from {passages[0]['source']})"
-    if found["decision"] == "clarify":
-        meant = [passage["source"] for passage in passages if passage["is_candidate"]]
-        return f"Which one do you mean: {', '.join(map(str, meant))}?"
-    return f"The documents do not tell: {found['reason']}."
+    return found["reason"]
 
 
 async def ask(index: str, question: str, model: BaseChatModel | None = None) -> str:

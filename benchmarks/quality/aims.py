@@ -27,7 +27,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from uec_rag.retrieval.search import own_similarities
 
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.paper.metrics import score_retrieval
@@ -36,6 +35,7 @@ from benchmarks.quality.gate import halves, relative
 from benchmarks.quality.shipped_confidence import (
     DOMAINS,
     FIT,
+    MIX_WITH_WORDS,
     Cell,
     as_asked,
     cached,
@@ -46,17 +46,19 @@ from benchmarks.quality.shipped_confidence import (
     strange_questions,
 )
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.fit import joined_examples
+from uec_rag.confidence.features import Features
 from uec_rag.confidence.model import (
     ConfidenceModel,
-    HitExamples,
+    Examples,
     log_odds,
     shipped_model,
     sigmoid,
 )
 from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.retrieval.pipeline import compare
 
 K, LABELS, DRAWS, RISK = 10, 100, 10, 0.1
+NUMBERS = (1, 4, K)  # of hits
 # What is aimed at on average and at worst, and whether more is better; None: it is signed.
 AIMS: dict[str, tuple[float | None, float | None, bool | None]] = {
     "level, answerable": (0.09, 0.20, False),
@@ -174,12 +176,12 @@ def of_others(retriever: Retriever, others: Sequence[str]) -> Figures:
 
 def incoherent(retriever: Retriever, texts: Sequence[str]) -> float:
     """Of 10,000 questions and numbers of hits, how many whose numbers contradict each other."""
-    results, odd = [retriever.search(list(texts), k) for k in (1, 4, K)], 0
-    for result in results:
+    results, odd = [retriever.search(list(texts), k) for k in NUMBERS], 0
+    for k, result in zip(NUMBERS, results, strict=True):
         most, total = result.relevance.max(axis=1), result.relevance.sum(axis=1)
-        held = result.in_corpus
-        wrong = (most > result.confidence + 1e-5) | (result.confidence > held + 1e-5)
-        wrong |= (result.confidence > total + 1e-5) | (np.abs(held - results[0].in_corpus) > 1e-5)
+        held, sure = result.in_corpus, result.by_cutoff[:, k - 1]
+        wrong = (most > sure + 1e-5) | (sure > held + 1e-5)
+        wrong |= (sure > total + 1e-5) | (np.abs(held - results[0].in_corpus) > 1e-5)
         odd += int(wrong.sum())
     return 1e4 * odd / (len(results) * len(texts))
 
@@ -187,7 +189,7 @@ def incoherent(retriever: Retriever, texts: Sequence[str]) -> float:
 def levels(model: ConfidenceModel, whole: dict[str, Cell], lengths: Sequence[int]) -> Figures:
     """Level, its errors, what is answered, and the gate, by the cells of the whole corpus."""
     here, gone = (whole[kind].examples for kind in ("answerable", "removed"))
-    told, removed = (model.judged(e.query, e.found, e.relevance) for e in (here, gone))
+    told, removed = (model.probabilities(e.features) for e in (here, gone))
     sure, right = told.by_cutoff, np.logical_or.accumulate(here.relevant, axis=1)
     out = level_figures(sure, right, told.in_corpus, removed.by_cutoff, removed.in_corpus, lengths)
     if len(sure) >= LABELS:
@@ -244,7 +246,7 @@ def against_cosines(
     """Confidence beside the top cosine of the best member with vectors."""
     texts, ids = list(asked.queries.values()), list(asked.passages)
     parts = uec.encode(texts, "query")
-    own = own_similarities(uec.fitted, retriever.store, parts)
+    own = compare(uec.fitted, retriever.store.snapshot(), parts).own
     place = {id_: column for column, id_ in enumerate(ids)}
     found = []
     for part, cosines in zip(parts, own, strict=True):
@@ -286,6 +288,7 @@ def calibrated(retriever: Retriever, asked: Collection) -> Figures:
             [[id_ in wanted[i] for id_ in row] for i, row in zip(other, result.ids, strict=True)]
         )
         first, found = result.relevance[:, 0], right.any(axis=1)
+        sure = result.by_cutoff[:, K - 1]
         rows.append(
             (
                 ece(first, right[:, 0]),
@@ -293,9 +296,9 @@ def calibrated(retriever: Retriever, asked: Collection) -> Figures:
                 brier(first, right[:, 0]),
                 ece(result.relevance, right),
                 brier(result.relevance, right),
-                ece(result.confidence, found),
-                by_chance(result.confidence),
-                brier(result.confidence, found),
+                ece(sure, found),
+                by_chance(sure),
+                brier(sure, found),
             )
         )
     return dict(zip(CALIBRATED, np.mean(rows, axis=0).tolist(), strict=True))
@@ -306,16 +309,16 @@ def calibrated_with_removed(model: ConfidenceModel, whole: dict[str, Cell]) -> F
     here, gone = (whole[kind].examples for kind in ("answerable", "removed"))
     rows = []
     for seed in range(DRAWS):
-        order = np.random.default_rng(seed).permutation(len(here.query))
+        order = np.random.default_rng(seed).permutation(len(here.answerable))
         mine, other = order[:LABELS], order[LABELS:]
         without = np.concatenate([mine[:30], other[: round(0.3 * len(other))]])
         parts = [
-            joined_examples([some_of(here, np.setdiff1d(rows_, without)), some_of(gone, lost)])
+            Examples.joined([some_of(here, np.setdiff1d(rows_, without)), some_of(gone, lost)])
             for rows_ in (mine, other)
             for lost in [np.intersect1d(rows_, without)]
         ]
         told, asked = model.recalibrated(parts[0]), parts[1]
-        sure = told.judged(asked.query, asked.found, asked.relevance).by_cutoff[:, [0, 3, 9]]
+        sure = told.probabilities(asked.features).by_cutoff[:, [0, 3, 9]]
         right = np.logical_or.accumulate(asked.relevant, axis=1)[:, [0, 3, 9]]
         rows.append(
             (
@@ -328,9 +331,11 @@ def calibrated_with_removed(model: ConfidenceModel, whole: dict[str, Cell]) -> F
     return dict(zip(names, np.mean(rows, axis=0).tolist(), strict=True))
 
 
-def some_of(examples: HitExamples, rows: NDArray[np.intp]) -> HitExamples:
+def some_of(examples: Examples, rows: NDArray[np.intp]) -> Examples:
     """Some of the queries."""
-    return HitExamples(**{name: values[rows] for name, values in vars(examples).items()})
+    features = {name: values[rows] for name, values in vars(examples.features).items()}
+    labels = (examples.relevant, examples.answerable, examples.weight)
+    return Examples(Features(**features), *(values[rows] for values in labels))
 
 
 def elsewhere(
@@ -388,12 +393,14 @@ def main(
     rows, abroad = {}, {}
     for (uec, own), cells in zip(ensembles, groups, strict=True):
         for place, collection in enumerate(collections):
-            model = learned_elsewhere(groups, collection.name, own)
+            model = learned_elsewhere(groups, collection.name, own, MIX_WITH_WORDS)
             some = as_asked(cells, collection.name)
             others = strange_questions(collections, place, most)
             key = f"{', '.join(uec.names)}: {collection.name}"
             rows[key] = figures(uec, model, some, collection, others, most)
-        model = learned_elsewhere(groups, FIT, own)  # they are of encyclopaedias, too
+        model = learned_elsewhere(
+            groups, FIT, own, MIX_WITH_WORDS
+        )  # they are of encyclopaedias, too
         for collection in foreign:
             tongue = collection.name.split("_")[-1]
             same = [c for c in foreign if c.name.split("_")[-1] == tongue and c is not collection]

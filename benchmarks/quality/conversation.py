@@ -35,7 +35,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.ensemble.evidence import SimilaritySummary
 from uec_rag.ensemble.views import SHIPPED, ViewWeights, in_context, mix_views, prominence
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
@@ -133,8 +132,8 @@ class Index:
             for part, held, words in zip(parts, self._parts, self._words, strict=True)
         ]
         assert fitted.evidence_weights is not None
-        summaries = list(map(SimilaritySummary.of, own, fitted.slopes))
-        pi = fitted.weigh(fitted.evidence_weights, parts, summaries)
+        best = np.stack([similarities.max(axis=1) for similarities in own], axis=1)
+        pi = fitted.weigh(fitted.evidence_weights, parts, own, best)
         return np.sum(
             [
                 np.float32(slope) * share[:, None] * similarities

@@ -7,9 +7,9 @@ the threshold, too, is chosen without it, as the lowest at which 2 % of the ordi
 answerable questions are asked back. In ordinary collections questions are asked once as they are
 and once of the corpus without their answers. In conversations the last turn alone is underspecified
 if it depends on earlier turns; it and its rewrite are learned from, not reported. "Before" are the
-decisions that the search itself gives. After asking back a person chooses the reading that holds
-what they meant, and the share of questions whose first passage of that reading is right is given
-beside that of the first hit.
+decisions without asking back. After asking back a person chooses the reading that holds what they
+meant, and the share of questions whose first passage of that reading is right is given beside that
+of the first hit.
 """
 
 from __future__ import annotations
@@ -31,21 +31,11 @@ from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator, fit_calibrator
-from uec_rag.confidence.readings import (
-    FEATURES,
-    HITS,
-    Candidates,
-    action_of,
-    features,
-    readings,
-    subjects,
-    underspecified,
-)
+from uec_rag.confidence.readings import FEATURES, features, readings, subjects, underspecified
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
-from uec_rag.encoders.lexical import WordTokenizer
-from uec_rag.retrieval.result import SearchResult
-from uec_rag.stores.base import Passage
+from uec_rag.retrieval.pipeline import Found, decide, estimate, find
+from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
@@ -56,7 +46,7 @@ SHARE = {"clarify": 1.0, "conv": 0.3}  # how much a set counts in learning; othe
 OTHERS = 0.15
 PENALTY = 0.01
 NEEDLESS = 0.02  # share of ordinary answerable questions that may be asked back
-K = 5
+K = 4
 LABELS = ("answerable", "underspecified", "unanswerable")
 ACTIONS = dict(zip(("answer", "clarify", "abstain"), LABELS, strict=True))
 
@@ -88,10 +78,9 @@ class Example:
     chosen: float
 
 
-def example(
-    row: dict[str, Any], label: str, candidates: Candidates, result: SearchResult
-) -> Example:
-    """What a search found for a question (`result`: of it alone)."""
+def example(row: dict[str, Any], label: str, found: Found, result: Result) -> Example:
+    """What a search found for a question (`found`, `result`: of it alone)."""
+    [candidates] = found.candidates
     subject = subjects(candidates)
     offered = [reading.ids for reading in readings(candidates, subject)]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
@@ -101,65 +90,39 @@ def example(
     chosen = [
         float(ids[:1] != () and ids[0] in right) for ids, right in zip(options, meant, strict=True)
     ]
-    assert result.by_cutoff is not None
     return Example(
         label,
         features(row["text"], candidates, subject),
-        float(result.by_cutoff[0, min(K, len(candidates.ids)) - 1]),
-        float(result.in_corpus[0]),
-        ACTIONS[result.decide_at(0.5, K)[0].action],
+        result.decision.confidence,
+        result.decision.in_corpus,
+        "answerable" if result.decision.confidence > 0.5 else "unanswerable",
         float(np.mean(first)) if first else float("nan"),
         float(np.mean(chosen)) if chosen else float("nan"),
     )
 
 
 class Corpus:
-    """A searchable corpus, and how rare its words are."""
+    """A searchable corpus."""
 
     def __init__(self, uec: UEC, passages: Iterable[dict[str, Any]]) -> None:
         self.retriever = Retriever(uec)
         rows = list(passages)
-        self.titles = {str(row["_id"]): row.get("title") or "" for row in rows}
-        texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in rows]
+        titles = [row.get("title") or "" for row in rows]
         self.retriever.add(
-            texts,
-            ids=list(self.titles),
-            metadatas=[{"title": title} if title else {} for title in self.titles.values()],
+            [f"{title} {row['text']}".strip() for title, row in zip(titles, rows, strict=True)],
+            ids=[str(row["_id"]) for row in rows],
+            metadatas=[{"title": title} if title else {} for title in titles],
         )
-        self._words = WordTokenizer()
-        keys, counts = np.unique(
-            np.concatenate([np.unique(self._words(text)) for text in texts]), return_counts=True
-        )
-        self._held = dict(zip(keys.tolist(), counts.tolist(), strict=True))
-
-    def idf(self, question: str) -> dict[str, float]:
-        """Of each word of a question."""
-        size = len(self.titles)
-        held = {w: self._held.get(key, 0) for key, w in self._words.named(question).items()}
-        return {w: float(np.log1p((size - n + 0.5) / (n + 0.5))) for w, n in held.items()}
 
     def ask(self, row: dict[str, Any], label: str, gone: frozenset[str] = frozenset()) -> Example:
         """Ask one question, of the corpus without some passages."""
-
-        def there(passage: Passage) -> bool:
-            return passage.id not in gone
-
-        result = self.retriever.search([row["text"]], HITS, filter=there if gone else None)
-        ids, members = result.ids[0], result.members
-        assert members is not None
-        assert members.words is not None
-        logits = self.retriever.uec.fitted.logits(result.mu, result.coefficients)[0]
-        candidates = Candidates(
-            ids,
-            [passage.text for passage in result.passages[0]],
-            [passage.metadata for passage in result.passages[0]],
-            logits,
-            members.words[0],
-            self.idf(row["text"]),
-            len(self.titles),
-            self.retriever.store.vectors(ids).mean,
-        )
-        return example(row, label, candidates, result)
+        retriever = self.retriever
+        store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
+        parts = retriever.uec.encode([row["text"]], "query")
+        method = retriever.method()
+        [found] = find(method, store, [row["text"]], parts, K)
+        [result] = decide(method, found, estimate(method, found), K, len(store))
+        return example(row, label, found, result)
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:
@@ -233,6 +196,13 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
     return float(np.quantile(np.concatenate(needless), 1 - NEEDLESS))
 
 
+def decided(confidence: float, unsaid: float, ask: float) -> str:
+    """The label that a decision stands for."""
+    if unsaid >= ask:
+        return "underspecified"
+    return "answerable" if confidence > 0.5 else "unanswerable"
+
+
 def figures(
     examples: Sequence[Example], told: FloatArray, decided: Sequence[str]
 ) -> dict[str, float]:
@@ -267,7 +237,7 @@ def study(sets: dict[str, list[Example]]) -> None:
         judged[name] = (
             told,
             [
-                ACTIONS[action_of(one.confidence, float(p), ask=ask)]
+                decided(one.confidence, float(p), ask)
                 for one, p in zip(sets[name], told, strict=True)
             ],
         )

@@ -17,25 +17,24 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import typer
-from uec_rag.retrieval.search import Scale, ask
 
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection
 from uec_rag import UEC, Retriever
-from uec_rag.base.gaussian import Gaussian
-from uec_rag.confidence.fit import FitView, fit_temperature, joined_examples
-from uec_rag.confidence.model import ConfidenceModel, HitExamples, shipped_model
+from uec_rag.confidence.fit import FitView, fit_temperature
+from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.encoders import EMBEDDED, CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.encoders.lexical import ENGLISH
-from uec_rag.retrieval.calibrate import examples_of, places
+from uec_rag.retrieval.calibrate import labelled_examples, without_answers
+from uec_rag.retrieval.pipeline import Method, compare, fuse, scale, weigh
 
 LEARNED = {
     "belebele_en": "encyclopaedia",
@@ -79,7 +78,7 @@ class Cell:
     collection: str
     kind: str
     size: int
-    examples: HitExamples
+    examples: Examples
     wording: str = ""
 
 
@@ -136,6 +135,7 @@ def _gathered(
     sizes: dict[int, int],
 ) -> Iterator[Cell]:
     rng = np.random.default_rng(0)
+    method = Method(uec.fitted, uec.fitted.evidence_weights, model, check_familiar=False)
     parts, foreign = (uec.encode(list(some), "query") for some in (texts, others))
     wanted = [frozenset(collection.relevant[name]) for name in names]
     ids = list(collection.passages)
@@ -149,13 +149,16 @@ def _gathered(
             retriever = Retriever(uec)
             retriever.add([collection.passages[id_] for id_ in chosen], ids=chosen)
             inside = [wanted[row] & set(chosen) for row in rows]
-            yield from _asked(
-                uec, model, retriever, collection.name, size, [p[rows] for p in parts], inside
-            )
-            some = rng.permutation(len(others))[: max(4, size // 4) if size else None]
-            yield from _asked(
-                uec, model, retriever, collection.name, size, [p[some] for p in foreign], None
-            )
+            store, asked = retriever.store.snapshot(), [texts[row] for row in rows]
+            own = [part[rows] for part in parts]
+            found = labelled_examples(method, store, asked, own, inside, K)
+            yield Cell(collection.name, "answerable", size, found)
+            gone = without_answers(method, store, asked, own, inside, K)
+            yield Cell(collection.name, "removed", size, Examples.joined(gone))
+            some = rng.permutation(len(others))[: max(4, size // 4) if size else None].tolist()
+            asked, own = [others[row] for row in some], [part[some] for part in foreign]
+            found = labelled_examples(method, store, asked, own, [frozenset()] * len(some), K)
+            yield Cell(collection.name, "other", size, found)
 
 
 def chosen_questions(collection: Collection, most: int) -> list[str]:
@@ -191,25 +194,6 @@ def _small(
     return rows, [*chosen, *rest[: size - len(chosen)]]
 
 
-def _asked(
-    uec: UEC,
-    model: ConfidenceModel,
-    retriever: Retriever,
-    name: str,
-    size: int,
-    parts: list[Gaussian],
-    wanted: list[frozenset[str]] | None,
-) -> Iterator[Cell]:
-    store = retriever.store.snapshot()
-    asked = ask(uec.fitted, uec.fitted.evidence_weights, store, parts)
-    none = wanted is None
-    ids = [frozenset()] * len(parts[0]) if wanted is None else wanted
-    hidden = 0.0 if none else 1.0
-    found = list(examples_of(uec.fitted, model, asked, store, ids, places(store), hidden, K))
-    for kind, examples in zip(["other"] if none else ["answerable", "removed"], found, strict=True):
-        yield Cell(name, kind, size, examples)
-
-
 def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> float:
     """Temperature at which standardised similarities give the answers the most."""
     views = []
@@ -218,29 +202,35 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         retriever = Retriever(uec)
         retriever.add(list(collection.passages.values()), ids=list(collection.passages))
         parts = uec.encode([collection.queries[query] for query in queries], "query")
-        asked = ask(uec.fitted, None, retriever.store, parts)
-        model = shipped_model("unfitted")
-        scale = Scale.of(uec.fitted, model, retriever.store, asked)
-        logits = scale.logits(asked.similarities)
-        place, relevant = places(retriever.store), np.zeros(logits.shape, dtype=bool)
+        method = Method(uec.fitted, None, shipped_model("unfitted"))
+        view = retriever.store.snapshot()
+        similarities = compare(uec.fitted, view, parts)
+        coefficients = weigh(method, parts, similarities)
+        query = uec.fitted.combine(parts, coefficients)
+        mu = fuse(uec.fitted, view, query, similarities, coefficients)
+        slope, offset = scale(method, view, parts, coefficients)
+        logits = slope * mu + offset[:, None]
+        place = {id_: column for column, id_ in enumerate(collection.passages)}
+        relevant = np.zeros(logits.shape, dtype=bool)
         for row, query in enumerate(queries):
             relevant[row, [place[id_] for id_ in collection.relevant[query]]] = True
         views.append(FitView(logits, np.zeros_like(logits), relevant))
     return fit_temperature(views)
 
 
-def learn(cells: Sequence[Cell], start: ConfidenceModel) -> ConfidenceModel:
+def learn(
+    cells: Sequence[Cell], start: ConfidenceModel, mix: Mapping[str, float]
+) -> ConfidenceModel:
     """Learn from cells; of each collection, kind and size all questions together count alike."""
-    mix = MIX_WITH_WORDS if start.by_member else MIX
     counts: dict[tuple[str, str, int, str], int] = {}
     for cell in cells:
         key = (cell.collection, cell.kind, cell.size, cell.wording)
-        counts[key] = counts.get(key, 0) + len(cell.examples.query)
+        counts[key] = counts.get(key, 0) + len(cell.examples.answerable)
     weighted = [
         replace(
             cell.examples,
             weight=np.full(
-                len(cell.examples.query),
+                len(cell.examples.answerable),
                 mix[cell.kind]
                 * (0.5 if cell.size else 1.0)
                 * WORDINGS.get(cell.wording, 1.0)
@@ -251,13 +241,13 @@ def learn(cells: Sequence[Cell], start: ConfidenceModel) -> ConfidenceModel:
         for cell in cells
     ]
     gone = (mix["removed"] + mix["other"]) / sum(mix.values())
-    return replace(start.relearned(joined_examples(weighted)), unanswerable=gone)
+    return replace(start.relearned(Examples.joined(weighted)), unanswerable=gone)
 
 
-def certainty(model: ConfidenceModel, examples: HitExamples, k: int):
+def certainty(model: ConfidenceModel, examples: Examples, k: int):
     """Confidence at k, whether one of the first k hits is relevant, and that the corpus answers."""
-    sure = model.judged(examples.query, examples.found, examples.relevance)
-    last = min(k, examples.found.shape[1])
+    sure = model.probabilities(examples.features)
+    last = min(k, examples.relevant.shape[1])
     return sure.by_cutoff[:, last - 1], examples.relevant[:, :last].any(axis=1), sure.in_corpus
 
 
@@ -283,14 +273,14 @@ def figures(model: ConfidenceModel, cells: Sequence[Cell]) -> dict[str, float]:
         for kind, name in (("answerable", "right"), ("other", "others'")):
             part = [c.examples for c in cells if c.size in sizes and c.kind == kind]
             if part:
-                sure, right, _ = certainty(model, joined_examples(part), 4)
+                sure, right, _ = certainty(model, Examples.joined(part), 4)
                 chosen = sure[right] if kind == "answerable" else sure
                 out[f"{name} answered of {label}"] = float((chosen > 0.5).mean())
     return out
 
 
 def learned_elsewhere(
-    groups: Sequence[Sequence[Cell]], name: str, start: ConfidenceModel
+    groups: Sequence[Sequence[Cell]], name: str, start: ConfidenceModel, mix: Mapping[str, float]
 ) -> ConfidenceModel:
     """Learn from what may be learned from, but for a collection's domain.
 
@@ -302,7 +292,7 @@ def learned_elsewhere(
         for cell in cells
         if cell.collection in LEARNED and DOMAINS[cell.collection] != DOMAINS[name]
     ]
-    return learn(others, start)
+    return learn(others, start, mix)
 
 
 def as_asked(cells: Sequence[Cell], name: str) -> list[Cell]:
@@ -312,12 +302,13 @@ def as_asked(cells: Sequence[Cell], name: str) -> list[Cell]:
 
 def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -> ConfidenceModel:
     """Print what holds leaving domains out, and learn from everything that may be learned from."""
+    mix = MIX_WITH_WORDS if kind == "words" else MIX
     print(f"## {kind}\n")
     rows: list[dict[str, float]] = []
     names: list[str] = []
     for number, cells in enumerate(groups):
         for name in dict.fromkeys(cell.collection for cell in cells):
-            model = learned_elsewhere(groups, name, start)
+            model = learned_elsewhere(groups, name, start, mix)
             rows.append(figures(model, as_asked(cells, name)))
             names.append(f"{name} ({number + 1})")
     keys = list(rows[0])
@@ -329,7 +320,8 @@ def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -
         values = [summary(np.abs([row.get(key, np.nan) for row in rows])) for key in keys]
         print(f"| {label} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
     print(flush=True)
-    return learn([cell for cells in groups for cell in cells if cell.collection in LEARNED], start)
+    known = [cell for cells in groups for cell in cells if cell.collection in LEARNED]
+    return learn(known, start, mix)
 
 
 def run(
@@ -377,11 +369,11 @@ def cells_of(
 ) -> Iterator[Cell]:
     for place, collection in enumerate(collections):
         foreign = strange_questions(collections, place, most)
-        by_kind: dict[tuple[str, int, str], list[HitExamples]] = {}
+        by_kind: dict[tuple[str, int, str], list[Examples]] = {}
         for cell in gather(uec, model, collection, foreign, most):
             by_kind.setdefault((cell.kind, cell.size, cell.wording), []).append(cell.examples)
         for (kind, size, wording), examples in by_kind.items():
-            yield Cell(collection.name, kind, size, joined_examples(examples), wording)
+            yield Cell(collection.name, kind, size, Examples.joined(examples), wording)
 
 
 def main(

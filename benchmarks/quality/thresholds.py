@@ -25,11 +25,11 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from uec_rag.retrieval.search import own_similarities
 
 from benchmarks.paper.data import load_collection
 from benchmarks.quality.shipped_confidence import (
     DOMAINS,
+    MIX_WITH_WORDS,
     cached,
     cells_of,
     chosen_questions,
@@ -41,6 +41,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import risk_threshold
 from uec_rag.encoders import EMBEDDED, load_encoder
+from uec_rag.retrieval.pipeline import compare
 
 K, LABELS, DRAWS, FOREIGN = 4, 100, 20, 0.3
 
@@ -110,7 +111,7 @@ def systems_of(data: Path, names: Sequence[str], most: int) -> dict[str, dict[st
     cells = list(cells_of(uec, start, collections, most))
     found = {}
     for place, collection in enumerate(collections):
-        model = learned_elsewhere([cells], collection.name, start)
+        model = learned_elsewhere([cells], collection.name, start, MIX_WITH_WORDS)
         uec.fitted = replace(uec.fitted, confidence_model=model)
         retriever = Retriever(uec)
         retriever.add(list(collection.passages.values()), ids=list(collection.passages))
@@ -122,7 +123,7 @@ def systems_of(data: Path, names: Sequence[str], most: int) -> dict[str, dict[st
         foreign = np.arange(len(texts)) >= len(asked)
         result = retriever.search(texts, K)
         parts = uec.encode(texts, "query")
-        own = own_similarities(uec.fitted, retriever.store, parts)
+        own = compare(uec.fitted, retriever.store.snapshot(), parts).own
         cosines = next(own[i] for i, part in enumerate(parts) if not part.terms)
         ids = list(collection.passages)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :K]

@@ -67,8 +67,9 @@ def figures(uec: UEC, collection: Collection) -> list[float]:
     half = np.random.default_rng(0).permutation(len(relevant))[: len(relevant) // 2]
     found = asked(uec, collection, frozenset().union(*(relevant[row] for row in half)))
     right = [bool(set(ids) & set(own)) for ids, own in zip(found.ids, relevant, strict=True)]
-    level = abs(float(found.confidence.mean()) - float(np.mean(right)))
-    return [ndcg, level, float(np.mean((found.confidence - right) ** 2))]
+    sure = found.by_cutoff[:, _K - 1]
+    level = abs(float(sure.mean()) - float(np.mean(right)))
+    return [ndcg, level, float(np.mean((sure - right) ** 2))]
 
 
 def main(

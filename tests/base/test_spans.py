@@ -52,7 +52,7 @@ def test_searching_and_deciding_say_what_came_of_it(exported, full):
     gate = Gate(RiskThreshold(0.0, 0.1, 0.05, 100, 50, 2, 29), 3)
     one, two = full.search(["badero fimafi"], k=3), full.search(["badero", "fimafi"], k=3)
     gate.decide(one)
-    gate.redecide(one.decision(0))
+    gate.redecide(one.decisions[0])
     spans = [span for span in exported.get_finished_spans() if span.name != "uec_rag.encode"]
     names = ("decision", "confidence", "in_corpus")
     said = [[span.attributes[f"uec_rag.{name}"] for name in names] for span in spans]
@@ -86,7 +86,7 @@ class TestAsObservabilityToolsShowIt:
             document = f"retrieval.documents.{place}.document"
             assert shown[f"{document}.id"] == id_
             assert shown[f"{document}.score"] == scores[place]
-            assert json.loads(shown[f"{document}.metadata"]) == result.metadata(0, place)
+            assert json.loads(shown[f"{document}.metadata"]) == result[0].metadata(place)
         assert not any(name.endswith(("content", "input.value")) for name in shown)
 
     def test_texts_where_they_are_asked_for(self, exported, full, monkeypatch):
@@ -97,7 +97,7 @@ class TestAsObservabilityToolsShowIt:
             document = f"retrieval.documents.{place}.document"
             assert shown[f"{document}.content"] == passage.text
             own = json.loads(shown[f"{document}.metadata"])
-            assert own == {**passage.metadata, **result.metadata(0, place)}
+            assert own == {**passage.metadata, **result[0].metadata(place)}
 
     def test_a_search_for_several_queries_shows_no_documents(self, exported, full):
         _, shown = self.search(exported, full, ["badero", "fimafi"])

@@ -157,7 +157,8 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
 ):
     few, to = tmp_path / "few.csv", tmp_path / "gate.json"
     few.write_text("\n".join(questions.read_text().splitlines()[:21]))
-    said = " ".join(run("gate", index, few, "--out", to, code=2).stderr.split())
+    strict = ("--risk", "0.05")
+    said = " ".join(run("gate", index, few, "--out", to, *strict, code=2).stderr.split())
     assert "takes at least 59 labelled questions" in said
     assert "these are 20, of which 20 find what answers them" in said
     assert not to.exists()
@@ -168,11 +169,32 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
     assert run("gate", index, few, "--out", tmp_path / "no", "--risk", less, code=2)
 
 
+def test_a_share_of_all_questions_is_the_promise_if_no_other_is_made(
+    run, index, questions, tmp_path
+):
+    to, few = tmp_path / "gate.json", tmp_path / "few.csv"
+    assert "at most 10.0% of all questions" in run("gate", index, questions, "--out", to).stdout
+    few.write_text("\n".join(questions.read_text().splitlines()[:21]))
+    run("gate", index, few, "--out", to, "--wrong", "0.05", "--needless", "0.1")
+    made = Gate.load(to)
+    assert (made.threshold.risk, made.threshold.delta, made.needless) == (0.05, None, 0.1)
+    said = run("gate", index, few, "--out", to, "--wrong", "0.02", code=2).stderr
+    assert "takes at least 49 labelled questions" in " ".join(said.split())
+    assert "They allow --wrong 0.05" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("other", [("--risk", "0.1"), ("--certainty", "0.9")])
+def test_promises_that_do_not_go_together_are_refused(run, index, questions, tmp_path, other):
+    command = ("gate", index, questions, "--out", tmp_path / "gate.json", "--wrong", "0.1")
+    assert "expected" in run(*command, *other, code=2).stderr
+
+
 def test_labels_that_are_mostly_wrong_allow_no_risk(run, index, tmp_path):
     wrong = tmp_path / "wrong.csv"
     rows = (f"honey in the hive {n}?,{'bees' if n == 5 else 'glass'}.md" for n in range(6))
     wrong.write_text("\n".join(["query,relevant_ids", *rows]))
-    refused = run("gate", index, wrong, "--out", tmp_path / "gate.json", code=2)
+    strict = ("--risk", "0.05")
+    refused = run("gate", index, wrong, "--out", tmp_path / "gate.json", *strict, code=2)
     assert "They allow no risk below 99%" in " ".join(refused.stderr.split())
 
 
@@ -193,10 +215,11 @@ def test_many_questions_are_searched_under_a_progress_bar(
     assert told == ["64", "96", "128", "160", "162"]
 
 
-def test_where_the_gate_goes_is_checked_before_any_work(run, questions, tmp_path):
+def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, tmp_path):
     for to in (tmp_path, tmp_path / "no" / "gate.json"):
-        result = run("gate", tmp_path / "no index", questions, "--out", to, code=2)
+        result = run("gate", index, questions, "--out", to, code=2)
         assert "--out: expected a file in a folder that is there" in result.stderr
+        assert "Opening" not in result.stderr
 
 
 def test_a_gate_that_is_none_or_for_more_passages_is_refused(run, index, questions, tmp_path):

@@ -42,6 +42,7 @@ def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
     first, known = answer["passages"][0], found.metadata(0, details=True)
     for name in ("decision", "reason"):
         assert answer[name] == known[f"uec_{name}"]
+    assert answer["candidates"] == [*found.decision.candidates]
     for name in ("confidence", "in_corpus", "coefficients"):
         assert answer[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
     for name in ("score", "mu", "sigma2", "relevance"):
@@ -125,7 +126,8 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
     assert "note:" not in made.stderr
     assert "Fitting" not in made.stderr
     retriever = Retriever(UEC())
-    retriever.add([p.text for p in passages_of(read_folder(documents))])
+    passages = passages_of(read_folder(documents))
+    retriever.add([p.text for p in passages], metadatas=[p.metadata for p in passages])
     for question in ("What belongs together with the anchor?", "Who wrote Hamlet?"):
         asked = run("ask", tmp_path / "idx", question, "--json", json_output=True)
         own = retriever.search([question], k=5)

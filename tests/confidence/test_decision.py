@@ -1,79 +1,80 @@
-"""What is done about a query, from its confidence and the posterior at its hits."""
+"""What is done about a question: it is answered, asked back about, or left unanswered."""
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.decision import ambiguities, decide
+from uec_rag.confidence.decision import decide_one, outcome
+from uec_rag.confidence.readings import ASK, Reading
 
-IDS = [["a", "b", "c"]]
-
-
-def hits(logits, members=None, rest=-50.0, in_corpus=None):
-    """Whether hits of these logits compete, where the rest of the corpus weighs `rest`."""
-    row = np.atleast_2d(np.asarray(logits, np.float32))
-    if members is None:
-        members = np.zeros((1, row.shape[1]))
-    normaliser = np.logaddexp(logsumexp(row, axis=1), rest).astype(np.float32)
-    there = None if in_corpus is None else np.float32([in_corpus])
-    return ambiguities(np.exp(row - normaliser), np.asarray(members, np.float32)[None], IDS, there)
+TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
 
 
-def act(found, sure, threshold=0.5, in_corpus=1.0):
-    return decide(np.float32([sure]), found, threshold, np.float32([in_corpus]))[0]
-
-
-@pytest.mark.parametrize("numbers", [(np.nan, 1.0), (0.5, np.nan)])
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"confidence": np.nan},
+        {"confidence": 0.5, "underspecified": np.nan},
+        {"confidence": 0.5, "in_corpus": np.nan},
+    ],
+)
 def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
     with pytest.raises(InternalError, match="a confidence is not a number"):
-        act([None], *numbers[:1], in_corpus=numbers[1])
+        decide_one(**numbers)
 
 
 def test_answer_above_the_threshold_only():
-    found = hits([5.0, 0.0, 0.0])
-    assert act(found, 0.71, threshold=0.7).action == "answer"
-    assert act(found, 0.69, threshold=0.7).action != "answer"
+    assert decide_one(0.71, threshold=0.7).action == "answer"
+    assert decide_one(0.70, threshold=0.7).action == "abstain"
 
 
-def test_several_passages_that_share_the_posterior_ask_back():
-    decision = act(hits([2.0, 1.9, -4.0]), 0.3)
+def test_an_underspecified_question_is_asked_back_about_however_sure_its_hits_are():
+    decision = decide_one(0.99, ASK, TWO)
     assert decision.action == "clarify"
-    assert decision.candidates == ("a", "b")
-    assert "2 passages compete" in decision.reason
+    assert decision.reason == decision.question_back == "Do you mean the printer or the scanner?"
+    assert decision.candidates == ("a", "b", "c")
 
 
-def test_encoders_sure_of_different_passages_ask_back():
-    members = [[0.9, 0.05, 0.0], [0.0, 0.1, 0.8]]
-    decision = act(hits([1.0, 0.0, 0.9], members, rest=4.0), 0.3)
-    assert decision.action == "clarify"
-    assert decision.candidates == ("a", "c")
-    assert "encoders are sure of different passages" in decision.reason
+@pytest.mark.parametrize(
+    ("underspecified", "readings"), [(ASK - 0.01, TWO), (0.99, TWO[:1]), (0.1, ())]
+)
+def test_a_question_that_says_what_it_means_or_can_mean_one_thing_is_not(underspecified, readings):
+    for confidence, action in ((0.6, "answer"), (0.4, "abstain")):
+        decision = decide_one(confidence, underspecified, readings)
+        assert decision.action == action
+        assert decision.candidates == ()
+        assert decision.question_back == ""
 
 
-def test_encoders_sure_of_the_same_passage_do_not_disagree():
-    members = [[0.9, 0.0, 0.0], [0.8, 0.1, 0.0]]
-    assert act(hits([1.0, -9.0, -9.0], members, rest=4.0), 0.3).action == "abstain"
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid, one, other):
+    low, high = (decide_one(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))
+    assert (low.action == "clarify") == (high.action == "clarify") == (unsaid >= ASK)
+    assert low.action == "answer" or high.action != "answer"
 
 
-def test_a_posterior_spread_over_the_rest_of_the_corpus_abstains():
-    decision = act(hits([1.0, 0.9, 0.8], rest=6.0), 0.1)
-    assert decision.action == "abstain"
-    assert decision.candidates == ()
-    assert "0.10" in decision.reason
+def test_what_is_asked_back_about_stays_so_if_its_readings_were_forgotten():
+    decision = decide_one(0.9, ASK)
+    assert (decision.action, decision.reason) == ("clarify", "What exactly do you mean?")
 
 
 def test_an_infinite_threshold_never_answers():
-    assert act(hits([9.0, 0.0, 0.0]), 1.0, threshold=np.inf).action == "abstain"
+    decision = decide_one(1.0, threshold=np.inf)
+    assert decision.action == "abstain"
+    assert "no threshold keeps the risk" in decision.reason
 
 
-def test_passages_that_compete_are_not_asked_back_about_where_none_is_plausible():
-    rivals = [2.0, 1.9, -4.0]
-    assert act(hits(rivals, in_corpus=0.1), 0.1).action == "abstain"
-    assert act(hits(rivals, in_corpus=0.4), 0.1).action == "clarify"
+def test_what_a_question_may_mean_is_told_of_an_answer_too():
+    assert decide_one(0.9, 0.3, TWO).readings == TWO
 
 
-def test_the_reason_says_which_of_the_two_questions_is_doubtful():
-    none = hits([1.0, 0.9, 0.8], rest=6.0)
-    assert "corpus hardly holds an answer" in act(none, 0.1, in_corpus=0.15).reason
-    assert "hardly among these hits" in act(none, 0.1, in_corpus=0.8).reason
+def test_what_is_strange_about_a_question_changes_nothing_of_the_action():
+    assert decide_one(0.9, unfamiliar="the question is in Thai").action == "answer"
+
+
+def test_a_trace_tells_of_one_decision_a_number_and_of_several_a_list():
+    one, two = decide_one(0.9, in_corpus=0.95), decide_one(0.1, in_corpus=0.2)
+    assert outcome([one]) == {"decision": "answer", "confidence": 0.9, "in_corpus": 0.95}
+    assert outcome([one, two])["decision"] == ["answer", "abstain"]

@@ -10,7 +10,6 @@ from uec_rag.confidence.readings import (
     FEATURES,
     Candidates,
     Reading,
-    action_of,
     ask_back,
     features,
     readings,
@@ -154,12 +153,6 @@ def test_one_question_asks_for_all_readings():
     assert ask_back(three) == "Do you mean A, B or C?"
     assert ask_back(three[:2]) == "Do you mean A or B?"
     assert ask_back(three[:1]) == "What exactly do you mean?"
-
-
-def test_asking_back_comes_first_then_the_threshold_of_confidence():
-    assert action_of(0.99, ASK) == "clarify"
-    assert action_of(0.6, ASK - 0.01) == "answer"
-    assert action_of(0.6, 0.0, threshold=0.7) == "abstain"
 
 
 def test_columns_of_unequal_length_are_refused():

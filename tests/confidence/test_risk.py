@@ -11,6 +11,7 @@ from uec_rag.confidence.risk import (
     RiskThreshold,
     _of_next_batch,
     _share,
+    conformal_threshold,
     queries_needed,
     reliability,
     risk_threshold,
@@ -282,3 +283,90 @@ def test_reliability_has_ten_bins_of_as_many_each_with_wilsons_intervals():
         known = binomtest(round(one.count * one.right), one.count).proportion_ci(method="wilson")
         assert (one.low, one.high) == pytest.approx((known.low, known.high), abs=1e-4)
     assert reliability([], []) == []
+
+
+def _asked(rng, count):
+    """Confidence and truth of questions on a level like that of real ones: .71 are answerable."""
+    answerable = rng.random(count) < 0.71
+    right = answerable & (rng.random(count) < 0.93)
+    centre = np.where(right, 2.2, np.where(answerable, 0.3, -0.2))
+    return 1 / (1 + np.exp(-(centre + 1.3 * rng.normal(size=count)))), right
+
+
+class TestConformal:
+    @given(
+        st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=60),
+        st.floats(0.01, 0.9),
+    )
+    def test_it_is_the_lowest_of_all_thresholds_that_keep_the_inequality(self, rows, share):
+        score = np.array([score / 20 for score, _ in rows])
+        harmful = np.array([harm for _, harm in rows])
+        found, n = conformal_threshold(score, harmful, share), len(rows)
+
+        def keeps(threshold):
+            bad = (harmful & (score > threshold)).mean()
+            return n / (n + 1) * bad + 1 / (n + 1) <= share + 1e-9
+
+        every = [np.nextafter(score.min(), -1), *score]
+        lowest = min((one for one in every if keeps(one)), default=math.inf)
+        assert found.answered == (score > lowest).sum()
+        assert (found.threshold == math.inf) == (lowest == math.inf) == (n < found.needed)
+        assert found.wrong == (harmful & (score > found.threshold)).sum()
+
+    @pytest.mark.parametrize("share", [0.05, 0.1])
+    def test_on_average_no_more_than_the_share_of_all_questions_is_wrong(self, share):
+        rng, wrong = np.random.default_rng(0), []
+        for _ in range(2000):
+            found = conformal_threshold(*_labels(rng, 100), share)
+            confidence, right = _asked(rng, 500)
+            wrong.append(((confidence > found.threshold) & ~right).mean())
+        error = np.std(wrong) / np.sqrt(len(wrong))
+        assert share - 0.02 < np.mean(wrong) <= share + 3 * error
+
+    def test_from_a_hundred_labels_it_answers_six_in_ten_and_the_risk_of_answers_hardly_any(self):
+        rng, answered = np.random.default_rng(1), []
+        for _ in range(100):
+            confidence, right = _asked(rng, 100)
+            found = conformal_threshold(confidence, ~right, 0.1)
+            answered.append((found.answered, risk_threshold(confidence, right, 0.1).answered))
+        ours, others = np.mean(answered, axis=0) / 100
+        assert ours >= 0.6
+        assert others < 0.2
+
+    def test_what_is_never_above_it_counts_among_all_questions(self):
+        score = np.r_[np.full(50, -np.inf), np.linspace(0, 1, 50)]
+        found = conformal_threshold(score, np.ones(100, bool), 0.1)
+        assert (found.queries, found.answered, found.wrong) == (100, 9, 9)
+        assert math.isinf(conformal_threshold(score[:50], np.ones(50, bool)).threshold)
+
+    def test_too_few_labels_answer_nothing_and_say_how_many_it_takes(self):
+        found = conformal_threshold(np.linspace(0, 1, 18), np.zeros(18, bool), 0.05)
+        assert not found.is_controlled
+        assert "takes at least 19 calibration queries, got 18" in found.report
+        enough = conformal_threshold(np.linspace(0, 1, 19), np.zeros(19, bool), 0.05)
+        assert enough.answered == 19
+        assert "at most 5.0% of all questions answered wrongly" in enough.report
+
+    def test_saved_and_restored(self):
+        for size in (5, 200):
+            found = conformal_threshold(np.linspace(0, 1, size), np.ones(size, bool))
+            text = json.dumps(found.metadata(), allow_nan=False)
+            assert RiskThreshold.restore(json.loads(text)) == found
+
+    @pytest.mark.parametrize(
+        ("score", "harmful", "share", "message"),
+        [
+            ([], [], 0.1, "at least 1"),
+            ([0.1, 0.2], [True], 0.1, "one length"),
+            ([np.nan], [True], 0.1, "NaN"),
+            ([0.1], [True], 0.0, "share: expected a number between 0 and 1"),
+        ],
+    )
+    def test_bad_input_is_named(self, score, harmful, share, message):
+        with pytest.raises(ValueError, match=message):
+            conformal_threshold(score, harmful, share)
+
+
+def _labels(rng, count):
+    confidence, right = _asked(rng, count)
+    return confidence, ~right

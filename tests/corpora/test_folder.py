@@ -14,7 +14,6 @@ from openpyxl import Workbook
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from uec_rag.base.regular import open_regular, pieces
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
@@ -398,17 +397,6 @@ def test_the_hash_of_a_document_is_that_of_the_content_it_was_read_from(tmp_path
     [document] = read_folder(tmp_path)
     assert document.sha256 == hashlib.sha256(PROSE.encode()).hexdigest()
     assert file_hashes(tmp_path)[0] == {"a.txt": document.sha256}
-
-
-def test_a_file_that_grows_is_read_up_to_the_size_that_it_had(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("x" * 10)
-    with open_regular(path) as file:
-        read = pieces(file, 10)
-        path.write_text("x" * 1000)
-        assert b"".join(read) == b"x" * 10
-        with pytest.raises(OSError, match="became shorter"):
-            [*pieces(file, 1000)]
 
 
 @pytest.fixture

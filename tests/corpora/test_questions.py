@@ -56,9 +56,15 @@ def test_a_heading_at_the_top_of_the_text_asks_like_the_one_in_the_metadata():
     assert answers == {0: BODY, 1: BODY}
 
 
-def test_a_headings_number_is_no_sentence():
-    heading = "4.1. Baking a loaf at home"
-    assert make((f"{heading}\n\n{BODY}", {"title": heading}))[0] == {"Baking a loaf at home": [0]}
+@pytest.mark.parametrize(
+    ("heading", "question"),
+    [
+        ("4.1. Baking a loaf at home", "Baking a loaf at home"),
+        ("Baking in 3 steps", "Baking in 3 steps"),
+    ],
+)
+def test_a_headings_number_is_no_sentence_and_another_number_stays(heading, question):
+    assert make((f"{heading}\n\n{BODY}", {"title": heading}))[0] == {question: [0]}
 
 
 def test_under_a_heading_that_asks_for_nothing_the_first_sentence_asks_for_the_rest():

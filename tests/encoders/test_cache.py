@@ -1,4 +1,5 @@
 import copy
+import os
 import pickle
 import sqlite3
 import subprocess
@@ -101,6 +102,14 @@ def test_a_file_that_is_no_database_is_a_clear_error(cached, remote):
     cached.path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(ValueError, match=r"is damaged .*delete the file"):
         CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
+
+
+def test_a_pipe_in_the_databases_place_is_named_and_not_opened(cached, remote):
+    for name in ("", "-wal", "-shm"):
+        cached.path.with_name(cached.path.name + name).unlink(missing_ok=True)
+    os.mkfifo(cached.path)
+    with pytest.raises(OSError, match=r"no regular file but a pipe: .*\.sqlite3"):
+        reopened(cached, remote)
 
 
 def flipped(row):

@@ -165,7 +165,8 @@ def test_where_a_question_has_several_answers_it_has_none_only_when_all_are_gone
 def test_deviation_counts_only_where_other_corpora_say_what_it_means():
     similarities, relevant, trace = fit_set(foreign=0.5)
     other, answers, unusual = fit_set(seed=1, foreign=0.5)
-    beside = [AskedElsewhere([other[0], 0.3 * other[1]], answers, unusual)]
+    # There the second is as sure, of passages that answer nothing.
+    beside = [AskedElsewhere([other[0], 2 * other[1][:, ::-1]], answers, unusual)]
     given = similarities, relevant, SLOPES, INTERCEPTS, trace
     alone, together = (
         dict(zip(FEATURES, fit_evidence_weights(*given, beside=others).weights, strict=True))

@@ -69,7 +69,7 @@ def test_a_member_that_raises_does_not_count_in_that_query(ensemble, passages, q
     moody.away = RuntimeError("no key")
     found = retriever.search(queries, 5)
     np.testing.assert_array_equal(found.coefficients, [[1, 0]] * len(queries))
-    assert found.metadata(0, 0, details=True)["uec_coefficients"] == {"steady": 1.0, "moody": 0.0}
+    assert found[0].metadata(0, details=True)["uec_coefficients"] == {"steady": 1.0, "moody": 0.0}
     assert np.isfinite(found.scores).all()
     assert np.isfinite(found.confidence).all()
     assert f"'moody' is left out for {len(queries)} of {len(queries)} texts" in caplog.text

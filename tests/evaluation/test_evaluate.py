@@ -39,7 +39,7 @@ def test_metrics_are_those_of_the_hits_by_hand(found, full, labels):
 
 def test_confidence_is_measured_as_it_is_and_calibrated_on_other_questions(found, full, labels):
     before = full.calibration
-    sure = [one.confidence for one in full.search(list(labels), 4).decide_at(0.5, 4)]
+    sure = [one.confidence for one in full.search(list(labels), 4).decide(0.5, 4)]
     right = [
         not set(ids).isdisjoint(wanted)
         for ids, wanted in zip(full.search(list(labels), 4).ids, labels.values(), strict=True)

@@ -39,8 +39,8 @@ def retriever(store):
 class Abstaining(Retriever):
     """Never sure enough."""
 
-    def search(self, queries, k=10, *, filter=None):
-        result = super().search(queries, k, filter=filter)
+    def search(self, queries, k=10, **options):
+        result = super().search(queries, k, **options)
         return result.deciding([Decision("abstain", "never sure")] * len(queries))
 
 
@@ -186,7 +186,7 @@ class TestWhatComesBack:
 
     @pytest.mark.parametrize("query", [{"query": QUERY}, None])
     def test_a_question_that_is_no_string_is_refused(self, retriever, query):
-        with pytest.raises(TypeError, match="input: expected a question, a string, or"):
+        with pytest.raises(TypeError, match="input: expected a question, a string, or a mapping"):
             retriever.invoke(query)
 
     def test_an_unknown_keyword_is_refused(self, retriever):

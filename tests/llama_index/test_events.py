@@ -1,6 +1,7 @@
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from uec_rag.llama_index import (
@@ -82,16 +83,28 @@ def test_the_store_tells_what_it_knows(events, fitted, nodes, question):
     assert by_vector.confidence is None
 
 
-def test_a_gate_tells_its_verdict(events, fitted, nodes, question):
-    found = UECRetriever.from_nodes(nodes, fitted, 3).retrieve(question)
+def test_a_gate_tells_its_verdict(events):
+    known = {
+        "uec_decision": "answer",
+        "uec_reason": "The documents seem to answer this.",
+        "uec_confidence": 0.6,
+        "uec_in_corpus": 0.7,
+        "uec_readings": [
+            {"label": "The printer", "ids": ["a", "b"], "probability": 0.5},
+            {"label": "The scanner", "ids": ["c"], "probability": 0.4},
+        ],
+    }
+    found = [
+        NodeWithScore(node=TextNode(id_=name, text=name, metadata=known), score=0.5)
+        for name in "abcd"
+    ]
     UECGatePostprocessor(gate=lambda confidence, decision: "clarify").postprocess_nodes(
-        found, query_str=question
+        found, query_str="How do I clean it?"
     )
     (event,) = ours(events, UECGateEvent)
-    assert (event.query, event.decision) == (question, "clarify")
-    assert event.candidates == [hit.node_id for hit in found]
-    assert event.confidence == found[0].metadata["uec_confidence"]
-    assert event.in_corpus == found[0].metadata["uec_in_corpus"]
+    assert (event.query, event.decision) == ("How do I clean it?", "clarify")
+    assert event.candidates == ["a", "b", "c"]
+    assert (event.confidence, event.in_corpus) == (0.6, 0.7)
 
 
 def test_events_can_be_written_as_json(events, fitted, nodes, question):

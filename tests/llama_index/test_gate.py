@@ -1,26 +1,28 @@
 from dataclasses import asdict
 
 import pytest
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.confidence.second_opinion import SecondOpinion
 from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
-from uec_rag.llama_index.gate import NOTICE, judge
+from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
+from uec_rag.retrieval.gate import Gate
+
+TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
 
-def readings(*ids):
-    return tuple(Reading(id_, (id_,), 0.4) for id_ in ids)
-
-
-def found(decision, confidence, *names, candidates=()):
+def found(decision, confidence, *names, readings=()):
     """Nodes as a retriever delivers them."""
     metadata = {
         "uec_decision": decision,
         "uec_confidence": confidence,
         "uec_reason": f"because of {confidence}",
-        "uec_readings": [asdict(reading) for reading in readings(*candidates)],
+        "uec_readings": [asdict(reading) for reading in readings],
     }
     return [
         NodeWithScore(node=TextNode(id_=name, text=name, metadata=dict(metadata)), score=0.5)
@@ -42,13 +44,13 @@ def test_nothing_comes_through_where_it_is_to_abstain():
     assert passed(UECGatePostprocessor(), found("abstain", 0.1, "a", "b")) == [NOTICE]
 
 
-def test_the_competing_nodes_come_through_where_it_is_to_clarify():
-    nodes = found("clarify", 0.4, "a", "b", "c", candidates=("a", "c"))
+def test_the_nodes_of_the_readings_come_through_where_it_is_to_clarify():
+    nodes = found("clarify", 0.4, "a", "b", "c", readings=TWO)
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "a", "c"]
 
 
-def test_all_come_through_where_none_of_the_competing_is_left():
-    nodes = found("clarify", 0.4, "b", candidates=("a", "c"))
+def test_all_come_through_where_none_of_the_readings_is_left():
+    nodes = found("clarify", 0.4, "b", readings=TWO)
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
 
 
@@ -65,24 +67,27 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
         heard.append((confidence, decision))
         return "answer" if confidence > 0.95 else "abstain"
 
-    nodes = found("answer", 0.9, "a", candidates=("a",))
+    nodes = found("answer", 0.9, "a", readings=TWO)
     assert passed(UECGatePostprocessor(gate=strict), nodes) == [NOTICE]
-    assert heard == [(0.9, Decision("answer", "because of 0.9", readings("a")))]
+    assert heard == [(0.9, Decision("answer", "because of 0.9", TWO))]
     sure = found("clarify", 0.99, "a", "b")
     assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
 
 
 def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
-    nodes = found("clarify", 0.4, "a", "b", candidates=("a", "b"))
+    nodes = found("clarify", 0.4, "a", "b", readings=TWO)
     verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Decision("clarify", "because of 0.4", readings("a", "b"))
+    assert verdict == Decision("clarify", "because of 0.4", TWO)
+    assert verdict.candidates == ("a", "c")
     assert verdict.confidence == 0.4
 
 
-def test_a_gate_that_disagrees_says_so_and_all_nodes_compete():
-    verdict = judge(found("answer", 0.4, "a", "b"), gate=lambda *_: "clarify")
+def test_a_gate_that_disagrees_says_so_and_each_node_is_a_reading_if_none_is_known():
+    nodes = found("answer", 0.4, "a", "b")
+    verdict = judge(nodes, gate=lambda *_: "clarify")
     assert verdict.reason == verdict.question_back == "Do you mean a or b?"
     assert verdict.candidates == ("a", "b")
+    assert passed(UECGatePostprocessor(gate=lambda *_: "clarify"), nodes) == [NOTICE, "a", "b"]
 
 
 def test_a_gate_that_says_something_else_is_refused():
@@ -134,3 +139,36 @@ def test_it_is_surer_of_a_passage_s_question_than_of_a_foreign_one(fitted, nodes
 def test_it_is_a_llama_index_component():
     assert isinstance(UECGatePostprocessor(), BaseNodePostprocessor)
     assert UECGatePostprocessor().to_dict()["class_name"] == "UECGatePostprocessor"
+
+
+class Saying(CustomLLM):
+    """A language model that always says the same."""
+
+    words: str
+
+    @property
+    def metadata(self):
+        return LLMMetadata()
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text=self.words)
+
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("words", "action"), [("Yes.", "answer"), ("no", "abstain"), ("Well ...", "abstain")]
+)
+def test_a_language_model_says_if_the_passages_suffice(words, action):
+    alone = RiskThreshold(0.5, 0.1, None, 100, 50, 5, 9)
+    gate = Gate(alone, 4, second=SecondOpinion(0.2, 0.9, 100, 60, 60, 5))
+    nodes = found("answer", 0.4, "a", "b")
+    processor = UECGatePostprocessor(gate=gate, second=Saying(words=words))
+    left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
+    assert left == (["a", "b"] if action == "answer" else [NOTICE])
+    assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
+    restored = UECGatePostprocessor(**processor.model_dump())
+    assert (restored.gate, restored.second) == (gate, None)
+    with pytest.raises(ValueError, match="second: expected with it the uec_rag gate"):
+        judge(nodes, "?", lambda *_: "answer", llm_judge(Saying(words=words)))

@@ -115,7 +115,6 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
         assert hit.metadata == {
             **node.metadata,
             **result[0].metadata(rank, details=True),
-            "uec_reason": result.decisions[0].reason,
         }
 
 

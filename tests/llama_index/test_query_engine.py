@@ -13,10 +13,12 @@ from llama_index.core.query_engine import (
     RetrieverQueryEngine,
     TransformQueryEngine,
 )
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import QueryBundle, TextNode
 
-from uec_rag import Retriever
+from tests.helpers import VAGUE, bag_of_words, namesakes, pairs
+from uec_rag import UEC, Retriever
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.llama_index.query_engine import plain_reply
@@ -90,7 +92,21 @@ def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retri
     assert llm.calls == 0
 
 
-def test_where_passages_compete_it_asks_which_one_is_meant_without_the_llm(retriever, llm, texts):
+def test_if_the_question_does_not_say_which_is_meant_it_asks_without_the_llm(nodes, llm):
+    uec = UEC([bag_of_words(24, "small"), bag_of_words(32, "large", seed=1), "bm25"])
+    meant = [TextNode(text=text, metadata=known) for text, known in zip(*namesakes(), strict=True)]
+    retriever = UECRetriever.from_nodes([*nodes, *meant], uec.fit(pairs(64)))
+    response = UECQueryEngine.from_args(retriever, llm).query(VAGUE)
+    found = retriever.retrieve(VAGUE)
+    assert response.metadata["uec_decision"] == "clarify"
+    assert "do you mean" in str(response).lower()
+    assert {hit.node_id for hit in found} <= {*response.metadata["uec_candidates"]}
+    assert {*response.metadata["uec_candidates"]} <= {node.node_id for node in meant}
+    assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
+    assert llm.calls == 0
+
+
+def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, texts):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
     found = retriever.retrieve(texts[3])
     readings = response.metadata["uec_readings"]
@@ -206,6 +222,12 @@ def test_an_engine_that_does_not_retrieve_is_refused():
 
     with pytest.raises(TypeError, match="Talker has no retrieve of its own"):
         UECQueryEngine(Talker(None))
+
+
+def test_the_plain_reply_is_the_question_back():
+    meant = tuple(Reading(label, (label,), 0.4) for label in ("Home loan", "Car loan"))
+    reply = plain_reply("q", Decision("clarify", "why", meant), [])
+    assert reply == "Do you mean Home loan or Car loan?"
 
 
 def test_the_plain_reply_asks_even_if_no_reading_is_known():

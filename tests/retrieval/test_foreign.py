@@ -95,7 +95,7 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
     assert plain.unfamiliar == ""
     assert result[0].metadata(0, details=True)["uec_unfamiliar"] == strange.unfamiliar
     assert "uec_unfamiliar" not in result[1].metadata(0, details=True)
-    assert strange.reason.endswith(result.decide(0.99)[0].unfamiliar)
+    assert strange.reason.endswith(f"Note: {result.decide(0.99)[0].unfamiliar}.")
 
 
 def test_words_are_not_misled_by_a_foreign_language(chinese):

@@ -13,6 +13,7 @@ import pytest
 from tests.helpers import WORDS, Counting, labelled
 from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.risk import RiskThreshold, risk_threshold
 from uec_rag.retrieval.gate import Gate, LabelledSearch, one_of_each, shared_answers
 from uec_rag.retrieval.result import surest_decision
@@ -103,11 +104,19 @@ def test_the_report_says_what_was_promised_and_what_was_seen(gate):
 
 def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
     above, below = gate.threshold.threshold + 0.01, gate.threshold.threshold - 0.01
-    unsure = Decision("clarify", "2 passages compete", ("a", "b"))
-    assert gate(above, Decision("abstain", "")) == gate(above, unsure) == "answer"
+    assert gate(above, Decision("abstain", "")) == "answer"
     assert gate(below, Decision("answer", "")) == gate(below, Decision("abstain", "")) == "abstain"
-    assert gate(below, unsure) == "clarify"
     assert gate(gate.threshold.threshold, Decision("answer", "")) == "abstain"
+
+
+def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
+    two = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("b",), 0.4))
+    for sure in (0.01, 0.99):
+        for unsaid, action in ((ASK, "clarify"), (0.1, "answer" if sure > 0.5 else "abstain")):
+            decision = Decision("abstain", "", two, sure, underspecified=unsaid)
+            again = gate.redecide(decision)
+            assert (again.action, again.readings) == (action, two)
+            assert again.underspecified == unsaid
 
 
 def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, full, texts):
@@ -258,7 +267,7 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
     result = index.search(queries[:3], 4)
     for decide in (
         lambda gate: gate.decide(result),
-        lambda gate: gate.redecide(result.decision(0)),
+        lambda gate: gate.redecide(result[0].decision),
         lambda gate: gate.redecide(surest_decision([result[0].metadata(0, details=True)])),
     ):
         fresh = replace(gate)
@@ -439,7 +448,7 @@ class TestNumbers:
             with pytest.raises(error, match="threshold: expected a number"):
                 found.decide(wrong)
         with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
-            found.decide_at(0.5, 0)
+            found.decide(0.5, 0)
         with pytest.raises(TypeError, match="lambda_mult: expected a number from 0 to 1"):
             full.search_diverse(queries[:1], 2, lambda_mult="0.5")
         with pytest.raises(TypeError, match="unanswerable: expected a share"):
@@ -474,3 +483,141 @@ def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
     assert not made.right[::5].any()
     assert made.gate(0.3).fits(retriever)
     assert len(retriever) == 40
+
+
+@pytest.fixture(scope="module")
+def searched(full, texts):
+    queries, relevant = labelled(texts, 100, seed=4, unanswerable=0.2)
+    return LabelledSearch.of(full, queries, relevant, groups=range(100))
+
+
+@pytest.fixture(scope="module")
+def knowing(searched):
+    """A judge that knows the labels, and of which questions it was asked."""
+    truth = dict(zip(searched.result.queries, searched.right.tolist(), strict=True))
+    asked = []
+
+    def judge(question, texts):
+        asked.append((question, texts))
+        return truth[question]
+
+    return judge, asked
+
+
+class TestOfAllQuestions:
+    """`wrong`: at most a share of all questions gets a wrong answer, on average."""
+
+    def test_it_is_the_default_and_a_hundred_labels_answer_what_the_risk_leaves(self, searched):
+        made = searched.gate(wrong=0.1)
+        assert searched.gate().metadata() == made.metadata()
+        assert made.threshold.wrong <= 9
+        assert made.threshold.answered > searched.gate(risk=0.1).threshold.answered
+        assert "at most 10.0% of all questions answered wrongly" in made.report
+
+    def test_it_is_what_gate_calibrate_makes(self, searched, full):
+        labels = searched.result.queries, searched.relevant
+        made = Gate.calibrate(full, *labels, wrong=0.05, groups=range(100))
+        assert made.metadata() == searched.gate(wrong=0.05).metadata()
+        decided = made.decide(searched.result)
+        answered = np.array([one.action == "answer" for one in decided])
+        assert (answered.sum(), (answered & ~searched.right).sum()) == (
+            made.threshold.answered,
+            made.threshold.wrong,
+        )
+
+    def test_only_one_promise_is_made(self, full):
+        with pytest.raises(ValueError, match="wrong, risk: expected one of them, got both"):
+            Gate.calibrate(full, ["a"], [["p1"]], wrong=0.1, risk=0.1)
+        with pytest.raises(ValueError, match="second, risk: expected second with wrong"):
+            Gate.calibrate(full, ["a"], [["p1"]], risk=0.1, second=lambda *_: True)
+        with pytest.raises(TypeError, match="second: expected a callable"):
+            Gate.calibrate(full, ["a"], [["p1"]], second="judge")
+
+    def test_an_old_file_asks_back_as_ever_and_knows_no_judge(self, searched):
+        state = searched.gate(wrong=0.1).metadata()
+        for name in ("ask", "needless", "second"):
+            del state[name]
+        old = Gate.restore(state)
+        assert (old.ask, old.needless, old.second) == (ASK, None, None)
+
+
+def ambiguous(searched, unsaid):
+    """The same search, with a probability of being underspecified for each question."""
+    two = (Reading("one", ("p1",), 0.5), Reading("other", ("p2",), 0.5))
+    decisions = [
+        replace(one, underspecified=float(p), readings=two)
+        for one, p in zip(searched.result.decisions, unsaid, strict=True)
+    ]
+    return replace(searched, result=searched.result.deciding(decisions))
+
+
+class TestAskingBack:
+    def test_at_most_a_share_of_the_answerable_is_asked_back(self, searched):
+        unsaid = np.random.default_rng(0).permutation(np.linspace(0, 1, 100))
+        known = ambiguous(searched, unsaid)
+        answerable = np.array([bool(ids) for ids in known.relevant])
+        made = known.gate(wrong=0.2, needless=0.1)
+        asked = np.array([one.action == "clarify" for one in made.decide(known.result)])
+        most = np.floor(0.1 * (answerable.sum() + 1) - 1)
+        assert asked[answerable].sum() == most > 0
+        assert (asked == (unsaid >= made.ask)).all()
+        again = Gate.restore(json.loads(json.dumps(made.metadata())))
+        assert again == made
+        assert made.redecide(known.result.decisions[int(unsaid.argmax())]).action == "clarify"
+        assert "at most 10.0% of the answerable" in made.report
+
+    def test_too_few_answerable_labels_never_ask_back(self, searched):
+        made = ambiguous(searched, np.ones(100)).gate(wrong=0.2, needless=0.005)
+        assert "clarify" not in {one.action for one in made.decide(searched.result)}
+        assert "Asking back never" in made.report
+
+    def test_what_is_asked_back_gets_no_wrong_answer(self, searched):
+        known = ambiguous(searched, np.where(searched.right, 0.0, 0.9))
+        assert known.gate(wrong=0.1).threshold.wrong == 0
+        assert known.gate(wrong=0.1).threshold.answered == searched.right.sum()
+
+
+class TestSecondOpinion:
+    def test_it_is_asked_between_two_thresholds_alone(self, searched, knowing):
+        judge, asked = knowing
+        asked.clear()
+        made = searched.gate(wrong=0.05, second=judge)
+        assert len(asked) == 100
+        asked.clear()
+        decided = made.decide(searched.result, judge)
+        between = [made.second.is_asked(one.confidence) for one in decided]
+        assert {q for q, _ in asked} == {
+            q for q, is_asked in zip(searched.result.queries, between, strict=True) if is_asked
+        }
+        assert all(len(texts) == made.k for _, texts in asked)
+        answered = np.array([one.action == "answer" for one in decided])
+        assert answered.sum() == made.second.answered > made.threshold.answered
+        assert (answered & ~searched.right).sum() == made.second.wrong
+        assert "a second opinion says so" in decided[int(np.argmax(answered & between))].reason
+        assert "it is asked about" in made.report
+        assert Gate.restore(json.loads(json.dumps(made.metadata()))) == made
+
+    def test_one_that_fails_leaves_the_threshold_that_keeps_the_promise_alone(
+        self, searched, knowing
+    ):
+        made = searched.gate(wrong=0.05, second=knowing[0])
+
+        def failing(question, texts):
+            raise TimeoutError
+
+        alone, left = made.decide(searched.result), made.decide(searched.result, failing)
+        for one, other in zip(alone, left, strict=True):
+            if made.second.is_asked(one.confidence):
+                assert one == other
+
+    def test_each_question_is_decided_as_in_a_batch(self, searched, knowing):
+        judge, _ = knowing
+        made = searched.gate(wrong=0.05, second=judge)
+        for one, decided in zip(searched.result, made.decide(searched.result, judge), strict=True):
+            texts = [hit.text for hit in one.passages]
+            again = made.redecide(one.decision, one.query, texts, judge)
+            assert (again.action, again.reason) == (decided.action, decided.reason)
+
+    def test_a_gate_without_one_takes_none(self, searched, knowing):
+        with pytest.raises(ValueError, match="calibrated without a second opinion"):
+            searched.gate(wrong=0.1).decide(searched.result, knowing[0])

@@ -168,16 +168,6 @@ def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
     assert best[sure].mean() > best[~sure].mean() + 0.1
 
 
-def test_passages_that_share_the_question_ask_back(texts, fit_pairs):
-    index = Retriever(UEC([bag_of_words(64, "fine")]).fit(fit_pairs))
-    turned = " ".join(reversed(texts[5].split()))  # the same words, in another order
-    index.add([*texts, turned], [*(f"p{i}" for i in range(len(texts))), "turned"])
-    result = index.search([texts[5], texts[9]], 5)
-    assert {*result[0].ambiguity.candidates} == {"p5", "turned"}
-    assert result.decide(1.0)[0].action == "clarify"
-    assert result[1].ambiguity is None
-
-
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders, texts):
     retriever = Retriever(UEC(encoders))
@@ -212,10 +202,9 @@ def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
         assert again == result.decisions
     answered = np.array([d.action == "answer" for d in again])
     np.testing.assert_array_equal(answered, result.confidence > threshold)
-    for decision, reading in zip(again, [one.ambiguity for one in result], strict=True):
-        if decision.action != "answer":
-            assert decision.action == ("abstain" if reading is None else "clarify")
-            assert decision.candidates == (() if reading is None else reading.candidates)
+    for one, decision in zip(result, again, strict=True):
+        assert decision.readings == one.decision.readings
+        assert decision.underspecified == one.decision.underspecified
 
 
 @pytest.fixture(scope="module")
@@ -290,13 +279,6 @@ class TestEqualPassages:
         if k == 1:
             assert moved  # or the order in which they are added decides nothing here
 
-    def test_copies_do_not_compete(self, alone, texts):
-        index = Retriever(alone)
-        index.add([*dict.fromkeys(texts), texts[0], texts[0]])
-        found = index.search([texts[0]], 4)
-        assert [passage.text for passage in found.passages[0]][:3] == [texts[0]] * 3
-        assert found[0].ambiguity is None
-
     def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
         distinct = list(dict.fromkeys(texts))
         index = Retriever(fitted)
@@ -308,6 +290,96 @@ class TestEqualPassages:
             moved.append(index.search([query], 4).confidence[0] - once.confidence[0])
             index.delete(["copy1", "copy2"])
         assert np.abs(moved).mean() < 0.02
+
+
+TOWNS = {
+    f"Elkins, {state}": f"Elkins in {state} was founded in {year} and has a mill"
+    for state, year in {
+        "Arkansas": 1801,
+        "Virginia": 1818,
+        "Georgia": 1835,
+        "Nevada": 1852,
+        "Ohio": 1869,
+        "Utah": 1886,
+    }.items()
+}
+
+
+def with_towns(uec, texts, titles=tuple(TOWNS), store=None):
+    """An index in which six towns have one name, under titles of their own or given ones."""
+    index = Retriever(uec, store)
+    index.add([*texts], [f"p{i}" for i in range(len(texts))])
+    metadatas = [{"title": title} if title else {} for title in titles]
+    index.add([*TOWNS.values()], [*TOWNS], metadatas)
+    return index
+
+
+class TestReadings:
+    """A question that several subjects answer, and does not say which is meant, is asked back."""
+
+    @pytest.mark.parametrize("store", ["memory", "int8", "qdrant"])
+    def test_a_name_that_several_bear_is_asked_back_about(self, with_words, texts, store):
+        index = with_towns(with_words, texts, store=STORES[store]())
+        decision = index.search(["Elkins"])[0].decision
+        assert decision.action == "clarify"
+        assert decision.reason.startswith("Do you mean Elkins, ")
+        assert {reading.label for reading in decision.readings} <= {*TOWNS}
+        assert {*decision.candidates} <= {*TOWNS}
+        assert sum(reading.probability for reading in decision.readings) > 0.8
+
+    def test_it_is_asked_whatever_k_and_the_threshold(self, with_words, texts):
+        index = with_towns(with_words, texts)
+        found = [index.search(["Elkins"], k)[0] for k in (1, 4, 40)]
+        assert {one.decision.action for one in found} == {"clarify"}
+        assert len({one.decision.reason for one in found}) == 1
+        for threshold in (0.0, 0.99, np.inf):
+            assert found[0].decide(threshold) == found[0].decision
+
+    def test_a_question_that_says_which_is_not(self, with_words, texts):
+        result = with_towns(with_words, texts).search(["Elkins in Nevada", texts[5]])
+        assert [decision.action for decision in result.decisions] == ["answer"] * 2
+        assert result[0].ids[0] == "Elkins, Nevada"
+        assert result[0].decision.underspecified < 0.2
+
+    def test_several_passages_of_one_title_are_one_reading(self, with_words, texts):
+        one = with_towns(with_words, texts, titles=["Elkins"] * 6).search(["Elkins"])[0]
+        assert one.decision.action == "answer"
+        assert one.decision.underspecified < 0.2
+
+    def test_copies_of_a_text_do_not_make_two_readings(self, with_words, texts):
+        index = Retriever(with_words)
+        index.add([*texts, *[TOWNS["Elkins, Ohio"]] * 6])
+        decision = index.search(["Elkins"])[0].decision
+        assert decision.action == "answer"
+        assert decision.underspecified < 0.2
+
+    def test_without_titles_readings_are_told_apart_by_their_texts(self, with_words, texts):
+        decision = with_towns(with_words, texts, titles=[""] * 6).search(["Elkins"])[0].decision
+        assert decision.action == "clarify"
+        for reading in decision.readings:
+            state = reading.ids[0].removeprefix("Elkins, ")
+            assert state in reading.label
+            assert "Elkins" not in reading.label
+
+    def test_ensembles_without_words_never_ask_back(self, fitted, texts):
+        result = with_towns(fitted, texts).search(["Elkins", *texts[:5]])
+        for decision in result.decisions:
+            assert decision.action != "clarify"
+            assert (decision.underspecified, decision.readings) == (0.0, ())
+
+    def test_nothing_is_asked_back_about_what_the_corpus_does_not_answer(self, with_words, texts):
+        index = with_towns(with_words, texts)
+        decision = index.search(["Elkins"], unanswerable=0.999)[0].decision
+        assert decision.in_corpus < 0.1
+        assert decision.action == "abstain"
+
+    def test_a_search_goes_on_among_the_reading_that_is_chosen(self, with_words, texts):
+        index = with_towns(with_words, texts)
+        for reading in index.search(["Elkins"])[0].decision.readings:
+            for within in (reading, {"ids": [*reading.ids]}, [*reading.ids]):
+                one = index.search(["Elkins"], within=within)[0]
+                assert one.ids == [*reading.ids]
+                assert one.decision.action == "answer"
 
 
 def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before():

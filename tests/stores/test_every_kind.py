@@ -164,7 +164,7 @@ def test_an_empty_store_finds_nothing_and_is_saved_too(dtype, tmp_path):
 def test_no_queries_find_nothing(dtype):
     store = Written(MemoryStore(dtype=dtype))
     store.add(range(5), seed=0)
-    assert store.store.search(QUERIES[:0], 3, beta=1.0).scores.shape == (0, 3)
+    assert store.store.search(QUERIES[:0], 3, beta=1.0).scores.shape == (0, 0)
 
 
 @every_form
@@ -304,7 +304,7 @@ def test_a_processor_without_products_of_8_bits_searches_exactly_too(instruction
 
 
 def test_a_format_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match=r"dtype: expected one of \['float32', 'float16', .*'f8'"):
+    with pytest.raises(ValueError, match=r"dtype: expected one of .*'int8'.*'f8'"):
         MemoryStore(dtype="f8")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from uec_rag.confidence.risk import RiskThreshold
     from uec_rag.retrieval.gate import LabelledSearch
 
-_RISK, _CERTAINTY = 0.05, 0.95
+_WRONG, _CERTAINTY = 0.1, 0.95
 
 
 def gate(
@@ -46,19 +46,30 @@ def gate(
             "--out", metavar="GATE", help="File for the gate; by default that of the index."
         ),
     ] = None,
+    wrong: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest share of all questions that get a wrong answer, on average.",
+            show_default=str(_WRONG),
+        ),
+    ] = None,
     risk: Annotated[
         float | None,
         typer.Option(
-            help="Largest share of wrong answers among those given.", show_default=str(_RISK)
+            help="Instead: largest share of wrong answers among those given, with --certainty."
         ),
     ] = None,
     certainty: Annotated[
         float | None,
-        typer.Option(help="Probability that the risk is kept.", show_default=str(_CERTAINTY)),
+        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
     ] = None,
     abstain: Annotated[
         float | None,
         typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
+    ] = None,
+    needless: Annotated[
+        float | None,
+        typer.Option(help="Largest share of the answerable questions to ask back about."),
     ] = None,
     one_per_answer: Annotated[
         bool,
@@ -77,17 +88,25 @@ def gate(
     whose passages then answer; leave it empty if nothing answers. A question with several answers
     has several rows, or a list in .jsonl. A gate that would abstain on every question is not saved.
 
-    Example: uec-rag gate idx questions.csv --risk 0.1
+    Example: uec-rag gate idx questions.csv --wrong 0.1
     """
-    for name, value in {"--risk": risk, "--certainty": certainty}.items():
+    promises = {"--wrong": wrong, "--risk": risk, "--certainty": certainty, "--needless": needless}
+    for name, value in promises.items():
+        if value is not None:
+            check_share(value, name, "a number in (0, 1)")
         if abstain is not None and value is not None:
             raise ValueError(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
                 "of the questions unanswered, whatever the risk"
             )
-    share = check_share(_RISK if risk is None else risk, "--risk", "a number in (0, 1)")
+    if wrong is not None and risk is not None:
+        raise ValueError(
+            "--wrong and --risk: expected one of them, got both; --wrong is a share of all "
+            "questions, --risk one of the answers that are given"
+        )
+    if certainty is not None and risk is None:
+        raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
     sure = _CERTAINTY if certainty is None else certainty
-    check_share(sure, "--certainty", "a number in (0, 1)")
     from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
 
     own = index / GATE_FILE
@@ -115,7 +134,7 @@ def gate(
             searched = LabelledSearch.of(
                 retriever, [*asked], relevant, k=k, groups=groups, progress=advance
             )
-            made = searched.gate(share, sure)
+            made = searched.gate(risk, sure, wrong=wrong, needless=needless)
     if abstain is None and not made.threshold.is_controlled:
         raise ValueError(_too_little(searched, made.threshold))
     saved_anew = not all(map(is_last, retriever.saved_as))
@@ -135,20 +154,30 @@ def gate(
 
 def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
     """What the labels lack, and what they allow."""
-    certainty, right = 1 - asked.delta, searched.right[searched.rows].sum()
-    found = (
-        searched.threshold(percent / 100, certainty)
-        for percent in range(int(100 * asked.risk) + 1, 100)
-    )
-    allowed = next((threshold for threshold in found if threshold.is_controlled), None)
+    right = searched.right[searched.rows].sum()
+    if asked.delta is None:
+        option, target = "--wrong", f"At most {asked.risk:.1%} of all questions answered wrongly"
+    else:
+        option = "--risk"
+        target = f"At most {asked.risk:.1%} wrong answers with {1 - asked.delta:.0%} certainty"
+    allowed = None
+    for percent in range(int(100 * asked.risk) + 1, 100):
+        share = percent / 100
+        found = (
+            searched.threshold(wrong=share)
+            if asked.delta is None
+            else searched.threshold(share, 1 - asked.delta)
+        )
+        if found.is_controlled:
+            allowed = found
+            break
     return (
-        "QUESTIONS: no gate is saved, it would abstain on every question. At most "
-        f"{asked.risk:.1%} wrong answers with {certainty:.0%} certainty takes at least "
-        f"{asked.needed} labelled questions, more where the surest are not all answered rightly; "
+        f"QUESTIONS: no gate is saved, it would abstain on every question. {target} takes at least "
+        f"{asked.needed} labelled questions, more if the surest are not all answered rightly; "
         f"these are {asked.queries}, of which {right} find what answers them. "
         + (
             "They allow no risk below 99%"
             if allowed is None
-            else f"They allow --risk {allowed.risk:.2f}, which answers {allowed.answered} of them"
+            else f"They allow {option} {allowed.risk:.2f}, which answers {allowed.answered} of them"
         )
     )

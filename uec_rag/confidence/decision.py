@@ -130,6 +130,7 @@ def decide_one(
     readings: tuple[Reading, ...] = (),
     *,
     threshold: float = 0.5,
+    ask: float = ASK,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
@@ -140,9 +141,11 @@ def decide_one(
     confidence, in_corpus, underspecified : float
         As in `Decision`.
     readings : tuple of Reading
-        The things that the question may mean.
+        The things that the question may mean; none if that was forgotten, as of serialised hits.
     threshold : float
         Of confidence, for instance a `uec_rag.confidence.risk.RiskThreshold`'s.
+    ask : float
+        P(underspecified) from which on to ask back.
 
     Examples
     --------
@@ -151,7 +154,7 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if underspecified >= ASK and len(readings) > 1:
+    if underspecified >= ask and len(readings) != 1:
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]

@@ -1,7 +1,7 @@
 """The features of a question's best hits: all that relevance and confidence rest on.
 
-No other passage is looked at, so the numbers are the same from every store, exact or approximate,
-and do not depend on how many hits a user asks for.
+No other passage is looked at, so the numbers are the same from every store (but for the rounding of
+dtype "int8"), and do not depend on how many hits a user asks for.
 """
 
 from __future__ import annotations

@@ -23,9 +23,6 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
-HITS = 30
-"""How many hits the features were learned from; fewer make rivals fewer."""
-
 ASK = 0.66
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
@@ -124,22 +121,21 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     Hits of one title, heading or source share a subject; of those without any, hits as similar to
     each other as passages of one text.
     """
-    unit = None
+    alike: NDArray[np.bool_] | None = None
     if candidates.vectors is not None:
         vectors = np.asarray(candidates.vectors, np.float32)
         norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         unit = vectors / norms
+        alike = unit @ unit.T >= _ALIKE
     numbers: dict[object, int] = {}
     leaders: list[int] = []
     found = []
     for row, metadata in enumerate(candidates.metadata):
         key: object = subject_of(metadata)
         if not key:
-            near = (
-                [] if unit is None else [r for r in leaders if float(unit[r] @ unit[row]) >= _ALIKE]
-            )
-            leader = near[0] if near else row
-            if not near:
+            near = [] if alike is None else np.flatnonzero(alike[row, leaders]).tolist()
+            leader = leaders[near[0]] if near else row
+            if leader == row:
                 leaders.append(row)
             key = (leader,)
         found.append(numbers.setdefault(key, len(numbers)))
@@ -197,6 +193,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
 
 def _in_head(words: frozenset[str], title: str, text: str) -> frozenset[str]:
     """Those of some words that a passage's title or first words have."""
+    if not words:
+        return words
     head = f"{title} {' '.join(text[:400].split()[:_HEAD])}".casefold()
     there = set(_WORD.findall(head))
     there |= {word.removesuffix("s") for word in there} | {f"{word}s" for word in there}
@@ -220,7 +218,8 @@ def _lacking(
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
     """Each subject's share of the posterior over the hits."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    mass: NDArray[np.float64] = np.bincount(subject, weights=weights / weights.sum())
+    mass = np.zeros(int(subject.max()) + 1)
+    np.add.at(mass, subject, weights / weights.sum())
     return mass
 
 

@@ -1,4 +1,8 @@
-"""When to answer: the lowest confidence at which the risk stays below a target, guaranteed."""
+"""When to answer: the lowest confidence at which the risk stays below a target, guaranteed.
+
+`conformal_threshold` keeps a share of all questions, on average over the draws of labels, from
+about a hundred of them; `risk_threshold` a share of the answers, with a given certainty, from more.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +30,11 @@ class RiskThreshold(Record):
     ----------
     threshold : float
         Answer where confidence is above it; infinity: never.
-    risk, delta : float
-        With probability 1 - delta, at most a share `risk` of the answered queries is wrong. The
-        probability is over all draws of calibration queries, before it is known whether these
-        abstain on everything.
+    risk : float
+        Largest share of wrong answers: of those given, or of all questions if `delta` is None.
+    delta : float or None
+        The share is kept with probability 1 - delta, over all draws of calibration queries, before
+        it is known whether these abstain on everything. None: it is kept on average over them.
     queries : int
         Calibration queries.
     answered, wrong : int
@@ -45,7 +50,7 @@ class RiskThreshold(Record):
 
     threshold: float
     risk: float
-    delta: float
+    delta: float | None
     queries: int
     answered: int
     wrong: int
@@ -55,7 +60,8 @@ class RiskThreshold(Record):
         if math.isnan(self.threshold):
             raise ValueError("threshold: expected a confidence, or infinity, got NaN.")
         for name in ("risk", "delta"):
-            check_share(getattr(self, name), name, "a number from 0 to 1")
+            if name == "risk" or self.delta is not None:
+                check_share(getattr(self, name), name, "a number from 0 to 1")
         counts = (0, self.wrong, self.answered, self.queries)
         if any(low > high for low, high in pairwise(counts)) or self.needed < 0:
             raise ValueError(
@@ -72,6 +78,8 @@ class RiskThreshold(Record):
     @property
     def report(self) -> str:
         """What was found, in plain words."""
+        if self.delta is None:
+            return self._report_of_all(f"at most {self.risk:.1%} of all questions answered wrongly")
         target = f"at most {self.risk:.1%} wrong answers with {1 - self.delta:.0%} certainty"
         if self.is_controlled:
             return (
@@ -88,6 +96,18 @@ class RiskThreshold(Record):
         return (
             f"Abstaining on every query: no threshold shows {target} on {self.queries} "
             "calibration queries. Give more queries, allow a higher risk, or improve retrieval."
+        )
+
+    def _report_of_all(self, target: str) -> str:
+        if not self.is_controlled:
+            return (
+                f"Abstaining on every query: {target} takes at least {self.needed} calibration "
+                f"queries, got {self.queries}. Give more, or allow more."
+            )
+        return (
+            f"Answering above confidence {self.threshold:.3f}: {target}, on average over the draws "
+            f"of calibration queries. Of these {self.queries}, {self.answered / self.queries:.0%} "
+            f"are answered, and {self.wrong / self.queries:.1%} wrongly."
         )
 
     def metadata(self) -> dict[str, object]:
@@ -269,6 +289,76 @@ def risk_threshold(
         answered=int(above[last]),
         wrong=int(wrong[above[last] - 1]),
         needed=needed,
+    )
+
+
+def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> RiskThreshold:
+    """Lowest threshold that harms at most a share of all questions, on average.
+
+    Conformal risk control (Angelopoulos et al., 2024, https://arxiv.org/abs/2208.02814): the lowest
+    threshold at which the share R of n labelled questions that are harmful and above it satisfies
+    ``n/(n+1) R + 1/(n+1) <= share``. A question to come, drawn as these are, is then harmful and
+    above it with a probability of at most `share`, over the draws of the labels and of the question
+    together. Harmful is a wrong answer, or a needless question back.
+
+    Parameters
+    ----------
+    score : array_like, shape (n,)
+        What is compared with the threshold; -infinity if a question is never above it, such as one
+        that is asked back.
+    harmful : array_like of bool, shape (n,)
+        Whether it does harm if a question is above the threshold.
+    share : float
+        Largest share of all questions that are harmed, in (0, 1).
+
+    Returns
+    -------
+    RiskThreshold
+        `answered` and `wrong` count what is above the threshold; `delta` is None.
+
+    Raises
+    ------
+    ValueError
+        If the share is outside (0, 1) or below 1e-5, the two differ in length, are empty, or a
+        score is not a number.
+
+    Notes
+    -----
+    `risk_threshold` bounds the wrong share of the answers with high probability. That takes so many
+    labels that a hundred often answer nothing; this bound is of an average, and of a share of all
+    questions, which falls as fewer are answered: ``1 / share - 1`` labels are enough to begin with.
+    Ties are safe, and any increasing transformation of the scores leaves the decisions as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> score = np.linspace(0, 1, 100)
+    >>> found = conformal_threshold(score, score < 0.5, share=0.1)
+    >>> found.answered, found.wrong
+    (59, 9)
+    """
+    _check_share("share", share)
+    sure, harm = np.asarray(score, dtype=np.float64), np.asarray(harmful, dtype=bool)
+    if sure.ndim != 1 or not len(sure) or sure.shape != harm.shape:
+        raise ValueError(
+            "score, harmful: expected vectors of one length, at least 1, "
+            f"got shapes {sure.shape} and {harm.shape}."
+        )
+    if np.isnan(sure).any():
+        raise ValueError("score: holds NaN; expected numbers.")
+    # The share of a count is rounded: .07 of 100 are 7, and not a hair more.
+    allowed = math.floor(share * (len(sure) + 1) - 1 + 1e-9)
+    needed = math.ceil(1 / share - 1e-9) - 1
+    bad, some = np.sort(sure[harm & (sure > -np.inf)])[::-1], sure[sure > -np.inf]
+    if allowed < 0 or not len(some):
+        threshold = math.inf
+    elif len(bad) > allowed:
+        threshold = float(bad[allowed])
+    else:
+        threshold = float(np.nextafter(some.min(), -np.inf))
+    above = sure > threshold
+    return RiskThreshold(
+        threshold, share, None, len(sure), int(above.sum()), int((above & harm).sum()), needed
     )
 
 

@@ -38,7 +38,7 @@ _SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; less asks for not
 _SHORTEST_ANSWER = 40
 _MOST_ANSWERS = 5  # what more passages than these share, asks for none of them
 _TITLES = ("title", "heading", "header")
-_NUMBER = re.compile(r"(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section
+_NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section, before its heading
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,9 @@ def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] 
         text = text.removeprefix(title).lstrip()
     own = (_NUMBER.sub("", title) for title in titles if title in telling)
     made = question_of(own, text, _SHORTEST_ANSWER)
-    # In lower case it is the rest of a sentence that began in the passage before.
-    return None if made is None or (made[0][0].islower() and made[1] != text) else made
+    # Below a heading in lower case it is the rest of a sentence of the passage before.
+    cut = text != passage.text and made is not None and made[1] != text and made[0][0].islower()
+    return None if cut else made
 
 
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:

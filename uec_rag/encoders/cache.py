@@ -16,6 +16,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_texts
 from uec_rag.base.forks import free_after_fork
+from uec_rag.base.regular import check_regular
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -123,6 +124,8 @@ class CachedEncoder(EncoderInside):
     ValueError
         If the encoder has no revision and none is given or it has no vectors, the database is
         damaged, or it holds another model's vectors.
+    OSError
+        If something else than a file stands in the database's place.
     """
 
     def __init__(
@@ -147,6 +150,8 @@ class CachedEncoder(EncoderInside):
 
     def _open(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            check_regular(path.stat(), path)
         with self._database() as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.executescript(_SCHEMA)

@@ -25,12 +25,12 @@ from uec_rag.ensemble.fitted import (
     TrainingProfile,
     blocks_of,
 )
-from uec_rag.ensemble.questions import LANGUAGES, Questions, choose_questions, made_up
 from uec_rag.ensemble.verifier import VERIFY_K, verifier_name
 from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
+from uec_rag.laplace.questions import LANGUAGES, Questions, choose_questions, made_up
 
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""

@@ -21,10 +21,10 @@ from uec_rag.ensemble.evidence_fit import (
     fit_evidence_weights,
 )
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.questions import Questions
 from uec_rag.ensemble.verifier import FittedVerifier, Verification, Verified
 from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll
 from uec_rag.laplace.posterior import PosteriorSummary
+from uec_rag.laplace.questions import Questions
 
 _HELD_OUT = 0.2
 

@@ -326,8 +326,8 @@ class TrainingProfile(Record):
             return f"the question is in {writing}, and its first hit is not", True
         return "", False
 
-    def lost(self, vectors: Sequence[FloatArray]) -> list[int]:
-        """Encoders that hardly tell passages apart that they were not fitted on.
+    def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:
+        """Return the encoders that hardly tell apart the passages given.
 
         `vectors`, sequence of K arrays, shape (m, d_k): of the same passages.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ from langchain_core.callbacks import (
     dispatch_custom_event,
 )
 from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import (
     Runnable,
@@ -27,6 +29,7 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation, field_validator, m
 
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
+from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.langchain.documents import note_decision, passage_filter, refuse_unknown
 from uec_rag.langchain.gated import AsTool, Gated, gated
 from uec_rag.langchain.messages import Question, joined, question_and_turns
@@ -56,6 +59,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     gate : Gate or float, optional
         From `calibrate`, or a plain threshold of confidence, which guarantees nothing. By default
         the gate of the index that is searched (`Gate.of_index`), or one half if it has none.
+    second : BaseChatModel or callable(question, texts) -> bool or float, optional
+        The judge that the gate was calibrated with: says if the passages suffice, and is asked
+        between two thresholds alone. A chat model is asked with one fixed prompt; if it fails or
+        answers neither yes nor no, the gate decides without it.
 
     Examples
     --------
@@ -74,6 +81,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Gate | None = None
+    second: Judge | None = None
 
     _calibrated_at: int | None = PrivateAttr(default=None)
 
@@ -94,15 +102,24 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             )
         return retriever
 
+    @field_validator("second", mode="before")
+    @classmethod
+    def _as_judge(cls, second: object) -> object:
+        return chat_judge(second) if isinstance(second, BaseChatModel) else second
+
     @field_validator("gate", mode="before")
     @classmethod
     def _plain_threshold(cls, gate: object) -> object:
         return Gate.at(gate) if isinstance(gate, int | float) else gate
 
     @model_validator(mode="after")
-    def _gate_of_index(self) -> Self:
+    def _complete(self) -> Self:
         if self.gate is None and isinstance(self.retriever, UECRetriever):
             self.gate = Gate.of_index(self.retriever.index)
+        if self.second is not None:
+            if self.gate is None:
+                raise ValueError("second: expected a gate with it, from UECGate.calibrate.")
+            self.gate.check_second(self.second)
         return self
 
     @classmethod
@@ -111,21 +128,31 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         retriever: UECRetriever,
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
-        risk: float = 0.05,
+        *,
+        wrong: float | None = None,
+        risk: float | None = None,
         certainty: float = 0.95,
+        needless: float | None = None,
+        second: BaseChatModel | Judge | None = None,
         groups: Sequence[Hashable] | None = None,
     ) -> Self:
-        """Make a gate that keeps the share of wrong answers below a target.
+        """Make a gate that keeps wrong answers below a target.
 
         Parameters
         ----------
         retriever : UECRetriever
             Its k is the number of hits that an answer may use, its filter selects the passages.
-        queries, relevant_ids, risk, certainty, groups
+        second : BaseChatModel or callable, optional
+            As in the class; asked about each of these queries once.
+        queries, relevant_ids, wrong, risk, certainty, needless, groups
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
-        options = {"risk": risk, "certainty": certainty, "groups": groups}
-        return cls._made(retriever, Gate.calibrate, queries, relevant_ids, **options)
+        judge = chat_judge(second) if isinstance(second, BaseChatModel) else second
+        promise = {"wrong": wrong, "risk": risk, "certainty": certainty, "needless": needless}
+        options = promise | {"second": judge, "groups": groups}
+        made = cls._made(retriever, Gate.calibrate, queries, relevant_ids, **options)
+        made.second = judge
+        return made
 
     @classmethod
     def budget(cls, retriever: UECRetriever, queries: Sequence[str], abstain: float = 0.1) -> Self:
@@ -257,7 +284,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             decisions = self._decided(result)
         else:
             found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
-            decisions = [*map(self._read, found)]
+            decisions = [*map(self._read, queries, found)]
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
@@ -277,11 +304,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(self.retriever, UECRetriever):
             searched = {**options, "history": [before for _, before in asked.values()]}
             result, found = await self.retriever.asearch_runs(queries, configs, **searched)
-            decisions = self._decided(result)
+            decisions = await asyncio.to_thread(self._decided, result)
         else:
             inputs = [self._input(given[place]) for place in asked]
             found = await self.retriever.abatch(inputs, configs)
-            decisions = [*map(self._read, found)]
+            decisions = await asyncio.to_thread(lambda: [*map(self._read, queries, found)])
         for place, documents, decision in zip(asked, found, decisions, strict=True):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
@@ -321,7 +348,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             return question_and_turns(given)[0]
         return {"input": question_and_turns(given)[0], **given}
 
-    def _read(self, documents: Sequence[Document]) -> Decision:
+    def _read(self, question: str, documents: Sequence[Document]) -> Decision:
         """Decide on documents by what the search that found them wrote on them."""
         if not documents:
             return Decision("abstain", NOTHING_FOUND)
@@ -332,11 +359,30 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 "uec_decision and uec_confidence in their metadata, which a UECRetriever writes "
                 "on its own; expected a retriever over one, that keeps metadata."
             )
-        return known if self.gate is None else self.gate.redecide(known)
+        if self.gate is None:
+            return known
+        texts = [document.page_content for document in documents]
+        return self.gate.redecide(known, question, texts, self.second)
 
     def _decided(self, result: SearchResult) -> list[Decision]:
         self._warn_changed()
-        return result.decisions if self.gate is None else self.gate.decide(result)
+        return result.decisions if self.gate is None else self.gate.decide(result, self.second)
+
+
+def chat_judge(model: BaseChatModel) -> Judge:
+    """Make a judge of a chat model, which says with yes or no if the passages suffice.
+
+    Examples
+    --------
+    >>> from langchain_core.language_models import FakeListChatModel
+    >>> chat_judge(FakeListChatModel(responses=["Yes."]))("What purrs?", ["Cats purr."])
+    True
+    """
+
+    def judge(question: str, texts: Sequence[str]) -> bool | None:
+        return read_reply(model.invoke(prompt(question, texts)).text)
+
+    return judge
 
 
 def _beside(given: Question, found: Gated) -> Gated:

@@ -10,13 +10,15 @@ from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr
 from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
     BaseEvent,
 )
+from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from pydantic import field_serializer, field_validator
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from pydantic import Field, field_serializer, field_validator
 
 from uec_rag.base.checks import quoted
 from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
 from uec_rag.confidence.readings import Reading, ask_back, subject_of
+from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import WHAT_TO_DO, Gate
 from uec_rag.retrieval.result import surest_decision
@@ -77,7 +79,10 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
 
 
 def judge(
-    nodes: Sequence[NodeWithScore], query: str | None = None, gate: GateLike | None = None
+    nodes: Sequence[NodeWithScore],
+    query: str | None = None,
+    gate: GateLike | None = None,
+    second: Judge | None = None,
 ) -> Decision:
     """Decide about the nodes found for a query, and dispatch a `UECGateEvent`.
 
@@ -91,14 +96,16 @@ def judge(
         For the event.
     gate : callable or float, optional
         Decides in place of the search.
+    second : callable(question, texts) -> bool or float, optional
+        The judge that a `uec_rag` gate was calibrated with; see `llm_judge`.
 
     Raises
     ------
     ValueError
-        If no node says how confident its search was, or the gate returns something else than an
-        action.
+        If no node says how confident its search was, the gate returns something else than an
+        action, or there is a judge that the gate was not calibrated with.
     """
-    decision = _judge(nodes, gate)
+    decision = _judge(nodes, query, gate, second)
     if decision.action != "clarify":
         decision = replace(decision, readings=())
     _dispatcher.event(
@@ -116,7 +123,30 @@ def judge(
     return decision
 
 
-def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
+def llm_judge(llm: LLM) -> Judge:
+    """Make a judge of a language model, which says with yes or no if the passages suffice.
+
+    Examples
+    --------
+    >>> from llama_index.core.llms import MockLLM
+    >>> print(llm_judge(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."]))
+    None
+    """
+
+    def asked(question: str, texts: Sequence[str]) -> bool | None:
+        return read_reply(llm.complete(prompt(question, texts)).text)
+
+    return asked
+
+
+def _judge(
+    nodes: Sequence[NodeWithScore],
+    query: str | None,
+    gate: GateLike | None,
+    second: Judge | None,
+) -> Decision:
+    if second is not None and not isinstance(gate, Gate):
+        raise ValueError("second: expected with it the uec_rag gate that it was calibrated with.")
     if not nodes:
         return Decision("abstain", NOTHING_FOUND)
     own = surest_decision(node.metadata for node in nodes)
@@ -130,7 +160,10 @@ def _judge(nodes: Sequence[NodeWithScore], gate: GateLike | None) -> Decision:
     if isinstance(gate, int | float):
         gate = Gate.at(gate)
     if isinstance(gate, Gate):
-        return gate.redecide(own)
+        if second is None:
+            return gate.redecide(own)
+        texts = [node.get_content(MetadataMode.NONE) for node in nodes]
+        return gate.redecide(own, query or "", texts, second)
     action = gate(own.confidence, own)
     if action not in get_args(Action):
         raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
@@ -157,6 +190,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     gate : callable(confidence, decision) -> action, or float, optional
         Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
         `uec_rag` gate is serialised with the postprocessor; another callable cannot be.
+    second : LLM or callable(question, texts) -> bool or float, optional
+        The judge that the gate was calibrated with (as ``llm_judge(llm)``); it is not serialised.
     **kwargs
         The parameters of every LlamaIndex postprocessor.
 
@@ -175,6 +210,12 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     """
 
     gate: GateLike | None = None
+    second: Judge | None = Field(default=None, exclude=True)
+
+    @field_validator("second", mode="before")
+    @classmethod
+    def _as_judge(cls, second: object) -> object:
+        return llm_judge(second) if isinstance(second, LLM) else second
 
     @field_validator("gate", mode="before")
     @classmethod
@@ -203,7 +244,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
-        decision = judge(nodes, query, self.gate)
+        decision = judge(nodes, query, self.gate, self.second)
         if decision.action == "answer":
             return nodes
         rivals = competing(nodes, decision) if decision.action == "clarify" else []

@@ -22,7 +22,15 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from uec_rag.confidence.decision import Decision
-from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge, response_metadata
+from uec_rag.confidence.second_opinion import Judge
+from uec_rag.llama_index.gate import (
+    GateLike,
+    competing,
+    gate_of_index,
+    judge,
+    llm_judge,
+    response_metadata,
+)
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
 """From a question, the decision on it and the nodes found, to what to say instead of an answer."""
@@ -62,6 +70,8 @@ class UECQueryEngine(BaseQueryEngine):
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
         The one of `query_engine` by default.
+    second : LLM or callable(question, texts) -> bool or float, optional
+        The judge that the gate was calibrated with (as ``llm_judge(llm)``).
 
     Raises
     ------
@@ -76,6 +86,7 @@ class UECQueryEngine(BaseQueryEngine):
         reply: Reply = plain_reply,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
+        second: LLM | Judge | None = None,
     ) -> None:
         if not isinstance(query_engine, BaseQueryEngine):
             raise TypeError(
@@ -89,6 +100,7 @@ class UECQueryEngine(BaseQueryEngine):
             )
         self._engine = query_engine
         self._gate = gate_of_index(query_engine) if gate is None else gate
+        self._second = llm_judge(second) if isinstance(second, LLM) else second
         self._reply = reply
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)
@@ -101,6 +113,7 @@ class UECQueryEngine(BaseQueryEngine):
         gate: GateLike | None = None,
         reply: Reply = plain_reply,
         streaming: bool = False,
+        second: LLM | Judge | None = None,
         **kwargs: Any,
     ) -> Self:
         """Make a `RetrieverQueryEngine` and gate it.
@@ -110,14 +123,14 @@ class UECQueryEngine(BaseQueryEngine):
         retriever : BaseRetriever
         llm : LLM, optional
             `Settings.llm` by default.
-        gate, reply, streaming
+        gate, reply, streaming, second
             As in the class.
         **kwargs
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
-        return cls(engine, gate, reply, streaming)
+        return cls(engine, gate, reply, streaming, second=second)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self._engine}
@@ -141,7 +154,7 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """Answer from nodes if the gate allows it, else say why not."""
-        decision = judge(nodes, query_bundle.query_str, self._gate)
+        decision = judge(nodes, query_bundle.query_str, self._gate, self._second)
         if decision.action != "answer":
             return self._instead(query_bundle, decision, nodes)
         return _noted(
@@ -155,7 +168,9 @@ class UECQueryEngine(BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """`synthesize` without blocking the event loop."""
-        decision = judge(nodes, query_bundle.query_str, self._gate)
+        decision = await asyncio.to_thread(
+            judge, nodes, query_bundle.query_str, self._gate, self._second
+        )
         if decision.action != "answer":
             return self._instead(query_bundle, decision, nodes, asynchronous=True)
         return _noted(

@@ -1,4 +1,4 @@
-"""The gate: answer only where the risk of a wrong answer is under control."""
+"""The gate: answer only if the risk of a wrong answer is under control."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,16 @@ from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Action, Decision, decide_one, outcome
 from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.risk import (
     Drift,
     RiskThreshold,
+    conformal_threshold,
     reliability,
     risk_over_coverage,
     risk_threshold,
 )
+from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opinions
 from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import Result, SearchResult, check_threshold
 from uec_rag.retrieval.retriever import Retriever
@@ -73,6 +76,13 @@ class Gate(Record):
         are decided are compared with them, without labels: see `Drift`.
     size : int
         How many passages were searched at calibration; 0 if not known.
+    ask : float
+        P(underspecified) from which on to ask back.
+    needless : float or None
+        Largest share of the answerable questions that are asked back, if `ask` was found by it.
+    second : SecondOpinion or None
+        The thresholds between which a judge decides, if the gate was made with one. They and
+        `threshold`, which holds for a question on which the judge is silent, each keep the promise.
 
     Raises
     ------
@@ -87,6 +97,9 @@ class Gate(Record):
     abstain: float | None = None
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
+    ask: float = ASK
+    needless: float | None = None
+    second: SecondOpinion | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.threshold, RiskThreshold):
@@ -106,6 +119,10 @@ class Gate(Record):
             raise ValueError("confidences: expected numbers from 0 to 1.")
         if self.size < 0:
             raise ValueError(f"size: expected a number of passages, got {self.size}.")
+        if not 0 <= self.ask <= _NEVER:
+            raise ValueError(f"ask: expected a probability from 0 to 1, got {self.ask}.")
+        if self.needless is not None:
+            check_share(self.needless, "needless", "a number in (0, 1)")
 
     @classmethod
     def calibrate(
@@ -114,18 +131,22 @@ class Gate(Record):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         *,
-        risk: float = 0.05,
+        wrong: float | None = None,
+        risk: float | None = None,
         certainty: float = 0.95,
+        needless: float | None = None,
+        second: Judge | None = None,
         k: int = 4,
         filter: Filter | None = None,
         groups: Sequence[Hashable] | None = None,
-    ) -> Self:
-        """Choose the lowest threshold that keeps the share of wrong answers below a target.
+    ) -> Gate:
+        """Choose the lowest threshold that keeps wrong answers below a target.
 
-        Learn then Test (Angelopoulos et al., 2021; see `uec_rag.confidence.risk`): with probability
-        `certainty` over the draw of these queries, at most a share `risk` of the queries that are
-        answered has no relevant passage among its hits. Future queries must come from the same
-        distribution, over the same index.
+        With `wrong`, the share of all questions that get a wrong answer, on average over the draws
+        of labels (`conformal_threshold`); a hundred labels are enough. With `risk`, the share of
+        wrong answers among those given, with probability `certainty` (`risk_threshold`), which
+        takes several hundred. An answer is wrong if no relevant passage is among its hits. Future
+        queries must come from the same distribution, over the same index.
 
         Parameters
         ----------
@@ -133,11 +154,21 @@ class Gate(Record):
             Calibrate it first, on other queries than these.
         queries : sequence of str
         relevant_ids : sequence of collection of str
-            Ids of the passages that answer each query; empty where none does.
-        risk : float
-            Largest share of wrong answers among those given, in (0, 1).
+            Ids of the passages that answer each query; empty if none does, or if the query does not
+            say which of several answers it asks for.
+        wrong : float, optional
+            Largest share of all questions that get a wrong answer, in (0, 1); .1 if there is no
+            `risk`. A question that is asked back gets none.
+        risk : float, optional
+            Instead of `wrong`: largest share of wrong answers among those given, in (0, 1).
         certainty : float
-            Probability with which the guarantee holds, in (0, 1).
+            Probability with which `risk` is kept, in (0, 1).
+        needless : float, optional
+            Largest share of the answerable questions that are asked back, on average over the draws
+            of labels. By default the gate asks back from `uec_rag.confidence.readings.ASK` on.
+        second : callable(question, passages) -> bool or float, optional
+            A judge of whether the passages suffice, asked between two thresholds alone. It is asked
+            about every one of these queries. It takes `wrong`.
         k : int
             Hits per query that an answer may use.
         filter : mapping or callable, optional
@@ -150,8 +181,8 @@ class Gate(Record):
         Raises
         ------
         TypeError, ValueError
-            As `Retriever.calibrate`, or if risk or certainty is outside (0, 1), or groups are not
-            one per query.
+            As `Retriever.calibrate`, or if a share is outside (0, 1), both `wrong` and `risk` are
+            given, or `second` with `risk`, or groups are not one per query.
 
         Warns
         -----
@@ -159,18 +190,11 @@ class Gate(Record):
             If queries share a passage that answers them, and `groups` is not given.
         """
         check_k(k)
-        for name, value in (("risk", risk), ("certainty", certainty)):
-            check_share(value, name, "a number in (0, 1)")
+        _check_promise(wrong, risk, certainty, needless, second)
         searched = LabelledSearch.of(
             retriever, queries, relevant_ids, k=k, filter=filter, groups=groups
         )
-        return cls._of(searched, risk, certainty)
-
-    @classmethod
-    def _of(cls, searched: LabelledSearch, risk: float, certainty: float) -> Self:
-        found, sure = searched.threshold(risk, certainty), searched.confidence[searched.rows]
-        basis, corpus = searched.result.basis, searched.corpus
-        return cls(found, searched.k, basis, corpus, None, _some_of(sure), searched.size)
+        return searched.gate(risk, certainty, wrong=wrong, needless=needless, second=second)
 
     @classmethod
     def budget(
@@ -230,19 +254,83 @@ class Gate(Record):
         """How many hits to hand on at least: among fewer the answer may be missing."""
         return self.k if self.threshold.queries else 1
 
-    def decide(self, result: SearchResult) -> list[Decision]:
+    def decide(self, result: SearchResult, second: Judge | None = None) -> list[Decision]:
         """Decide on each query of a result, with what the search knew of its readings.
 
         Uses the confidence of the first `k` hits, however many were found. Warns if the result used
         another calibration, share, filter or number of passages than the gate, or if the
         confidences of what was asked so far are not those of its calibration.
+
+        Parameters
+        ----------
+        result : SearchResult
+        second : callable, optional
+            The judge that the gate was calibrated with. Without it the promise holds as well, and
+            fewer are answered.
+
+        Raises
+        ------
+        ValueError
+            If the gate was calibrated without a judge.
         """
         self._check(result)
+        self.check_second(second)
         with span("gate", queries=len(result), threshold=self.threshold.threshold) as note:
-            decisions = result.decide(self.threshold.threshold, self.k)
+            decisions = result.decide(self.threshold.threshold, self.k, self.ask)
+            if second is not None:
+                texts = [[hit.text for hit in hits[: self.k]] for hits in result.passages]
+                decisions = self._with_second(second, result.queries, texts, decisions)
             note(**outcome(decisions))
         self._watch([decision.confidence for decision in decisions])
         return decisions
+
+    def check_second(self, second: Judge | None) -> None:
+        """Raise ValueError if there is a judge, and the gate was calibrated without one."""
+        if second is not None and self.second is None:
+            raise ValueError(
+                "second: this gate was calibrated without a second opinion, and its promise is not "
+                "for one; give it to Gate.calibrate(..., second=...)."
+            )
+
+    def _with_second(
+        self,
+        judge: Judge,
+        questions: Sequence[str],
+        texts: Sequence[Sequence[str]],
+        decisions: Sequence[Decision],
+    ) -> list[Decision]:
+        """Decisions with those of the judge, who is asked about some; n of each."""
+        assert self.second is not None
+        asked = [
+            row
+            for row, one in enumerate(decisions)
+            if one.action != "clarify" and self.second.is_asked(one.confidence)
+        ]
+        said = opinions(judge, [questions[row] for row in asked], [texts[row] for row in asked])
+        of_row = dict(zip(asked, said, strict=True))
+        decided = []
+        for row, one in enumerate(decisions):
+            opinion = of_row.get(row)
+            if row in of_row and opinion is None:
+                decided.append(one)
+                continue
+            threshold = self.second.low if opinion else self.second.high
+            again = self._decided(one, threshold)
+            if opinion is not None:
+                again = replace(again, reason=_SECOND_SAYS[opinion])
+            decided.append(replace(again, basis=one.basis, hits=one.hits, size=one.size))
+        return decided
+
+    def _decided(self, known: Decision, threshold: float) -> Decision:
+        return decide_one(
+            known.confidence,
+            known.underspecified,
+            known.readings,
+            threshold=threshold,
+            ask=self.ask,
+            in_corpus=known.in_corpus,
+            unfamiliar=known.unfamiliar,
+        )
 
     @cached_property
     def drift(self) -> Drift:
@@ -278,12 +366,25 @@ class Gate(Record):
                 stacklevel=3,
             )
 
-    def redecide(self, decision: Decision) -> Decision:
+    def redecide(
+        self,
+        decision: Decision,
+        question: str = "",
+        texts: Sequence[str] = (),
+        second: Judge | None = None,
+    ) -> Decision:
         """Repeat the decision of a search that used another threshold.
 
         Warns as `decide`, and if the decision is about another number of hits than the gate's `k`.
+
+        Parameters
+        ----------
+        decision : Decision
+        question, texts, second : optional
+            The judge that the gate was calibrated with, and what it reads: texts of the hits.
         """
         self._check(decision)
+        self.check_second(second)
         if decision.hits not in (0, self.k):
             warnings.warn(
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
@@ -293,14 +394,9 @@ class Gate(Record):
                 stacklevel=2,
             )
         with span("gate", queries=1, threshold=self.threshold.threshold) as note:
-            decided = decide_one(
-                decision.confidence,
-                decision.underspecified,
-                decision.readings,
-                threshold=self.threshold.threshold,
-                in_corpus=decision.in_corpus,
-                unfamiliar=decision.unfamiliar,
-            )
+            decided = self._decided(decision, self.threshold.threshold)
+            if second is not None:
+                [decided] = self._with_second(second, [question], [texts[: self.k]], [decided])
             note(**outcome([decided]))
         self._watch([decided.confidence])
         return decided
@@ -392,13 +488,55 @@ class Gate(Record):
                 "labels, and `calibrate`."
             )
         if self.abstain is None:
-            return self.threshold.report
+            said = [self.threshold.report]
+            if self.second is not None:
+                said.append(self.second.report)
+            if self.needless is not None:
+                often = "never" if self.ask > 1 else f"from P(underspecified) {self.ask:.3f} on"
+                said.append(
+                    f"Asking back {often}: at most {self.needless:.1%} of the answerable, "
+                    "on average over the draws of calibration queries."
+                )
+            return " ".join(said)
         return (
             f"Answering above confidence {self.threshold.threshold:.3f}: of "
             f"{self.threshold.queries} questions {self.threshold.answered} are answered, where "
             f"{self.abstain:.0%} may be left. Nothing is guaranteed: that takes labels, and "
             "`calibrate`."
         )
+
+
+_NEVER = float(np.nextafter(1, 2))  # to ask back from here on is not to ask back
+
+_SECOND_SAYS = {
+    True: "The documents seem to answer this: a second opinion says so.",
+    False: "A second opinion says that the passages found do not answer this.",
+}
+
+
+def _check_promise(
+    wrong: float | None,
+    risk: float | None,
+    certainty: float,
+    needless: float | None,
+    second: Judge | None,
+) -> None:
+    if wrong is not None and risk is not None:
+        raise ValueError(
+            "wrong, risk: expected one of them, got both; wrong is a share of all questions, risk "
+            "one of the answers that are given."
+        )
+    shares = {"wrong": wrong, "risk": risk, "certainty": certainty, "needless": needless}
+    for name, value in shares.items():
+        if value is not None or name == "certainty":
+            check_share(cast(float, value), name, "a number in (0, 1)")
+    if second is not None and not callable(second):
+        raise TypeError(
+            "second: expected a callable(question, passages) -> bool or float, got "
+            f"{type(second).__name__}."
+        )
+    if second is not None and risk is not None:
+        raise ValueError("second, risk: expected second with wrong, whose promise it keeps.")
 
 
 def _checksum(state: Mapping[str, object]) -> str:
@@ -517,14 +655,80 @@ class LabelledSearch:
         corpus = corpus_fingerprint(retriever.store)
         return replace(found, corpus=corpus, size=len(retriever))
 
-    def threshold(self, risk: float, certainty: float = 0.95) -> RiskThreshold:
-        """The lowest threshold that keeps a risk, as `Gate.calibrate` chooses it."""
-        sure, right = self.confidence[self.rows], self.right[self.rows]
-        return risk_threshold(sure, right, risk, 1 - certainty)
+    def threshold(
+        self,
+        risk: float | None = None,
+        certainty: float = 0.95,
+        *,
+        wrong: float | None = None,
+        ask: float = ASK,
+    ) -> RiskThreshold:
+        """The lowest threshold that keeps a promise, as `Gate.calibrate` chooses it.
 
-    def gate(self, risk: float, certainty: float = 0.95) -> Gate:
+        `ask`: P(underspecified) from which on a question is asked back, and not answered wrongly.
+        """
+        rows = self.rows
+        if risk is not None:
+            return risk_threshold(self.confidence[rows], self.right[rows], risk, 1 - certainty)
+        sure = self._confidence_unless_asked(ask)
+        return conformal_threshold(
+            sure[rows], ~self.right[rows], _WRONG if wrong is None else wrong
+        )
+
+    def _confidence_unless_asked(self, ask: float) -> NDArray[np.float64]:
+        """Confidence, shape (n,); -infinity if a question is asked back instead."""
+        decisions = self.result.decide(0.5, self.k, ask)
+        sure = [-math.inf if one.action == "clarify" else one.confidence for one in decisions]
+        return np.array(sure, dtype=np.float64)
+
+    def _ask(self, needless: float) -> float:
+        """P(underspecified) from which on at most a share of the answerable is asked back."""
+        unsaid = np.array(
+            [
+                one.underspecified if len(one.readings) > 1 else -math.inf
+                for one in self.result.decisions
+            ]
+        )
+        rows = [row for row in self.rows if self.relevant[row]]
+        if not rows:
+            return _NEVER
+        found = conformal_threshold(unsaid[rows], np.ones(len(rows), dtype=bool), needless)
+        return min(float(np.nextafter(max(found.threshold, 0.0), np.inf)), _NEVER)
+
+    def gate(
+        self,
+        risk: float | None = None,
+        certainty: float = 0.95,
+        *,
+        wrong: float | None = None,
+        needless: float | None = None,
+        second: Judge | None = None,
+    ) -> Gate:
         """The gate that `Gate.calibrate` makes."""
-        return Gate._of(self, risk, certainty)
+        _check_promise(wrong, risk, certainty, needless, second)
+        rows, ask = self.rows, ASK if needless is None else self._ask(needless)
+        # A threshold of asking back that these labels chose must not excuse their wrong answers.
+        spared = ask if needless is None else _NEVER
+        found = self.threshold(risk, certainty, wrong=wrong, ask=spared)
+        both = None
+        if second is not None:
+            texts = [[hit.text for hit in hits[: self.k]] for hits in self.result.passages]
+            asked = [self.result.queries[row] for row in rows]
+            said = opinions(second, asked, [texts[row] for row in rows])
+            sure = self._confidence_unless_asked(spared)
+            both = cascade(sure[rows], self.right[rows], said, found.risk)
+        return Gate(
+            found,
+            self.k,
+            self.result.basis,
+            self.corpus,
+            None,
+            _some_of(self.confidence[rows]),
+            self.size,
+            ask,
+            needless,
+            both,
+        )
 
     def plot(self) -> Figure:
         """Reliability, with 95 % intervals, beside wrong answers over the share answered.
@@ -615,6 +819,7 @@ def one_of_each(
     return np.sort(list({groups[row]: row for row in order}.values())).astype(np.intp)
 
 
+_WRONG = 0.1  # share of all questions, if nothing else is promised
 _MOST = 1000  # confidences that a gate remembers of its calibration
 
 

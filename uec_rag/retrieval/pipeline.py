@@ -46,6 +46,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
 _RANKED = 100  # of each encoder's best passages, whose place is told
+_WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
 
 
@@ -80,6 +81,10 @@ class Method:
     unread_basis: str = ""
     unanswerable: float | None = None
     check_familiar: bool = True
+
+    def judging(self, hits: Hits) -> ConfidenceModel:
+        """The model of some hits: another one if the verifier failed on them."""
+        return self.model if hits.verified else self.unread_model or self.model
 
 
 def search(
@@ -214,7 +219,7 @@ def find(
             doubt,
             observed,
             candidates,
-            exact=len(view) >= len(store),
+            exact=not store.remote or 0 < len(store) <= len(view),  # an engine may not know
         )
 
 
@@ -509,7 +514,7 @@ def observe(
     strange: NDArray[np.bool_],
 ) -> Features | None:
     """The features of the first different texts of n questions; None if nothing was found."""
-    fitted, model = method.fitted, method.model
+    fitted, model = method.fitted, method.judging(hits)
     if not hits.mu.size:
         return None
     slope, offset = scale(method, store, parts, coefficients)
@@ -625,7 +630,7 @@ def estimate(method: Method, found: Found) -> Probabilities | None:
     """Relevance, confidence and `in_corpus`; None if nothing was found."""
     if found.features is None:
         return None
-    model = method.model if found.hits.verified else method.unread_model or method.model
+    model = method.judging(found.hits)
     return model.probabilities(found.features, method.unanswerable, found.doubt)
 
 
@@ -638,7 +643,8 @@ def meanings(found: Found, sure: Probabilities) -> list[tuple[float, tuple[Readi
         subject = readings.subjects(one)
         unsaid = readings.features(query, one, subject)[None]
         probability = float(readings.underspecified(unsaid, np.array([held]))[0])
-        out.append((probability, tuple(readings.readings(one, subject))))
+        meant = readings.readings(one, subject) if probability >= _WORTH_ASKING else []
+        out.append((probability, tuple(meant)))
     return out
 
 
@@ -723,9 +729,9 @@ def _members(
     names, places = fitted.names, ranks[row]
     if method.verification is not None and hits.verified:
         read, score = ~np.isnan(hits.read[row]), hits.read[row]
-        # Texts that occur twice were read once.
-        scores = -np.unique(-score[read & (hits.text[row] == np.arange(len(score)))])
-        place = np.searchsorted(-scores, -score[kept]) + 1
+        # Texts that occur twice were read once; equal scores share a place, as encoders' do.
+        scores = np.sort(-score[read & (hits.text[row] == np.arange(len(score)))])
+        place = np.searchsorted(scores, -score[kept]) + 1
         names = (*names, method.verification.fitted.name)
         own = np.concatenate([own, score[None, kept]])
         places = np.concatenate([places, np.where(read[kept], place, 0)[None]])

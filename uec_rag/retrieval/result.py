@@ -16,7 +16,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_one
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.stores.base import Found, Passage
 
 if TYPE_CHECKING:
@@ -236,10 +236,11 @@ class Result:
         """The same result with the decision at a threshold."""
         return replace(self, decision=self.decide(threshold))
 
-    def decide(self, threshold: float, k: int | None = None) -> Decision:
+    def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> Decision:
         """Decide at another threshold of confidence; nothing is recomputed.
 
-        `k`: on the confidence in the first k hits, instead of `JUDGED`.
+        `k`: on the confidence in the first k hits, instead of `JUDGED`. `ask`: P(underspecified)
+        from which on to ask back.
         """
         check_threshold(threshold)
         sure = self.decision.confidence
@@ -252,6 +253,7 @@ class Result:
             known.underspecified,
             known.readings,
             threshold=threshold,
+            ask=ask,
             in_corpus=known.in_corpus,
             unfamiliar=known.unfamiliar,
         )
@@ -436,21 +438,25 @@ class SearchResult:
 
     @property
     def basis(self) -> str:
-        """Fingerprint of everything that confidence depends on; see `Gate`."""
-        return self.results[0].decision.basis if self.results else ""
+        """Fingerprint of everything that confidence depends on; see `Gate`.
+
+        If the verifier failed on some of the questions, that of these.
+        """
+        known = [one for one in self.results if not one.verified] or self.results
+        return known[0].decision.basis if known else ""
 
     @property
     def size(self) -> int:
         """How many passages were searched; 0 if not known."""
         return max((one.decision.size for one in self.results), default=0)
 
-    def decide(self, threshold: float, k: int | None = None) -> list[Decision]:
+    def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> list[Decision]:
         """Decide at another threshold of confidence; nothing is recomputed.
 
-        `k`: on the confidence in the first k hits, instead of `JUDGED`.
+        `k`, `ask`: as in `Result.decide`.
         """
         check_threshold(threshold)
-        return [one.decide(threshold, k) for one in self.results]
+        return [one.decide(threshold, k, ask) for one in self.results]
 
     def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
         """The same results with other decisions, such as a gate's."""

@@ -17,9 +17,9 @@ from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fit_queries import FitQueries
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.questions import Questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.ensemble.verifier import Verification
+from uec_rag.laplace.questions import Questions
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore

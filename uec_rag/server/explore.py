@@ -67,10 +67,11 @@ class Question(BaseModel, strict=True):
     k: int = Field(4, ge=1, le=LARGEST_K)
 
 
-class Risk(BaseModel):
-    """What a gate is to keep."""
+class Promise(BaseModel):
+    """What a gate is to keep: a share of wrong answers, of all questions or of the answers."""
 
-    risk: float = Field(gt=0, lt=1)
+    wrong: float | None = Field(None, gt=0, lt=1)
+    risk: float | None = Field(None, gt=0, lt=1)
 
 
 class Work:
@@ -260,10 +261,12 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         return work.start("tune", search)
 
     @app.post("/api/gate")
-    def save_gate(given: Risk) -> View:
+    def save_gate(given: Promise) -> View:
         if not tuned:
             raise HTTPException(409, "Search labelled questions first; then save.")
-        gate = tuned[0].gate(given.risk)
+        if (given.wrong is None) == (given.risk is None):
+            raise HTTPException(422, "wrong, risk: expected one of them.")
+        gate = tuned[0].gate(given.risk, wrong=given.wrong)
         if not gate.threshold.is_controlled:
             raise HTTPException(422, f"Not saved. {gate.threshold.report}")
 

@@ -113,7 +113,11 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
     order = np.argsort(-sure, kind="stable")
     coverage, risk = (values.tolist() for values in risk_over_coverage(sure, right))
     places = np.unique(np.linspace(0, len(sure) - 1, _POINTS).round().astype(int)).tolist()
-    thresholds = [searched.threshold(risk) for risk in RISKS]
+    decisions = searched.result.decide(0.5, searched.k)
+    promises = {
+        "wrongs": [searched.threshold(wrong=share) for share in RISKS],
+        "risks": [searched.threshold(share) for share in RISKS],
+    }
     return {
         "name": visible(name),
         "questions": len(sure),
@@ -122,13 +126,17 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "chosen_on": len(searched.rows),
         "curve": [[coverage[place], risk[place]] for place in places],
         "reliability": [asdict(one) for one in reliability(sure, right)],
-        "risks": [found.metadata() | {"report": found.report} for found in thresholds],
+        **{
+            name: [found.metadata() | {"report": found.report} for found in thresholds]
+            for name, thresholds in promises.items()
+        },
         "rows": [
             {
                 "question": visible(searched.result.queries[row])[:300],
                 "confidence": float(sure[row]),
                 "right": bool(right[row]),
                 "answerable": bool(searched.relevant[row]),
+                "asked_back": decisions[row].action == "clarify",
             }
             for row in order[:_MOST_ROWS].tolist()
         ],

@@ -28,7 +28,6 @@ from uec_rag.base.columns import softmax
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.evidence import SimilaritySummary
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.laplace.posterior import Posterior, Structure
@@ -278,15 +277,12 @@ def _fit_and_ask(
         z = fitted.standardised_traces(parts)
         standard[own.collection.name] = z
         traces = np.stack([part.trace for part in unscaled], axis=1)
-        summaries = [
-            SimilaritySummary.of(cosine, slope)
-            for cosine, slope in zip(own.cosines, fitted.slopes, strict=True)
-        ]
+        best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)
         weighed = {
             "uniform": np.full(z.shape, 1 / len(encoders), dtype=np.float32),
             "trace": softmax(-traces / np.float32(TEMPERATURE)),
             "z": softmax(-z),
-            "evidence": fitted.weigh(weights, parts, summaries),
+            "evidence": fitted.weigh(weights, parts, own.cosines, best),
         }
         for rule, pi in weighed.items():
             blocks = zip(pi.T, fitted.weights, own.cosines, strict=True)

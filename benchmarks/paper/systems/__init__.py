@@ -13,7 +13,6 @@ from uec_rag.base import similarity
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoder, Role
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.evidence import SimilaritySummary
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import SearchResult
 
@@ -137,11 +136,9 @@ class Ensemble(System):
         fitted = self.uec.fitted
         if fitted.evidence_weights is None:
             return fitted.coefficients(parts, "query")
-        summaries = [
-            SimilaritySummary.of(q.mean @ c.mean.T, slope)
-            for q, c, slope in zip(parts, candidates, fitted.slopes, strict=True)
-        ]
-        return fitted.weigh(fitted.evidence_weights, parts, summaries)
+        own = [q.mean @ c.mean.T for q, c in zip(parts, candidates, strict=True)]
+        best = np.stack([similarities.max(axis=1) for similarities in own], axis=1)
+        return fitted.weigh(fitted.evidence_weights, parts, own, best)
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""

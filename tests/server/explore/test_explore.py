@@ -141,12 +141,13 @@ def test_words_of_a_question_are_marked_in_any_form_and_others_are_not(text, wor
     assert [piece for piece, is_word in pieces if is_word] == expected
 
 
-def test_each_risk_has_the_threshold_that_a_gate_has(client, index):
+@pytest.mark.parametrize("promise", ["wrong", "risk"])
+def test_each_share_has_the_threshold_that_a_gate_has(client, index, promise):
     found = tuned(client, k=3)
     rows = [line.split(",") for line in table().decode().splitlines()[1:]]
     queries, relevant = [row[0] for row in rows], [{row[1]} - {""} for row in rows]
-    gate = Gate.calibrate(Retriever.load(index), queries, relevant, risk=0.2, k=3)
-    [shown] = [one for one in found["risks"] if one["risk"] == 0.2]
+    gate = Gate.calibrate(Retriever.load(index), queries, relevant, **{promise: 0.2}, k=3)
+    [shown] = [one for one in found[f"{promise}s"] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold.threshold)
     assert (shown["answered"], shown["wrong"]) == (gate.threshold.answered, gate.threshold.wrong)
     answered = [row for row in found["rows"] if row["confidence"] > shown["threshold"]]
@@ -168,6 +169,14 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, inde
     add(client, new_md=b"# News\n\nSomething else is there now.")
     assert not client.get("/api/index").json()["gate"]["fits"]
     assert client.post("/api/gate", json={"risk": 0.2}).status_code == 409
+
+
+def test_a_gate_makes_one_promise(client, index):
+    tuned(client, k=3)
+    saved = client.post("/api/gate", json={"wrong": 0.2}).json()
+    assert (saved["risk"], saved["delta"]) == (0.2, None)
+    for both in ({}, {"wrong": 0.2, "risk": 0.2}):
+        assert client.post("/api/gate", json=both).status_code == 422
 
 
 def test_no_gate_is_saved_of_an_index_that_others_have_saved_anew(client, index):

@@ -157,12 +157,15 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
 ):
     tune(page)
     assert page.locator("#tuned svg").count() == 2
-    for percent in (20, 40):
+    promises = [("wrongs", "wrong", 10), ("risks", "risk", 20), ("risks", "risk", 40)]
+    for promise, name, percent in promises:
+        page.select_option("#promise", promise)
         slide(page, percent)
         rows = table().decode().splitlines()[1:]
         queries, ids = zip(*(row.split(",") for row in rows), strict=True)
         relevant = [{id_} - {""} for id_ in ids]
-        gate = Gate.calibrate(Retriever.load(index), queries, relevant, risk=percent / 100, k=5)
+        told = {name: percent / 100}
+        gate = Gate.calibrate(Retriever.load(index), queries, relevant, **told, k=5)
         assert page.inner_text("#risk-report") == gate.threshold.report
         found = (
             f"{gate.threshold.answered} of 162 questions answered, {gate.threshold.wrong} wrongly"

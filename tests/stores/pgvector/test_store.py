@@ -80,7 +80,7 @@ def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_a
 
     monkeypatch.setattr(psycopg.Connection, "execute", asking)
     store.search(QUERY, 5, beta=1.0)
-    assert seen[-1] == looked_at
+    assert looked_at in seen
     store.close()
 
 

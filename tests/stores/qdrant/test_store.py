@@ -75,20 +75,6 @@ def test_a_number_of_candidates_is_expected(given, error):
     assert store.candidates == 256
 
 
-def test_the_engine_returns_no_more_than_the_hits(store, monkeypatch):
-    store.add(numbered(range(500)), gaussians(0, 500))
-    client, answers = store._client, []
-    ask = client.query_batch_points
-
-    def counted(*arguments, **named):
-        answers.extend(ask(*arguments, **named))
-        return answers
-
-    monkeypatch.setattr(client, "query_batch_points", counted)
-    store.search(QUERY, 7, beta=1.0)
-    assert [len(answer.points) for answer in answers] == [7] * len(QUERY)
-
-
 def test_a_collection_of_someone_else_is_refused():
     client = QdrantClient(":memory:")
     vectors = models.VectorParams(size=8, distance=models.Distance.COSINE)

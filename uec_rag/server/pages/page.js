@@ -259,12 +259,16 @@ function drawReliability() {
     h("figcaption", {}, "Reliability: what share of the answers is right at each confidence, with 95 % intervals."));
 }
 
-const isAnswered = (row, threshold) => threshold !== null && row.confidence > threshold;
+const isAnswered = (row, threshold) => threshold !== null && !row.asked_back && row.confidence > threshold;
 const verdict = (row) =>
   row.right ? h("span", { class: "right" }, "right") : h("span", { class: "wrong" }, row.answerable ? "wrong" : "wrong: nothing answers it");
 
+const thresholds = () => tuned[$("#promise").value];
+const promised = (gate) =>
+  `at most ${percent(gate.risk)} ${gate.delta === null ? "of all questions answered wrongly" : "wrong answers"}`;
+
 function showRisk() {
-  const now = tuned.risks[$("#risk").valueAsNumber];
+  const now = thresholds()[$("#risk").valueAsNumber];
   $("#risk").setAttribute("aria-valuetext", percent(now.risk));
   $("#risk-shown").textContent = percent(now.risk);
   $("#risk-report").textContent = now.report;
@@ -290,11 +294,13 @@ function showTuned(found) {
   if (!found) return;
   tuned = found;
   const gate = facts?.gate;
-  const start = gate ? tuned.risks.findIndex((one) => Math.abs(one.risk - gate.risk) < 1e-9) : 4;
-  $("#risk").max = tuned.risks.length - 1;
-  $("#risk").value = start < 0 ? 4 : start;
-  baseline = gate ? { name: `the saved gate (risk ${percent(gate.risk)})`, threshold: gate.threshold }
-    : { name: `a risk of ${percent(tuned.risks[4].risk)}`, threshold: tuned.risks[4].threshold };
+  $("#promise").value = gate && gate.delta !== null ? "risks" : "wrongs";
+  const start = gate ? thresholds().findIndex((one) => Math.abs(one.risk - gate.risk) < 1e-9) : 9;
+  $("#risk").max = thresholds().length - 1;
+  $("#risk").value = start < 0 ? 9 : start;
+  const first = thresholds()[9];
+  baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
+    : { name: promised(first), threshold: first.threshold };
   const alike = found.chosen_on < found.questions ? ` The threshold is chosen on ${found.chosen_on}, one of those that share an answer.`
     : found.alike ? ` ${count(found.alike, "question")} share what answers them with one before. They succeed or fail together, and the guarantee, which is for independent questions, fails more often than it says: choose one question per answer.` : "";
   $("#tuned-of").textContent = found.name
@@ -323,11 +329,13 @@ function startTune() {
   });
   form.elements.made.addEventListener("click", () => search("", ""));
   $("#risk").addEventListener("input", showRisk);
+  $("#promise").addEventListener("change", showRisk);
   $("#save").addEventListener("click", async () => {
     try {
-      const saved = await post("api/gate", { risk: tuned.risks[$("#risk").valueAsNumber].risk });
+      const share = thresholds()[$("#risk").valueAsNumber].risk;
+      const saved = await post("api/gate", $("#promise").value === "wrongs" ? { wrong: share } : { risk: share });
       facts.gate = saved;
-      baseline = { name: `the saved gate (risk ${percent(saved.risk)})`, threshold: saved.threshold };
+      baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
       say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${fixed(saved.threshold)} from now on, also of uec-rag ask, serve and mcp on this index.`);
     } catch (error) {
@@ -411,7 +419,7 @@ async function showFacts() {
     Confidence: facts.report,
     Written: facts.languages.join(", ") || "nothing yet",
     Familiar: familiar,
-    Gate: !gate ? "none saved" : `at most ${percent(gate.risk)} wrong answers: confidence above ${fixed(gate.threshold)}, for ${count(gate.k, "passage")}${gate.fits ? "" : ". It was made with another index, or before this one changed: make it again"}`,
+    Gate: !gate ? "none saved" : `${promised(gate)}: confidence above ${fixed(gate.threshold)}, for ${count(gate.k, "passage")}${gate.fits ? "" : ". It was made with another index, or before this one changed: make it again"}`,
     Files: facts.formats.join(", "),
   };
   $("#facts").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));

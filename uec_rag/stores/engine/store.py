@@ -338,7 +338,7 @@ class EngineStore(ABC):
         filter is one that the engine cannot run. TypeError if it is no filter.
         """
         k = check_k(k)
-        if filter is not None:
+        if filter is not None or not self._is_view:  # whose length is asked for once
             return self.snapshot(filter).search(query, k, beta=beta)
         found = [
             self.fetch("", one, 4 * k).search(one, k, beta=beta)

@@ -273,9 +273,15 @@ class MemoryStore:
         return exact_top_k(self._state, query, k, beta, mu)
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """The passages of columns (n, k)."""
+        """The passages of columns (n, k); one that several questions find has its text once."""
         rows, passages = self._rows(columns), self._state.passages
-        return [[passages[row] for row in of_one] for of_one in rows.tolist()]
+        texts: dict[int, str] = {}
+        out = []
+        for of_one in rows.tolist():
+            found = [passages[row] for row in of_one]
+            pairs = zip(found, of_one, strict=True)
+            out.append([replace(p, text=texts.setdefault(row, p.text)) for p, row in pairs])
+        return out
 
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
@@ -315,7 +321,7 @@ class MemoryStore:
         """
         k = check_k(k)
         _check_types(query, beta)
-        view = self if filter is None else self.snapshot(filter)
+        view = self.snapshot(filter)  # others may write before the hits are looked up
         state = view._state
         if state.rows:
             check_query(query, state.means.dimension)

@@ -1,0 +1,114 @@
+"""A question in a conversation: the turns before it count as far as it does not stand alone."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.helpers import assert_same_result, bag_of_words
+from uec_rag import UEC, Retriever
+from uec_rag.retrieval import Preferences
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.qdrant import QdrantStore
+
+TOWNS = ["Elkins", "Goodrich", "Lisbon", "Troy", "Salem", "Dover"]
+TEXTS = [f"{town} was founded in {1800 + place} and has a mill" for place, town in enumerate(TOWNS)]
+FOLLOW_UP, BEFORE = "When was it founded?", [["Tell me of Troy.", "Troy is a town."]]
+
+
+@pytest.fixture(scope="module")
+def uec(fit_pairs):
+    return UEC([bag_of_words(64, "fine"), "bm25"]).fit(fit_pairs)
+
+
+@pytest.fixture(scope="module", params=["memory", "qdrant"])
+def index(request, uec, texts):
+    """An index in memory and one elsewhere; not to be written to."""
+    elsewhere = request.param == "qdrant"
+    retriever = Retriever(uec, QdrantStore(location=":memory:") if elsewhere else MemoryStore())
+    retriever.add([*texts[:60], *TEXTS], [*(f"p{i}" for i in range(60)), *TOWNS])
+    return retriever
+
+
+def test_a_follow_up_finds_what_the_turns_before_it_name(index):
+    one = index.search([FOLLOW_UP], history=BEFORE)[0]
+    assert one.ids[0] == "Troy"
+    assert one.query == FOLLOW_UP
+    other = index.search([FOLLOW_UP], history=[["Tell me of Salem."]])[0]
+    assert other.ids[0] == "Salem"
+
+
+def test_a_question_that_stands_alone_finds_what_it_does_without_them(index):
+    alone, behind = (index.search([TEXTS[1]], history=turns)[0] for turns in (None, BEFORE))
+    assert alone.ids[0] == behind.ids[0] == "Goodrich"
+
+
+@pytest.mark.parametrize("history", [[[], []], [(), ()], [[" "], ["", "\n"]]])
+def test_no_turns_are_no_history_to_the_last_bit(index, history):
+    asked = [FOLLOW_UP, TEXTS[2]]
+    assert_same_result(index.search(asked), index.search(asked, history=history))
+
+
+def test_a_question_without_turns_is_searched_as_alone_beside_one_with_some(index):
+    both = index.search([TEXTS[2], FOLLOW_UP], history=[[], *BEFORE])
+    alone = index.search([TEXTS[2]])[0]
+    assert both[0].ids == alone.ids
+    np.testing.assert_allclose(both[0].scores, alone.scores, rtol=1e-5)
+    np.testing.assert_allclose(both[0].decision.confidence, alone.decision.confidence, rtol=1e-5)
+    assert both[1].ids == index.search([FOLLOW_UP], history=BEFORE)[0].ids
+
+
+async def test_asynchronously_the_same_is_found(index):
+    given = ([FOLLOW_UP, TEXTS[0]], 3)
+    history = [*BEFORE, ["Tell me of Dover."]]
+    found = await index.asearch(*given, history=history)
+    assert_same_result(found, index.search(*given, history=history))
+
+
+def test_the_same_is_found_in_every_store(uec, texts):
+    passages = [*texts[:60], *TEXTS]
+    found = []
+    for store in (MemoryStore(), QdrantStore(location=":memory:", candidates=1000)):
+        retriever = Retriever(uec, store)
+        retriever.add(passages, [f"p{i}" for i in range(len(passages))])
+        found.append(retriever.search([FOLLOW_UP, TEXTS[0]], history=[*BEFORE, ["Dover?"]]))
+    one, other = found
+    assert one.ids == other.ids
+    for name in ("scores", "confidence", "in_corpus"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-4)
+
+
+def test_preferences_and_filters_go_with_it(index):
+    prefer = Preferences(distinct=True)
+    assert index.search([FOLLOW_UP], history=BEFORE, prefer=prefer)[0].ids[0] == "Troy"
+    left = {"$not": {"$id": ["Troy"]}}
+    assert "Troy" not in index.search([FOLLOW_UP], history=BEFORE, filter=left).ids[0]
+
+
+def test_in_an_empty_index_nothing_is_found(uec):
+    for store in (MemoryStore(), QdrantStore(location=":memory:")):
+        result = Retriever(uec, store).search([FOLLOW_UP], history=BEFORE)
+        assert result.ids == [[]]
+        assert result.queries == [FOLLOW_UP]
+        assert result[0].decision.action == "abstain"
+
+
+@pytest.mark.parametrize(
+    ("history", "error", "message"),
+    [
+        ("Tell me of Troy.", TypeError, "history: expected"),
+        (["Tell me of Troy."], TypeError, "history"),
+        ([[7]], TypeError, "history"),
+        (7, TypeError, "history: expected"),
+        ([None], TypeError, "history"),
+        ([], ValueError, "history: expected the turns before each of 1 questions, got 0 lists"),
+        ([[], []], ValueError, "history: expected the turns before each of 1 questions, got 2"),
+    ],
+)
+async def test_what_is_no_list_of_turns_for_each_question_is_refused(
+    index, history, error, message
+):
+    with pytest.raises(error, match=re.escape(message)):
+        index.search([FOLLOW_UP], history=history)
+    with pytest.raises(error, match=re.escape(message)):
+        await index.asearch([FOLLOW_UP], history=history)
