@@ -49,8 +49,8 @@ def test_searching_and_deciding_say_what_came_of_it(exported, full):
     from uec_rag.confidence.risk import RiskThreshold
     from uec_rag.retrieval.gate import Gate
 
-    gate = Gate(RiskThreshold(0.0, 0.1, 0.05, 100, 50, 2, 29), 3)
-    one, two = full.search(["badero fimafi"], k=3), full.search(["badero", "fimafi"], k=3)
+    gate = Gate(RiskThreshold(0.0, 0.1, 0.05, 100, 50, 2, 29), 4)
+    one, two = full.search(["badero fimafi"], k=4), full.search(["badero", "fimafi"], k=4)
     gate.decide(one)
     gate.redecide(one.decisions[0])
     spans = [span for span in exported.get_finished_spans() if span.name != "uec_rag.encode"]

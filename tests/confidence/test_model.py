@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.confidence.features import Features, features
+from uec_rag.confidence.features import VERSION, Features, features
 from uec_rag.confidence.model import (
     JUDGED,
     Calibrator,
@@ -216,4 +216,4 @@ def test_saved_and_restored():
 
 def test_a_broken_file_is_refused():
     with pytest.raises(ValueError, match="ConfidenceModel: no saved one looks like"):
-        ConfidenceModel.restore({"temperature": 1.0})
+        ConfidenceModel.restore({"temperature": 1.0, "features": VERSION})

@@ -265,13 +265,12 @@ def test_an_offset_of_a_member_is_no_disagreement(fitted, data):
     pi /= pi.sum(axis=1, keepdims=True)
     slopes = np.float32(fitted.fitted.slopes)
     plain, moved = (
-        fitted.fitted.disagreement(of, slopes * of.max(axis=2), pi)
-        for of in (own, own + offset[:, :, None])
+        fitted.fitted.disagreement(of, of.max(axis=2), pi) for of in (own, own + offset[:, :, None])
     )
     np.testing.assert_allclose(moved, plain, rtol=1e-3, atol=1e-3)
     assert (plain >= 0).all()
     alike = np.broadcast_to(own[:, :1] * slopes[0] / slopes[:, None], own.shape)
-    of_all = fitted.fitted.disagreement(alike, slopes * alike.max(axis=2), pi)
+    of_all = fitted.fitted.disagreement(alike, alike.max(axis=2), pi)
     np.testing.assert_allclose(of_all, 0, atol=1e-5)
 
 

@@ -18,7 +18,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.retrieval.calibrate import publish, written
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.base import CALIBRATION, keep_in
+from uec_rag.stores.base import CALIBRATION, put_shared_state
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -119,7 +119,7 @@ def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once
     first, second = opened(), opened()
     first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
     state = {"calibration": as_before(first.calibration.metadata()), "written": "before"}
-    keep_in(first.store, CALIBRATION, json.dumps(state).encode())
+    put_shared_state(first.store, CALIBRATION, json.dumps(state).encode())
     with pytest.warns(UserWarning, match=r"calibrated on this corpus is not used. Calibrate again"):
         second.search(QUESTIONS[:2])
     with warnings.catch_warnings(action="error"):
