@@ -665,12 +665,13 @@ class LabelledSearch:
     ) -> RiskThreshold:
         """The lowest threshold that keeps a promise, as `Gate.calibrate` chooses it.
 
-        `ask`: P(underspecified) from which on a question is asked back, and not answered wrongly.
+        `ask`: P(underspecified) from which on a question is asked back, and not answered.
         """
-        rows = self.rows
+        rows, sure = self.rows, self._confidence_unless_asked(ask)
         if risk is not None:
-            return risk_threshold(self.confidence[rows], self.right[rows], risk, 1 - certainty)
-        sure = self._confidence_unless_asked(ask)
+            # A share of the answers: what is asked back is none of them.
+            given = [row for row in rows if math.isfinite(sure[row])] or rows
+            return risk_threshold(self.confidence[given], self.right[given], risk, 1 - certainty)
         return conformal_threshold(
             sure[rows], ~self.right[rows], _WRONG if wrong is None else wrong
         )
