@@ -53,7 +53,7 @@ ASK_BACK = ChatPromptTemplate.from_messages(
 def build_chain(retriever, model: Runnable | None = None) -> Runnable:
     """Question in; question, documents, decision, confidence and reply out."""
     if model is None:
-        answer, ask_back = RunnableLambda(quote), RunnableLambda(list_candidates)
+        answer, ask_back = RunnableLambda(quote), RunnableLambda(ask_what_is_meant)
     else:
         answer = ANSWER | model | StrOutputParser()
         ask_back = ASK_BACK | model | StrOutputParser()
@@ -85,9 +85,8 @@ def quote(found):
     return "(no chat model, so the best passage) " + found["documents"][0].page_content
 
 
-def list_candidates(found):
-    sources = dict.fromkeys(document.metadata["source"] for document in found["documents"])
-    return "(no chat model, so the candidates) Which one do you mean: " + ", ".join(sources) + "?"
+def ask_what_is_meant(found):
+    return "(no chat model, so the readings) " + found["question_back"]
 
 
 def build_retriever(uec: UEC | None = None, passages: int = 600) -> UECRetriever:

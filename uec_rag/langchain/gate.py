@@ -72,7 +72,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     >>> retriever = UECRetriever.from_texts(texts, DeterministicFakeEmbedding(size=8), k=2)
     >>> chain = UECGate(retriever=retriever).route(
     ...     answer=RunnableLambda(lambda found: found["documents"][0].page_content),
-    ...     clarify=RunnableLambda(lambda found: "Which one do you mean?"),
+    ...     clarify=RunnableLambda(lambda found: found["question_back"]),
     ...     abstain=RunnableLambda(lambda found: "I do not know."),
     ... )
     >>> chain.invoke("dogs bark")

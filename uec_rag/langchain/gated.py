@@ -32,8 +32,8 @@ class Gated(TypedDict):
     reason : str
         In plain words.
     candidates : list of Document
-        The competing hits if the decision is "clarify"; all hits if it is not known which compete,
-        as after documents were serialised.
+        The hits that the question may mean if the decision is "clarify"; all hits if these are
+        unknown, as after documents were serialised.
     readings : list of dict
         What the question may mean if the decision is "clarify": "label", "ids" and "probability"
         of each; none if it is not known. One of them is the `within` of the next search.

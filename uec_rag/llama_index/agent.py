@@ -31,7 +31,7 @@ class UECSearch(BaseModel):
     nodes : list of NodeWithScore
         The hits, with the `uec_` metadata.
     candidates : list of NodeWithScore
-        Those that compete, where the decision is "clarify".
+        Those that the query may mean if the decision is "clarify".
     readings : list of dict
         What the query may mean if the decision is "clarify": "label", "ids" and "probability".
     question_back : str

@@ -43,7 +43,7 @@ class UECGateEvent(BaseEvent):
     reason : str
     confidence, in_corpus : float
     candidates : list of str
-        Ids of the nodes that compete, where the decision is "clarify".
+        Ids of the nodes that the query may mean if the decision is "clarify".
     readings : list of dict
         What the query may mean if the decision is "clarify": "label", "ids" and "probability".
     question_back : str
@@ -182,8 +182,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     Otherwise the first node is a notice (`notice`), which tells the LLM what to say; its metadata,
     the decision, reach the response, in `source_nodes` and by the id "uec-gate" in `metadata`. If
-    the decision is to abstain, no passage is passed on; if several compete, those are. The LLM is
-    called: for a refusal that no LLM words, use `UECQueryEngine`.
+    the decision is to abstain, no passage is passed on; if it is to ask back, those that the query
+    may mean are. The LLM is called: for a refusal that no LLM words, use `UECQueryEngine`.
 
     Parameters
     ----------

@@ -50,9 +50,9 @@ def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) 
 class UECQueryEngine(BaseQueryEngine):
     """Answers through another query engine if the search is confident enough.
 
-    Otherwise the LLM is not called: the response is a clarifying question, with the competing nodes
-    as sources, or an abstention, without sources. `response.metadata` always has `uec_decision`
-    ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`, `uec_candidates`,
+    Otherwise the LLM is not called: the response is a clarifying question, with the nodes it may
+    mean as sources, or an abstention, without sources. `response.metadata` always has
+    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`, `uec_candidates`,
     `uec_readings` and `uec_question_back`. A query in a conversation is a `UECQueryBundle`.
 
     Parameters

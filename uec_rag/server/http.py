@@ -88,11 +88,11 @@ class Answer(BaseModel):
     """What to do with what was found."""
 
     decision: Literal["answer", "clarify", "abstain"] = Field(
-        description="Answer from the documents, ask which of the candidates is meant, or neither.",
+        description="Answer from the documents, ask what is meant, or say that they do not tell.",
         examples=["abstain"],
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
-    candidates: list[str] = Field(description="Ids of the documents that compete.")
+    candidates: list[str] = Field(description="Ids of the documents that the question may mean.")
     confidence: Sure
     threshold: float | None = Field(description="Above which to answer; null: never.")
     in_corpus: Held

@@ -47,7 +47,9 @@ class Hit(BaseModel):
     uri: str = Field(description="The resource that holds the whole passage.")
     relevance: float = Field(description="Probability that the passage answers the question.")
     score: float
-    is_candidate: bool = Field(description="Whether it is one of several that compete.")
+    is_candidate: bool = Field(
+        description="Whether it is one of several that the question may mean."
+    )
 
 
 class Asked(BaseModel):
