@@ -52,8 +52,9 @@ class UECQueryEngine(BaseQueryEngine):
 
     Otherwise the LLM is not called: the response is a clarifying question, with the nodes it may
     mean as sources, or an abstention, without sources. `response.metadata` always has
-    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`, `uec_candidates`,
-    `uec_readings` and `uec_question_back`. A query in a conversation is a `UECQueryBundle`.
+    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
+    `uec_candidates`, `uec_readings` and `uec_question_back`. A query in a conversation is a
+    `UECQueryBundle`.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ class Answer(BaseModel):
     """What to do with what was found."""
 
     decision: Literal["answer", "clarify", "abstain"] = Field(
-        description="Answer from the documents, ask what is meant, or say that they do not tell.",
+        description="Answer from the documents, ask what is meant, or say nothing is known.",
         examples=["abstain"],
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
