@@ -96,7 +96,7 @@ def test_an_index_takes_the_description_and_every_link_of_it_leads_somewhere(bui
     ours = re.compile(r"https://\S+/uec-rag/uec-rag/(?:blob/)?v([^/]+)/([^#]+)")
     found = {match[2]: match[1] for match in map(ours.match, places) if match}
     assert {*found.values()} == {__version__}
-    assert {"docs/images/thresholds.png", "CHANGELOG.md"} <= found.keys()
+    assert {"docs/images/explore-ask-light.png", "CHANGELOG.md"} <= found.keys()
     assert all((ROOT / path).is_file() for path in found)
 
 

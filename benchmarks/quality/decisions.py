@@ -1,6 +1,7 @@
 """The three decisions: answer, ask back, abstain, and the model of underspecified questions.
 
     python -m benchmarks.quality.decisions DATA [--write]
+    python -m benchmarks.quality.decisions DATA --member pypi:wordllama --most 60  # quick: a static model
 
 Each set is judged by what all others taught: clarify sets, ordinary collections and conversations;
 the threshold, too, is chosen without it, as the lowest at which 2 % of the ordinary
@@ -322,14 +323,23 @@ def embedded() -> UEC:
     return uec
 
 
+def fitted_with_words(member: str, data: Path) -> UEC:
+    """A member and words, fitted on the training pairs that `UEC()` was fitted on."""
+    pairs = load_collection(data / "tydiqa_goldp_en", "train").pairs()
+    return UEC([load_encoder(member), "bm25"]).fit(random.Random(0).sample(pairs, 1200))
+
+
 def main(
     data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
     most: Annotated[int, typer.Option(help="Questions of a label or collection at most.")] = 120,
     write_model: Annotated[bool, typer.Option("--write", help="Into the package.")] = False,
+    member: Annotated[
+        str, typer.Option(help="A member to fit with words, in place of `UEC()`.")
+    ] = "",
 ) -> None:
     """Print the tables; with --write put the model into the package."""
     warnings.simplefilter("ignore")
-    uec = embedded()
+    uec = fitted_with_words(member, data) if member else embedded()
     sets = {name: clarify_set(uec, data / name, 10 * most) for name in CLARIFY}
     sets |= {name: ordinary_set(uec, data / name, most) for name in ORDINARY}
     sets |= {name: conversation_set(uec, data / name, 2 * most) for name in CONVERSATIONS}
