@@ -1,7 +1,7 @@
 """The three decisions: answer, ask back, abstain, and the model of underspecified questions.
 
     python -m benchmarks.quality.decisions DATA [--write]
-    python -m benchmarks.quality.decisions DATA --member pypi:wordllama --most 60  # quick: a static model
+    python -m benchmarks.quality.decisions DATA --member pypi:wordllama --most 40  # quick
 
 Each set is judged by what all others taught: clarify sets, ordinary collections and conversations;
 the threshold, too, is chosen without it, as the lowest at which 2 % of the ordinary

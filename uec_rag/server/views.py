@@ -76,7 +76,7 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
         hit = passage_view(passage, words[rank] if words else _WORDS.findall(question))
         hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "members")}
         hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
-        hits.append(hit | {"competes": passage.id in decision.candidates})
+        hits.append(hit | {"is_candidate": passage.id in decision.candidates})
     shares = dict(zip(result.names, result.shares[0].tolist(), strict=True))
     view = {
         "question": visible(question),

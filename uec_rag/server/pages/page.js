@@ -142,7 +142,7 @@ function showHit(hit, low, high) {
   const members = Object.entries(hit.members ?? {}).map(([name, own]) =>
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
   return h("li", {},
-    h("h3", {}, place(hit), hit.competes ? h("span", { class: "dim" }, " (competes)") : ""),
+    h("h3", {}, place(hit), hit.is_candidate ? h("span", { class: "dim" }, " (may be meant)") : ""),
     passage(hit),
     h("div", { class: "numbers" },
       h("span", {}, "score ", h("b", { class: "score" }, fixed(hit.score))),
