@@ -77,11 +77,11 @@ def test_the_report_tells_absent_and_outdated_libraries_apart(monkeypatch):
 
 
 def test_a_version_that_only_an_extra_asks_for_is_no_problem(monkeypatch):
-    stated = ["torch>=2", 'torch>=99; extra == "models"', 'usearch>=99; extra == "stores"']
+    stated = ["torch>=2", 'torch>=99; extra == "models"', 'psycopg-pool>=99; extra == "stores"']
     monkeypatch.setattr(environment.metadata, "requires", lambda name: stated)
     monkeypatch.setattr(environment, "_version", lambda name: "2.6")
     problems = [problem.what for problem in report().problems]
-    assert "usearch 2.6 is not usearch>=99" in problems
+    assert "psycopg-pool 2.6 is not psycopg-pool>=99" in problems
     assert not [what for what in problems if what.startswith("torch ")]
 
 
