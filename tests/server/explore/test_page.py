@@ -168,8 +168,8 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
         gate = Gate.calibrate(Retriever.load(index), queries, relevant, **told, k=4)
         assert page.inner_text("#risk-report") == gate.threshold.report
         found = gate.threshold
-        told = f"{found.answered} of {found.queries} questions answered, {found.wrong} wrongly"
-        assert told in page.inner_text("#rows")
+        shown = f"{found.answered} of {found.queries} questions answered, {found.wrong} wrongly"
+        assert shown in page.inner_text("#rows")
     slide(page, 20)
     page.click("#save")
     expect(page.locator("#saved")).to_contain_text("Saved as gate.json")
