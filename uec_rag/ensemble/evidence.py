@@ -22,8 +22,6 @@ LEADERS = 30
 """The highest similarities of each encoder that evidence looks at."""
 
 _NEXT = 10  # of them tell the gap
-_LOOKED_AT = 4  # times as many, among which copies of a text may be
-_EQUAL = np.float32(1e-6)  # similarities that rounding alone may have parted
 
 FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
 """What is known of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
@@ -100,30 +98,11 @@ def corpus_evidence(
     if not all(size for _, size in shapes):
         raise ValueError("similarities: the corpus is empty; add passages first.")
     best = [
-        np.float32(slope) * _distinct_leaders(similarities, member) + np.float32(intercept)
-        for member, (slope, intercept) in enumerate(zip(slopes, intercepts, strict=True))
+        np.float32(slope) * leaders(similarity) + np.float32(intercept)
+        for similarity, slope, intercept in zip(similarities, slopes, intercepts, strict=True)
     ]
     own = np.stack([_shape(logits) for logits in best], axis=1)
     return np.concatenate([np.clip(traces, *_TRACE_RANGE)[:, :, None], own], axis=2)
-
-
-def _distinct_leaders(similarities: Sequence[FloatArray], member: int) -> FloatArray:
-    """A member's `leaders`, of passages that are as similar to every member only the first.
-
-    These are copies of one text, which are to count once. If fewer are left, the last is repeated.
-    """
-    own = similarities[member]
-    many = leaders(own, _LOOKED_AT * LEADERS)
-    out = many[:, :LEADERS].copy()
-    # Of copies also the neighbours are alike.
-    for row in np.flatnonzero((np.diff(out, axis=1) > -_EQUAL).any(axis=1)).tolist():
-        columns = largest(own[row], many.shape[1])
-        columns = columns[np.argsort(-own[row, columns], kind="stable")]
-        of_all = np.stack([one[row, columns] for one in similarities])
-        again = (np.abs(np.diff(of_all, axis=1)) < _EQUAL).all(axis=0)
-        left = of_all[member, np.flatnonzero(~np.append(False, again))[:LEADERS]]
-        out[row, : len(left)], out[row, len(left) :] = left, left[-1]
-    return out
 
 
 def _shape(logits: FloatArray) -> FloatArray:
