@@ -51,7 +51,7 @@ ASK_BACK = ChatPromptTemplate.from_messages(
 
 
 def build_chain(retriever, model: Runnable | None = None) -> Runnable:
-    """Question in; question, documents, decision, confidence and reply out."""
+    """Question in; question, documents, decision, confidence, reason and reply out."""
     if model is None:
         answer, ask_back = RunnableLambda(quote), RunnableLambda(ask_what_is_meant)
     else:
@@ -60,9 +60,10 @@ def build_chain(retriever, model: Runnable | None = None) -> Runnable:
     return (
         RunnableParallel(question=RunnablePassthrough(), documents=retriever)
         | RunnablePassthrough.assign(
-            # Every document of a question carries the same two.
+            # Every document of a question carries the same three.
             decision=lambda found: found["documents"][0].metadata["uec_decision"],
             confidence=lambda found: found["documents"][0].metadata["uec_confidence"],
+            reason=lambda found: found["documents"][0].metadata["uec_reason"],
             passages=lambda found: "\n\n".join(d.page_content for d in found["documents"]),
         )
         | RunnablePassthrough.assign(
@@ -86,7 +87,7 @@ def quote(found):
 
 
 def ask_what_is_meant(found):
-    return "(no chat model, so the readings) " + found["question_back"]
+    return "(no chat model, so the question as it comes) " + found["reason"]
 
 
 def build_retriever(uec: UEC | None = None, passages: int = 600) -> UECRetriever:

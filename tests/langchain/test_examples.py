@@ -32,7 +32,8 @@ class Prompts(BaseCallbackHandler):
 
 
 def retriever_that_decides(decision, confidence=0.4):
-    metadata = {"uec_decision": decision, "uec_confidence": confidence}
+    reason = "Do you mean A or B?"
+    metadata = {"uec_decision": decision, "uec_confidence": confidence, "uec_reason": reason}
     texts = {"a": "Open it with open().", "b": "Open it with Path.open()."}
     return RunnableLambda(
         lambda question: [
@@ -87,7 +88,7 @@ class TestRagChain:
         ("decision", "reply"),
         [
             ("answer", "(no chat model, so the best passage) Open it with open()."),
-            ("clarify", "(no chat model, so the candidates) Which one do you mean: a, b?"),
+            ("clarify", "(no chat model, so the question as it comes) Do you mean A or B?"),
         ],
     )
     def test_without_a_model_it_says_so(self, decision, reply):
