@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from uec_rag.base.errors import InternalError
@@ -14,7 +14,6 @@ Action = Literal["answer", "clarify", "abstain"]
 
 REASONS: dict[Action, str] = {
     "answer": "The documents seem to answer this.",
-    "clarify": "Several passages could answer this.",
     "abstain": "The documents do not seem to answer this.",
 }
 """Sentences for people."""
@@ -171,3 +170,17 @@ def decide_one(
     return Decision(
         action, reason, readings, confidence, in_corpus, underspecified, threshold, unfamiliar
     )
+
+
+def decide_again(known: Decision, threshold: float, ask: float = ASK) -> Decision:
+    """Repeat a decision at other thresholds, from what is known of the query; see `decide_one`."""
+    again = decide_one(
+        known.confidence,
+        known.underspecified,
+        known.readings,
+        threshold=threshold,
+        ask=ask,
+        in_corpus=known.in_corpus,
+        unfamiliar=known.unfamiliar,
+    )
+    return replace(again, basis=known.basis, hits=known.hits, size=known.size)

@@ -22,7 +22,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import Action, Decision, decide_one, outcome
+from uec_rag.confidence.decision import Action, Decision, decide_again, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.risk import (
@@ -315,22 +315,11 @@ class Gate(Record):
                 decided.append(one)
                 continue
             threshold = self.second.low if opinion else self.second.high
-            again = self._decided(one, threshold)
+            again = decide_again(one, threshold, self.ask)
             if opinion is not None:
                 again = replace(again, reason=_SECOND_SAYS[opinion])
-            decided.append(replace(again, basis=one.basis, hits=one.hits, size=one.size))
+            decided.append(again)
         return decided
-
-    def _decided(self, known: Decision, threshold: float) -> Decision:
-        return decide_one(
-            known.confidence,
-            known.underspecified,
-            known.readings,
-            threshold=threshold,
-            ask=self.ask,
-            in_corpus=known.in_corpus,
-            unfamiliar=known.unfamiliar,
-        )
 
     @cached_property
     def drift(self) -> Drift:
@@ -394,7 +383,7 @@ class Gate(Record):
                 stacklevel=2,
             )
         with span("gate", queries=1, threshold=self.threshold.threshold) as note:
-            decided = self._decided(decision, self.threshold.threshold)
+            decided = decide_again(decision, self.threshold.threshold, self.ask)
             if second is not None:
                 [decided] = self._with_second(second, [question], [texts[: self.k]], [decided])
             note(**outcome([decided]))
@@ -571,7 +560,7 @@ def _search(
 
 def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
     """P(the question is answered by its first k hits), shape (n,)."""
-    return np.array([decision.confidence for decision in result.decide(0.5, k)])
+    return np.array([one.confidence_at(k) for one in result], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

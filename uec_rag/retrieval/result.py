@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_one
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.stores.base import Found, Passage
@@ -243,21 +243,17 @@ class Result:
         from which on to ask back.
         """
         check_threshold(threshold)
-        sure = self.decision.confidence
-        if k is not None:
-            check_k(k)
-            sure = float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1]) if self.passages else sure
-        known = self.decision
-        decided = decide_one(
-            sure,
-            known.underspecified,
-            known.readings,
-            threshold=threshold,
-            ask=ask,
-            in_corpus=known.in_corpus,
-            unfamiliar=known.unfamiliar,
-        )
-        return replace(decided, basis=known.basis, hits=known.hits, size=known.size)
+        sure = self.confidence_at(k)
+        return decide_again(replace(self.decision, confidence=sure), threshold, ask)
+
+    def confidence_at(self, k: int | None = None) -> float:
+        """P(one of the first k hits answers the question); of `JUDGED` by default."""
+        if k is None:
+            return self.decision.confidence
+        check_k(k)
+        if not self.passages:
+            return self.decision.confidence
+        return float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1])
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
         """The metadata that every adapter adds to a hit: numbers and texts, for any store.
