@@ -123,6 +123,14 @@ def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
+def is_asked_back(underspecified: float, readings: Sequence[Reading], ask: float = ASK) -> bool:
+    """Whether a question is asked back: if it is probably underspecified, and there is a choice.
+
+    Parameters are those of `decide_one`.
+    """
+    return underspecified >= ask and len(readings) != 1
+
+
 def decide_one(
     confidence: float,
     underspecified: float = 0.0,
@@ -153,7 +161,7 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if underspecified >= ask and len(readings) != 1:
+    if is_asked_back(underspecified, readings, ask):
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]

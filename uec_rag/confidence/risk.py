@@ -261,18 +261,7 @@ def risk_threshold(
     (True, 0)
     """
     needed = queries_needed(risk, delta)
-    try:
-        sure = np.asarray(confidence, dtype=np.float64)
-    except OverflowError as error:
-        raise ValueError(f"confidence: expected numbers that a float holds ({error}).") from error
-    right = np.asarray(correct, dtype=bool)
-    if sure.ndim != 1 or not len(sure) or sure.shape != right.shape:
-        raise ValueError(
-            "confidence, correct: expected vectors of one length, at least 1, "
-            f"got shapes {sure.shape} and {right.shape}."
-        )
-    if np.isnan(sure).any():
-        raise ValueError("confidence: holds NaN; expected numbers.")
+    sure, right = _vectors(confidence=confidence, correct=correct)
     order = np.argsort(-sure, kind="stable")
     sure, wrong = sure[order], np.cumsum(~right[order])
     # How many are strictly above each distinct confidence; below the lowest, all of them.
@@ -338,14 +327,7 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     (59, 9)
     """
     _check_share("share", share)
-    sure, harm = np.asarray(score, dtype=np.float64), np.asarray(harmful, dtype=bool)
-    if sure.ndim != 1 or not len(sure) or sure.shape != harm.shape:
-        raise ValueError(
-            "score, harmful: expected vectors of one length, at least 1, "
-            f"got shapes {sure.shape} and {harm.shape}."
-        )
-    if np.isnan(sure).any():
-        raise ValueError("score: holds NaN; expected numbers.")
+    sure, harm = _vectors(score=score, harmful=harmful)
     # The share of a count is rounded: .07 of 100 are 7, and not a hair more.
     allowed = math.floor(share * (len(sure) + 1) - 1 + 1e-9)
     needed = math.ceil(1 / share - 1e-9) - 1
@@ -443,6 +425,24 @@ def _check_share(name: str, value: float) -> None:
             f"{name}: expected a number between 0 and 1, both excluded, and not below {_SMALLEST}, "
             f"got {value}."
         )
+
+
+def _vectors(**given: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Two arguments by their names, numbers and truth values, checked and as arrays."""
+    (name, numbers), (other, truths) = given.items()
+    try:
+        values = np.asarray(numbers, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError(f"{name}: expected numbers that a float holds ({error}).") from error
+    true = np.asarray(truths, dtype=bool)
+    if values.ndim != 1 or not len(values) or values.shape != true.shape:
+        raise ValueError(
+            f"{name}, {other}: expected vectors of one length, at least 1, got shapes "
+            f"{values.shape} and {true.shape}."
+        )
+    if np.isnan(values).any():
+        raise ValueError(f"{name}: holds NaN; expected numbers.")
+    return values, true
 
 
 _BINS = 10

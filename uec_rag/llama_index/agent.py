@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from uec_rag.confidence.decision import Action
 from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge
-from uec_rag.retrieval.gate import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
 class UECSearch(BaseModel):

@@ -20,8 +20,9 @@ from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
 from uec_rag.confidence.readings import Reading, ask_back, subject_of
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import WHAT_TO_DO, Gate
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import surest_decision
+from uec_rag.retrieval.tool import WHAT_TO_DO
 
 GateLike: TypeAlias = Callable[[float, Decision], Action] | float
 """From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, any

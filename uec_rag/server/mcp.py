@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field, ValidationError
 from uec_rag.base.checks import check_texts
 from uec_rag.base.version import __version__
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.gate import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.server.access import Access, Guard, harmless, invalid, log
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
 from uec_rag.server.running import log_to_stderr, serve
