@@ -32,10 +32,17 @@ from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator, fit_calibrator
-from uec_rag.confidence.readings import FEATURES, features, readings, subjects, underspecified
+from uec_rag.confidence.readings import (
+    FEATURES,
+    Candidates,
+    features,
+    readings,
+    subjects,
+    underspecified,
+)
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
-from uec_rag.retrieval.pipeline import Found, decide, estimate, find
+from uec_rag.retrieval.pipeline import candidates, decide, estimate, find
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -79,13 +86,12 @@ class Example:
     chosen: float
 
 
-def example(row: dict[str, Any], label: str, found: Found, result: Result) -> Example:
-    """What a search found for a question (`found`, `result`: of it alone)."""
-    [candidates] = found.candidates
-    subject = subjects(candidates)
-    offered = [reading.ids for reading in readings(candidates, subject)]
+def example(row: dict[str, Any], label: str, near: Candidates, result: Result) -> Example:
+    """What a search found for a question (`near`, `result`: of it alone)."""
+    subject = subjects(near)
+    offered = [reading.ids for reading in readings(near, subject)]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
-    first = [float(candidates.ids[0] in right) for right in meant]
+    first = [float(near.ids[0] in right) for right in meant]
     # Who means a reading chooses the first option that has one of its passages, if any has.
     options = [next((ids for ids in offered if right & {*ids}), ()) for right in meant]
     chosen = [
@@ -93,7 +99,7 @@ def example(row: dict[str, Any], label: str, found: Found, result: Result) -> Ex
     ]
     return Example(
         label,
-        features(row["text"], candidates, subject),
+        features(row["text"], near, subject),
         result.decision.confidence,
         result.decision.in_corpus,
         "answerable" if result.decision.confidence > 0.5 else "unanswerable",
@@ -123,7 +129,8 @@ class Corpus:
         method = retriever.method()
         [found] = find(method, store, [row["text"]], parts, K)
         [result] = decide(method, found, estimate(method, found), K, len(store))
-        return example(row, label, found, result)
+        [near] = candidates(method.fitted, found)
+        return example(row, label, near, result)
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

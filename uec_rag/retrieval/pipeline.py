@@ -153,8 +153,9 @@ def in_conversation(
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found for n questions that were compared with one view."""
+    """What was found for n questions that were compared with one view; None if it is empty."""
 
+    view: View | None
     queries: Sequence[str]
     coefficients: FloatArray
     similarities: Similarities
@@ -163,7 +164,6 @@ class Found:
     unfamiliar: list[str]
     doubt: FloatArray
     features: Features | None
-    candidates: list[Candidates]
     exact: bool
 
     @classmethod
@@ -174,6 +174,7 @@ class Found:
         place = np.zeros((count, 0), dtype=np.int64)
         hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
         return cls(
+            None,
             queries,
             coefficients,
             Similarities([], none),
@@ -182,7 +183,6 @@ class Found:
             [""] * count,
             hits.floor,
             None,
-            [],
             exact=True,
         )
 
@@ -208,8 +208,8 @@ def find(
         vectors = [bool(part.dimension) for part in own]
         doubt = strange * coefficients[:, vectors].sum(axis=1)
         observed = observe(method, store, own, coefficients, hits, attribution, strange)
-        candidates = compete(fitted, view, coefficients, hits, attribution)
         yield Found(
+            view,
             asked,
             coefficients,
             similarities,
@@ -218,7 +218,6 @@ def find(
             reasons,
             doubt,
             observed,
-            candidates,
             exact=not store.remote or 0 < len(store) <= len(view),  # an engine may not know
         )
 
@@ -461,33 +460,30 @@ def attribute(
     if not terms:
         return Attribution(own, None, rarity)
     some = columns[:, : max(k, NEAREST)]
-    words = _matched(terms, view.contributions(terms, some), some.shape[0], some.shape[1])
-    for block, of_block in zip(terms, view.rarities(terms), strict=True):
-        for row, of_one in enumerate(of_block):
-            labels = {} if block.labels is None else block.labels[row]
-            keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
-            for key, value in zip(keys, of_one.tolist(), strict=True):
-                if key in labels:
-                    known = rarity[row].get(labels[key], 0.0)
-                    rarity[row][labels[key]] = max(known, value)
-    return Attribution(own, words, rarity)
-
-
-def _matched(
-    terms: Sequence[Terms], added: list[list[FloatArray]], count: int, k: int
-) -> list[list[dict[str, float]]]:
-    """The similarity that each word of each question adds in each hit, the most first."""
-    words: list[list[dict[str, float]]] = [[{} for _ in range(k)] for _ in range(count)]
-    for block, of_block in zip(terms, added, strict=True):
-        for i, of_one in enumerate(of_block):
-            keys = block.keys[block.starts[i] : block.starts[i + 1]].tolist()
-            labels = {} if block.labels is None else block.labels[i]
-            for rank, term in np.argwhere(of_one > 0).tolist():
-                if keys[term] in labels:
-                    words[i][rank][labels[keys[term]]] = float(of_one[rank, term])
-    return [
+    added, rarities = view.contributions(terms, some), view.rarities(terms)
+    words: list[list[dict[str, float]]] = [[{} for _ in row] for row in some]
+    for block, of_block, rarity_of_block in zip(terms, added, rarities, strict=True):
+        for row in range(len(block)):
+            names = _named_terms(block, row)
+            for term, word in names.items():
+                known = rarity[row].get(word, 0.0)
+                rarity[row][word] = max(known, float(rarity_of_block[row][term]))
+            for rank, term in np.argwhere(of_block[row] > 0).tolist():
+                if term in names:
+                    words[row][rank][names[term]] = float(of_block[row][rank, term])
+    most_first = [
         [dict(sorted(hit.items(), key=itemgetter(1), reverse=True)) for hit in row] for row in words
     ]
+    return Attribution(own, most_first, rarity)
+
+
+def _named_terms(block: Terms, row: int) -> dict[int, str]:
+    """The word of each term of a text that is a word of it, by the place of the term."""
+    if block.labels is None:
+        return {}
+    labels = block.labels[row]
+    keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
+    return {place: labels[key] for place, key in enumerate(keys) if key in labels}
 
 
 def unfamiliar_questions(
@@ -595,17 +591,24 @@ def member_evidence(
     return logits
 
 
-def compete(
-    fitted: Fitted, view: View, coefficients: FloatArray, hits: Hits, attribution: Attribution
-) -> list[Candidates]:
-    """The nearest different texts of each question, among which its readings are found.
+def estimate(method: Method, found: Found) -> Probabilities | None:
+    """Relevance, confidence and `in_corpus`; None if nothing was found."""
+    if found.features is None:
+        return None
+    model = method.judging(found.hits)
+    return model.probabilities(found.features, method.unanswerable, found.doubt)
+
+
+def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
+    """Gather the nearest different texts of each question, among which its readings are found.
 
     None without a member of words, and if nothing was found.
     """
-    if not hits.mu.size or attribution.words is None:
+    hits, words = found.hits, found.attribution.words
+    if found.view is None or not hits.mu.size or words is None:
         return []
-    logits, out = fitted.logits(hits.mu, coefficients), []
-    reach = len(attribution.words[0])
+    logits, out = fitted.logits(hits.mu, found.coefficients), []
+    reach = len(words[0])
     for row, places in enumerate(hits.distinct(NEAREST)):
         near = [place for place in places.tolist() if 0 <= place < reach]
         passages = [hits.passages[row][place] for place in near]
@@ -617,29 +620,23 @@ def compete(
                 [passage.text for passage in passages],
                 [passage.metadata for passage in passages],
                 logits[row, near],
-                [attribution.words[row][place] for place in near],
-                attribution.rarity[row],
-                len(view),
-                None if named else view.vectors(ids).mean,
+                [words[row][place] for place in near],
+                found.attribution.rarity[row],
+                len(found.view),
+                None if named else found.view.vectors(ids).mean,
             )
         )
     return out
 
 
-def estimate(method: Method, found: Found) -> Probabilities | None:
-    """Relevance, confidence and `in_corpus`; None if nothing was found."""
-    if found.features is None:
-        return None
-    model = method.judging(found.hits)
-    return model.probabilities(found.features, method.unanswerable, found.doubt)
-
-
-def meanings(found: Found, sure: Probabilities) -> list[tuple[float, tuple[Reading, ...]]]:
+def meanings(
+    fitted: Fitted, found: Found, sure: Probabilities
+) -> list[tuple[float, tuple[Reading, ...]]]:
     """P(underspecified) and the readings of each question; 0 and none without words."""
-    if not found.candidates:
+    competing, out = candidates(fitted, found), []
+    if not competing:
         return [(0.0, ()) for _ in found.queries]
-    out = []
-    for query, one, held in zip(found.queries, found.candidates, sure.in_corpus, strict=True):
+    for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
         subject = readings.subjects(one)
         unsaid = readings.features(query, one, subject)[None]
         probability = float(readings.underspecified(unsaid, np.array([held]))[0])
@@ -670,7 +667,7 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    meant, results = meanings(found, sure), []
+    meant, results = meanings(fitted, found, sure), []
     for row, query in enumerate(found.queries):
         decision = decide_one(
             float(sure.confidence[row]),
