@@ -1,4 +1,9 @@
-"""Passes over similarities (n, N): weighted sums, the largest, and a softmax."""
+"""Passes over similarities (n, N): weighted sums, the largest, and a softmax.
+
+Each reads the matrix a cache-sized tile at a time: at a million passages the temporaries of a plain
+expression cost more than the arithmetic. Python threads were measured to make it slower, as tiles
+take less time than handing over the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-
-# Passes over a matrix of similarities (n, N) at the speed of its memory.
-#
-# Each reads the matrix a cache-sized tile at a time: at a million passages the temporaries of a
-# plain expression cost more than the arithmetic. Python threads were measured to make it slower,
-# as tiles take less time than handing over the interpreter.
-
 
 _TILE = 2**16  # numbers at a time: a few such buffers fit a core's cache
 _SAMPLE = 2**12  # row length from which `largest` looks at a sample first

@@ -15,11 +15,11 @@ _T = TypeVar("_T")
 
 
 class Outdated(ValueError):
-    """What was learned by another version of this package, on other features, is not used."""
+    """Raised for parameters that another version of this package learned on other features."""
 
 
 def current_or(instead: _T, restore: Callable[[], _T], said: str) -> _T:
-    """What `restore` returns; with a warning, `said`, something else if that is `Outdated`."""
+    """Return `restore()`; if that is `Outdated`, warn with `said` and return `instead`."""
     try:
         return restore()
     except Outdated:

@@ -1,4 +1,4 @@
-"""What `demo`, `fit` and `index` share: making, fitting and filling, under progress bars."""
+"""Making, fitting and filling under progress bars, for `demo`, `fit` and `index`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
 
 
 class Figures(NamedTuple):
-    """How an ensemble does on questions that it was not fitted on."""
+    """Evaluate an ensemble on questions that it was not fitted on."""
 
     order: float
     """Mean reciprocal rank of the first right passage among `_DEPTH`; of unanswerable ones none."""

@@ -1,4 +1,4 @@
-"""How the commands speak: results on stdout, all else on stderr, errors in one line."""
+"""The output of the commands: results on stdout, all else on stderr, errors in one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ err = Console(stderr=True, highlight=False)
 _SILENT = 30.0  # seconds between two lines about long work in a log
 
 _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
-"""What this package raises, with a message made for people; anything else is a defect."""
+"""The errors that this package raises, with a message made for people; any other is a defect."""
 
 
 def plain(text: str) -> str:
@@ -200,7 +200,7 @@ def place_of(
     no_gate: bool,
     threshold: float | None,
 ) -> Place:
-    """What is opened, and what decides there; ValueError if that is not one thing."""
+    """The index to open and the gate that decides there; ValueError unless they are one of each."""
     given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
     if sum(given.values()) > 1:
         names = " and ".join(name for name, is_given in given.items() if is_given)

@@ -229,7 +229,7 @@ def index(
 
 
 def _chunks(ensemble: UEC, size: int | None, overlap: int) -> Chunks:
-    """How `passages_of` is to cut, for an ensemble: in tokens where a size is given."""
+    """The options of `passages_of` for an ensemble: in tokens if a size is given."""
     from uec_rag.encoders.base import token_counter
 
     if size is None:

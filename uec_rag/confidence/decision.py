@@ -26,7 +26,7 @@ PLAUSIBLE = 0.3
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a query's hits.
+    """The decision about a query's hits.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Decision:
 
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """What traces note of decisions: action, confidence, in_corpus; a list of each for several."""
+    """Attributes of decisions in traces: action, confidence, in_corpus; lists for several."""
     names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
     found = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}

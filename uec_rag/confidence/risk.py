@@ -77,7 +77,7 @@ class RiskThreshold(Record):
 
     @property
     def report(self) -> str:
-        """What was found, in plain words."""
+        """The result of the calibration, in plain words."""
         if self.delta is None:
             return self._report_of_all(f"at most {self.risk:.1%} of all questions answered wrongly")
         target = f"at most {self.risk:.1%} wrong answers with {1 - self.delta:.0%} certainty"
@@ -365,7 +365,7 @@ def _lowest_passed(
 
 
 def _first(risk: float, delta: float) -> float:
-    """How many queries, all right, show the risk at a single threshold."""
+    """Count the queries, all right, that show the risk at a single threshold."""
     return math.log(delta) / math.log1p(-risk)
 
 
@@ -474,7 +474,7 @@ class Bin:
 def risk_over_coverage(
     score: ArrayLike, right: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What answering the questions of the highest scores alone would mean.
+    """Compute coverage and risk of answering only the questions of the highest scores.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ class SecondOpinion(Record):
 
     @property
     def report(self) -> str:
-        """What was found, in plain words."""
+        """The result of the calibration, in plain words."""
         silent = f"; on {self.silent} more it had no opinion" if self.silent else ""
         if not self.queries:
             return f"With the second opinion: it is never asked{silent}."
@@ -218,13 +218,13 @@ Reply with one word: yes or no."""
 
 
 def prompt(question: str, passages: Sequence[str]) -> str:
-    """What a chat model is asked, always in the same words."""
+    """Write the prompt for a chat model, always in the same words."""
     lines = [f"[{place}] {quoted(text)}" for place, text in enumerate(passages, start=1)]
     return PROMPT.format(question=quoted(question), passages="\n".join(lines))
 
 
 def read_reply(reply: str) -> bool | None:
-    """What a chat model said: None unless its first word is yes or no.
+    """Read the reply of a chat model: None unless its first word is yes or no.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a file becomes: a document in sections."""
+"""A document in sections, as a file is read."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ from uec_rag.corpora.readers import NEEDS, READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 
 SECONDS = 60.0
-"""What a file may take, by default: a PDF of a thousand pages does."""
+"""The default limit of a file's size: a PDF of a thousand pages stays below it."""
 
 Track: TypeAlias = Callable[[Collection[str], str], Iterable[str]]
 """Goes through sources, and shows how far it is with what it is told they are for."""
 
 CHARACTERS = 10_000_000
-"""What the text of a file may have, by default: some 4,000 pages, or 12,500 passages."""
+"""The default limit of a file's text, in characters: some 4,000 pages, or 12,500 passages."""
 
 LARGEST = 2**28
 """Bytes of a file, at most."""
@@ -38,7 +38,7 @@ _LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
 
 @dataclass(frozen=True)
 class FolderRead:
-    """What became of the files of a folder; every file is in one of the three, by its source.
+    """The outcome of reading a folder; every file is in one of the three, by its source.
 
     Attributes
     ----------
@@ -276,7 +276,7 @@ def _check_size(size: int) -> None:
 
 
 def _why(error: Exception) -> str:
-    """What is the matter with a file."""
+    """Say what is the matter with a file."""
     if isinstance(error, NotRegularError):
         return f"is {error.strerror}"
     return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}"

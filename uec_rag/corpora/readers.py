@@ -77,7 +77,7 @@ def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list
 
 
 def _main(soup: BeautifulSoup) -> Tag:
-    """What holds a page's content."""
+    """Find the element that holds a page's content."""
     for selector in _MAIN:
         found = soup.select(selector, limit=2)
         if len(found) == 1 and has_words(found[0].get_text()):

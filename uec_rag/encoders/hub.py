@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 Kind: TypeAlias = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
-"""What sentence-transformers calls a model, in its code and in the model's configuration."""
+"""The names of a model's parts in sentence-transformers' code and configuration."""
 
 SPARSE = "sparse:"
 """Before a hub name or folder that is to be loaded as a SparseEncoder."""

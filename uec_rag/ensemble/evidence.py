@@ -24,7 +24,7 @@ LEADERS = 30
 _NEXT = 10  # of them tell the gap
 
 FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
-"""What is known of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
+"""The evidence of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
 
 - trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
 - entropy: of their softmax, over the log of their number;

@@ -12,11 +12,11 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
 LEARNED = ("entropy", "gap", "top", "base")
-"""What counts by default. Not the trace: learned from made-up languages it takes a new subject for
+"""The default features. Not the trace: learned from made-up languages it takes a new subject for
 one, and on questions of finance that cost .02 to .04 of nDCG@10 (docs/measurements)."""
 
 LEARNED_BESIDE = (*LEARNED, "deviation")
-"""What counts where other corpora say what it means. Beside made-up languages the deviation earns
+"""The features if other corpora say what they mean. Beside made-up languages the deviation earns
 .002 of nDCG@10; learned on real ones that all encoders were fitted on, it costs .01 to .02."""
 
 # Which way a feature may count. More evidence of trouble never earns an encoder more weight,

@@ -306,7 +306,7 @@ class TrainingProfile(Record):
         return [name for name in found if name not in self.writings]
 
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
-        """How a question differs from the fit's, "" if it does not, and whether in its letters.
+        """Say how a question differs from the fit's, "" if it does not, and whether in its letters.
 
         In other letters an encoder's similarities are high whatever they are of; words are not
         misled. In another language of the same letters confidence was measured to be too low

@@ -1,1 +1,1 @@
-"""What an index is worth: measured, beside plainer searches, and looked into."""
+"""Evaluation of an index: measured, compared with plainer searches, and inspected."""

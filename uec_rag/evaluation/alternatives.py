@@ -1,4 +1,4 @@
-"""What plainer searches of an index would find: to see, and measure, what an ensemble adds."""
+"""Plainer searches of an index, to show and measure what an ensemble adds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMPARED = 10  # first hits
 def members_alone(
     retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> dict[str, Ranking]:
-    """What each encoder would find by its similarity alone.
+    """Search by each encoder's similarity alone.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def members_alone(
 def alone(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
-    """What one encoder would find by its similarity, which is `mu`; parameters as above."""
+    """Search by one encoder's similarity, which is `mu`; parameters as above."""
     coefficients = {other: float(other == name) for other in retriever.uec.names}
     return _by_mean(retriever, coefficients, queries, parts, k)
 
@@ -56,7 +56,7 @@ def alone(
 def plain_cosine(
     retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> Ranking | None:
-    """What the mean cosine of the encoders' vectors would find; None where no encoder has any.
+    """Search by the mean cosine of the encoders' vectors; None if no encoder has any.
 
     Parameters as in `members_alone`.
     """
@@ -103,7 +103,7 @@ def fused(rankings: Sequence[Ranking]) -> Ranking:
 
 
 def disagreement(rankings: Mapping[str, Ranking]) -> list[float]:
-    """How far encoders find different passages, for each query, from 0 to 1.
+    """Measure how far encoders find different passages, for each query, from 0 to 1.
 
     1 less the mean overlap of the first ten hits of two of them, intersection over union.
     """

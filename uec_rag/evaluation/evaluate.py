@@ -1,4 +1,4 @@
-"""What one has to know of one's own index, measured with labelled questions, or made-up ones."""
+"""The evaluation of an index with labelled questions, or with made-up ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TOO_FEW = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured of an index.
+    """The measurements of an index.
 
     Attributes
     ----------
@@ -271,7 +271,7 @@ def _by_risk(
     relevant: Sequence[set[str]],
     k: int,
 ) -> list[dict[str, Any]]:
-    """What is answered at each risk, by a gate and by the best threshold of two scores."""
+    """The share answered at each risk, by a gate and by the best threshold of two scores."""
     cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
     of_cosine = _right(similar.passages, relevant, k)
     rows = []
@@ -329,7 +329,7 @@ def _worst(
 
 
 def _why(right: bool, answerable: bool, sure: float, ranks: Mapping[str, int | None]) -> str:
-    """What went wrong with a question, in a few words."""
+    """Say in a few words what went wrong with a question."""
     if right:
         return "found, and withheld" if sure <= 0.5 else "found"
     if not answerable:

@@ -46,7 +46,7 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What was seen of an index.
+    """The findings of an inspection of an index.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def inspect(
 
 
 def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Passage]]:
-    """What a passage is near: to the ensemble, as "", and to each encoder alone.
+    """Find the passages nearest to a passage: by the ensemble, as "", and by each encoder alone.
 
     Raises KeyError if it is not there.
     """

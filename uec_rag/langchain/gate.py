@@ -343,7 +343,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return out, asked
 
     def _input(self, given: Question) -> Question:
-        """What a retriever of LangChain's takes: a question, or a history-aware one a mapping."""
+        """The input of a LangChain retriever: a question, or of a history-aware one a mapping."""
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
             return question_and_turns(given)[0]
         return {"input": question_and_turns(given)[0], **given}

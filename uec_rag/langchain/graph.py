@@ -111,5 +111,5 @@ def _within(state: object) -> dict[str, Any]:
 
 
 def _written(state: object, found: Gated) -> Gated:
-    """What is found; a reading was chosen for one search, and is taken out of the state."""
+    """Update a state with what is found, and drop the chosen reading, which was for one search."""
     return cast(Gated, {**found, **dict.fromkeys(_within(state))})

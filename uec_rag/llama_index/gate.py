@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
@@ -156,10 +156,9 @@ def _judge(
             "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
             "or through a UECVectorStore."
         )
+    gate = _as_gate(gate)
     if gate is None:
         return own
-    if isinstance(gate, int | float):
-        gate = Gate.at(gate)
     if isinstance(gate, Gate):
         if second is None:
             return gate.redecide(own)
@@ -176,6 +175,14 @@ def _judge(
     )
     reason = ask_back(readings) if action == "clarify" else REASONS[action]
     return replace(own, action=action, reason=reason, readings=readings)
+
+
+_T = TypeVar("_T")
+
+
+def _as_gate(gate: float | _T) -> Gate | _T:
+    """The gate of a plain threshold; anything else as it is."""
+    return Gate.at(gate) if isinstance(gate, int | float) else gate
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
@@ -221,14 +228,14 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     @field_validator("gate", mode="before")
     @classmethod
     def _restore_gate(cls, value: object) -> object:
-        return Gate.restore(value) if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping):
+            return Gate.restore(value)
+        return _as_gate(value)
 
     @field_serializer("gate")
     def _dump_gate(self, gate: GateLike | None) -> dict[str, object] | None:
         if gate is None:
             return None
-        if isinstance(gate, int | float):
-            gate = Gate.at(gate)
         if not isinstance(gate, Gate):
             raise TypeError(
                 f"gate: expected a uec_rag gate to be written down, got {gate!r:.60}; make the "

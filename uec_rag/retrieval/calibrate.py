@@ -27,7 +27,7 @@ FEWEST = 20
 
 @dataclass(frozen=True)
 class CorpusCalibration(Record):
-    """What was learned on a corpus.
+    """The parameters learned on a corpus.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ def file_of(passage: Passage) -> str | None:
 
 @dataclass(frozen=True)
 class Changes:
-    """What became of a folder since it was indexed."""
+    """The changes of a folder since it was indexed."""
 
     # Paths in the folder. Of a file that changed, or is not all there, all passages are to be
     # added anew.
@@ -241,7 +241,7 @@ def _encoded(
 
 @dataclass(frozen=True)
 class Added:
-    """What came of files that were added.
+    """The outcome of adding files.
 
     Attributes
     ----------

@@ -251,7 +251,7 @@ class Gate(Record):
 
     @property
     def fewest_hits(self) -> int:
-        """How many hits to hand on at least: among fewer the answer may be missing."""
+        """The fewest hits to hand on: among fewer the answer may be missing."""
         return self.k if self.threshold.queries else 1
 
     def decide(self, result: SearchResult, second: Judge | None = None) -> list[Decision]:
@@ -323,7 +323,7 @@ class Gate(Record):
 
     @cached_property
     def drift(self) -> Drift:
-        """How the confidences that this gate decided on compare with those of its calibration."""
+        """The drift of the confidences decided on so far from those of the calibration."""
         return Drift(self.confidences)
 
     @cached_property
@@ -469,7 +469,7 @@ class Gate(Record):
 
     @property
     def report(self) -> str:
-        """What was found, in plain words."""
+        """The result of the calibration, in plain words."""
         if not self.threshold.queries:
             sure = self.threshold.threshold
             return (

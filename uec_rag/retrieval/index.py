@@ -49,7 +49,7 @@ class Index:
 
     @property
     def changes(self) -> int:
-        """How often passages were added or removed here: a calibration notes it down."""
+        """The number of additions and removals so far, which a calibration notes down."""
         return self._changes
 
     def __len__(self) -> int:

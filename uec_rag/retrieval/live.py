@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Place:
-    """Where an index is, and how it may be opened.
+    """The place of an index, and how it may be opened.
 
     `index`: a saved folder. `store`: the address of the engine that has its passages. `trust`: as
     in `Retriever.load`. `gate`: a saved one, or a plain threshold; by default the index's own, if
@@ -99,7 +99,7 @@ class LiveIndex:
         return {}
 
     def _stamp(self) -> tuple[int, ...]:
-        """What changes with every save, of the index or of its gate."""
+        """A stamp that changes with every save of the index or of its gate."""
         seen: tuple[int, ...] = ()
         for name in (MANIFEST, GATE_FILE):
             # One that is gone, or out of reach: opening the index says which.

@@ -29,7 +29,7 @@ from uec_rag.stores.memory import MemoryStore
 
 
 def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
-    """How often terms occur in a corpus of which some passages were seen.
+    """The document frequencies of terms in a corpus of which some passages were seen.
 
     A term is held by as large a share of the corpus as of the sample, and by no fewer passages than
     were seen to hold it.
@@ -56,7 +56,7 @@ def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
 
 
 DIRECTIONS, NEAR_EACH = 64, 4
-"""How many random directions are asked for, and how many passages near each."""
+"""The number of random directions that are searched, and of passages near each."""
 
 _Answer = TypeVar("_Answer")
 
@@ -71,7 +71,7 @@ class Engine(Protocol):
     """Of its class, for messages."""
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """What its own search finds, best first; the filter is one of its own."""
+        """Run its own search, best hits first; the filter is one of its own."""
         ...
 
     def anywhere(self) -> list[Passage]:
@@ -87,7 +87,7 @@ class Engine(Protocol):
         ...
 
     def size(self) -> int | None:
-        """How many passages it holds, where it says."""
+        """The number of passages that it holds, if it says."""
         ...
 
 
@@ -229,7 +229,7 @@ class ForeignStore:
         self._seen = _Seen()
 
     def _asked(self, what: str, function: Callable[..., _Answer], *arguments: object) -> _Answer:
-        """What the engine answers.
+        """Search the engine.
 
         Raises ConnectionError if it fails in a way that may pass. RuntimeError if it fails in
         another.

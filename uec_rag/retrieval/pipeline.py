@@ -153,7 +153,7 @@ def in_conversation(
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found for n questions that were compared with one view; None if it is empty."""
+    """The findings for n questions compared with one view, which is None if it is empty."""
 
     view: View | None
     queries: Sequence[str]
@@ -168,7 +168,7 @@ class Found:
 
     @classmethod
     def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
-        """What is found where no passage is."""
+        """The findings of a search among no passages."""
         count = len(queries)
         none = np.zeros((count, 0), dtype=np.float32)
         place = np.zeros((count, 0), dtype=np.int64)
@@ -489,7 +489,7 @@ def _named_terms(block: Terms, row: int) -> dict[int, str]:
 def unfamiliar_questions(
     method: Method, queries: Sequence[str], hits: Hits
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """How each question differs from the fit's, "" if it does not, and whether in its letters."""
+    """Compare questions with the fit's: each difference, "" if none, and whether in letters."""
     reasons, strange = [""] * len(queries), np.zeros(len(queries), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:

@@ -1,4 +1,4 @@
-"""What frameworks give where an ensemble or an index is expected: an embedding of theirs, say."""
+"""Conversion of frameworks' own objects, such as an embedding, to an ensemble or an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What should count beside similarity: one source not to crowd out others, recent or popular ones.
+"""Preferences beside similarity: no source that crowds out the others, popular ones first.
 
 A boost is a log-odds term. For a passage of metadata ``m`` it states how much more often relevant
 passages look like that than passages do at large, ``log P(m | relevant) / P(m)``; then Bayes' rule

@@ -1,4 +1,4 @@
-"""What a search gives back: a result for each question, and all of them together."""
+"""The results of a search: one for each question, and all of them together."""
 
 from __future__ import annotations
 
@@ -414,7 +414,7 @@ class SearchResult:
 
     @property
     def unfamiliar(self) -> list[str]:
-        """How each question differs from those that confidence was fitted on; "" if it does not."""
+        """Differences of each question from those confidence was fitted on; "" if none."""
         return [one.decision.unfamiliar for one in self.results]
 
     @property
@@ -443,7 +443,7 @@ class SearchResult:
 
     @property
     def size(self) -> int:
-        """How many passages were searched; 0 if not known."""
+        """The number of passages that were searched; 0 if not known."""
         return max((one.decision.size for one in self.results), default=0)
 
     def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> list[Decision]:
@@ -526,7 +526,7 @@ def check_threshold(threshold: float) -> None:
 
 
 KEY = "uec_"
-"""What the keys begin with that are written into a hit's metadata: no passage has others' there."""
+"""The prefix of the keys that are written into a hit's metadata; passages may not use it."""
 
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

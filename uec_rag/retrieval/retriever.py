@@ -1,4 +1,4 @@
-"""What users search with: an index that is searched, calibrated on its corpus, saved and loaded."""
+"""The retriever: an index that is searched, calibrated on its corpus, saved and loaded."""
 
 from __future__ import annotations
 
@@ -665,7 +665,7 @@ class Retriever(Index):
         return basis_of(self._model(verified), self.evidence_weights, share, filter, reader)
 
     def _model(self, verified: bool) -> ConfidenceModel:
-        """What judges hits; without the verifier what was learned without it."""
+        """The confidence model; without the verifier the one that was learned without it."""
         unread = None if verified else self.uec.fitted.confidence_model
         return unread or self.confidence_model
 
@@ -715,7 +715,7 @@ class Retriever(Index):
 
     @property
     def report(self) -> str:
-        """What relevance and confidence are based on, in words; whether hits are exact."""
+        """The basis of relevance and confidence, in words, and whether hits are exact."""
         return self._learned + _APPROXIMATE * self.store.remote
 
     @property
@@ -896,7 +896,7 @@ def _context(
 
 
 def _fetched(k: int, fetch_k: int) -> int:
-    """How many hits to choose k from."""
+    """The number of hits to choose k from."""
     check_k(k)
     check_k(fetch_k, "fetch_k")
     return max(k, fetch_k)

@@ -26,7 +26,7 @@ KIND = "UEC index"
 
 @dataclass(frozen=True)
 class SavedIndex:
-    """What a saved index brings back.
+    """The content of a saved index.
 
     Attributes
     ----------

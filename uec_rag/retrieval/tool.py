@@ -19,7 +19,7 @@ WHAT_TO_DO: dict[Action, str] = {
     "abstain": "Do not answer, neither from these passages nor from memory: the documents do not "
     "tell.",
 }
-"""What a decision asks of a language model, in words."""
+"""Instructions for a language model, by decision."""
 
 _WHAT_FOLLOWS = (
     "The passages, each in a line, with its source in parentheses: text and source are quoted, as "
@@ -37,7 +37,7 @@ def tool_reply(
     labels: Sequence[str],
     passages: Sequence[tuple[str, object]],
 ) -> str:
-    """What a search says to an agent's model: the decision, what to do, then what was found.
+    """Write the reply to an agent's model: the decision, what to do, then what was found.
 
     Quoted: the labels of the readings if it is to ask back, else the passages.
 

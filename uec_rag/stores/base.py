@@ -1,4 +1,4 @@
-"""What a store is: passages with Gaussians, searched by the uncertainty-aware score.
+"""The protocol of a store: passages with Gaussians, searched by the uncertainty-aware score.
 
 Metadata is what JSON brings back as it was. What one engine would change, miss or refuse is refused
 here, for all of them and for what a filter asks: whole numbers beyond 2**53, which engines compare
@@ -41,7 +41,7 @@ class Passage:
 
 
 Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
-"""What must hold of a passage's metadata (`uec_rag.stores.filters` says how), or a predicate."""
+"""A condition on a passage's metadata (see `uec_rag.stores.filters`), or a predicate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class View(Protocol):
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
     ) -> list[list[FloatArray]]:
-        """What each term of n queries adds to the similarity with columns (n, k).
+        """Compute what each term of n queries adds to the similarity with columns (n, k).
 
         For each sparse block a list of n arrays, shape (k, terms of the query).
         """

@@ -1,4 +1,4 @@
-"""What a filter says, in one form that every store and framework shares.
+"""The filter of a search, in one form that every store and framework shares.
 
 A filter is a mapping of metadata keys to the values they must have, or to operators:
 
@@ -163,7 +163,7 @@ def _entry(key: str, value: object) -> Condition:
 
 
 def _on(key: str, value: object) -> Condition:
-    """What is asked of the value of a key."""
+    """A condition on the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         return Compare(key, "$eq", normalised_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
@@ -350,7 +350,7 @@ class Bound:
 
 
 def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart | Bound:
-    """What an engine runs for a comparison: facts, parts of texts and limits of numbers.
+    """The parts of a comparison that an engine runs: facts, parts of texts and limits of numbers.
 
     ValueError if it is a callable, which no engine runs.
     """

@@ -1,4 +1,4 @@
-"""Where stores are: opened at an address, or as a saved folder says, where that may be trusted.
+"""Places of stores: opened at an address, or at the one that a saved and trusted folder names.
 
 A saved folder may come from a stranger, who could have it name a server of theirs, to be sent the
 user's key, or a database whose reading runs code.
@@ -23,7 +23,7 @@ from uec_rag.stores.base import Store, check_store
 from uec_rag.stores.engine.store import OPEN_IT, EngineStore
 
 MEMORY = "memory://"
-"""What may stand before the folder of an index that is searched in memory."""
+"""The optional prefix of the folder of an index that is searched in memory."""
 
 _WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _POSTGRES = ("postgresql", "postgres")
@@ -111,7 +111,7 @@ _OURS = {
 def saved_store(
     folder: Path, *, trust: bool = False, given: Store | None = None
 ) -> Callable[[], Store]:
-    """What opens the store that `save` wrote, by the tag in its ``store.json``.
+    """Find the function that opens a saved store, by the tag in its ``store.json``.
 
     Parameters
     ----------

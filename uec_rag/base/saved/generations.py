@@ -50,7 +50,7 @@ _this_thread = threading.local()
 
 
 class Saved(Protocol):
-    """What is loaded and saved.
+    """The generation that an object was loaded from, or last saved as.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ def _manifest(folder: Path, kind: str) -> Manifest:
 
 
 def _current(target: Path, kind: str) -> Manifest | None:
-    """What is saved at a path now; FileExistsError if it is not ours to write to."""
+    """The generation at a path; FileExistsError if anything but a saved one is there."""
     taken = FileExistsError(
         f"path: {str(target)!r} exists and is not a saved {kind}; choose another path or remove it."
     )
@@ -361,7 +361,7 @@ def _lies_in(generation: Path, target: Path) -> bool:
 
 
 def _full(target: Path, generation: Path, kind: str) -> OSError | None:
-    """What to raise if the file system takes no more; libraries that write do not always say so."""
+    """The error of a full file system; libraries that write do not always raise one."""
     probe = generation / _PROBE
     try:
         probe.write_bytes(bytes(_PROBED))

@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a saved folder holds.
+    """The contents of a saved folder.
 
     Attributes
     ----------

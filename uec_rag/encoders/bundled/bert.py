@@ -118,5 +118,5 @@ def open_session(graph: Path, name: str) -> "InferenceSession":
 
 
 def threads() -> int:
-    """How many texts to embed at once."""
+    """The number of texts to embed at once."""
     return min(cores(), _MAX_THREADS)

@@ -200,7 +200,7 @@ class _Logins(HTTPPasswordMgrWithPriorAuth):
 
 
 class _Links(HTMLParser):
-    """Where the links of a page lead to."""
+    """The targets of the links of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class _Links(HTMLParser):
 
 
 def _pip_settings() -> dict[str, str]:
-    """What pip's files, and before them its variables, say; by the long name of an option."""
+    """The settings of pip's variables and files, by the long name of an option; variables win."""
     own, home = os.environ.get("PIP_CONFIG_FILE", ""), Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     mac = "Library/Application Support/pip"

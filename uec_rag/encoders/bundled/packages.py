@@ -107,7 +107,7 @@ _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
 def embedded_packages() -> list[Package]:
-    """What the models of `UEC()` come in."""
+    """The packages that bring the models of `UEC()`."""
     return [
         _PACKAGES[PACKAGED[name].removeprefix("pypi:")] for name in EMBEDDED if name in PACKAGED
     ]
@@ -165,7 +165,7 @@ def load_pypi(
 
 
 def _kind(package: Package) -> type[OnnxEncoder | StaticEncoder] | None:
-    """What runs a model without torch; None where it takes sentence-transformers."""
+    """The runtime of a model without torch; None if it takes sentence-transformers."""
     if "model.onnx" in package.files:
         return OnnxEncoder
     if set(package.files) == {"model.safetensors", "tokenizer.json"}:

@@ -154,7 +154,7 @@ class Means:
 
 
 def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Piece]]:
-    """What each query part is to be multiplied with, where stored blocks are of these widths.
+    """Pair each part of the queries with the stored block that it is multiplied with, by widths.
 
     Examples
     --------

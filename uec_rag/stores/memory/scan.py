@@ -88,7 +88,7 @@ class Scan:
         return out
 
     def bound(self, query: FloatArray) -> NDArray[np.float64]:
-        """How far a product of each query may be off, shape (n,), however it is cut into parts.
+        """Bound the error of each query's products, shape (n,), however they are cut into parts.
 
         By Cauchy-Schwarz: the query's length times the longest error of a row, the longest error
         of the query's own compression times the longest row, and what sums round.
@@ -112,7 +112,7 @@ class Scan:
             yield _SCALES.format(k), scale[rows]
 
     def settings(self) -> dict[str, object]:
-        """What `load` is told beside the arrays."""
+        """The parameters of `load` beside the arrays."""
         return {"dtype": "int8", "errors": self.errors, "lengths": self.lengths}
 
     def beside(self, other: Scan) -> Scan:

@@ -108,7 +108,7 @@ def similarities(state: State, blocks: Sequence[FloatArray | Terms]) -> list[Flo
 def contributions(
     state: State, terms: Sequence[Terms], rows: NDArray[np.int64]
 ) -> list[list[FloatArray]]:
-    """What each of the queries' terms adds, see `Postings.contributions`, for each sparse block."""
+    """Compute what each query term adds, see `Postings.contributions`, for each sparse block."""
     return [
         held.contributions(block, rows, corpus)
         # Without terms a query is known as a vector only.
@@ -159,7 +159,7 @@ def exact_top_k(
 
 
 class _Moments:
-    """What mu_s and sigma_s^2 of n queries and the rows of a state are computed from."""
+    """The products from which mu_s and sigma_s^2 of n queries and the rows of a state follow."""
 
     def __init__(self, state: State, query: Gaussian) -> None:
         self._state, self._query = state, query

@@ -1,4 +1,4 @@
-"""What a store in memory holds at one moment, and how the next moment is made from it."""
+"""The state of a store in memory at one moment, and the functions that make the next from it."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ class MemoryStore:
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
     ) -> list[list[FloatArray]]:
-        """What each term of n queries adds to the similarity with columns (n, k).
+        """Compute what each term of n queries adds to the similarity with columns (n, k).
 
         For each sparse block a list of n arrays, shape (k, terms of the query).
         """
