@@ -6,6 +6,7 @@ from llama_index.core.llms import ChatMessage
 
 from examples.chat import PASSAGES
 from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.confidence.readings import UnknownReading
 from uec_rag.llama_index.gate import judge, response_metadata
 
 VAGUE = "What is the force option?"
@@ -45,8 +46,17 @@ def test_both_frameworks_decide_as_the_index_does(index, said, question, within)
     assert there["confidence"] == pytest.approx(expected.decision.confidence, abs=1e-5)
 
 
-@pytest.mark.parametrize("wrong", ["git push", 3, {"label": "git push"}, [1]])
-def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ("tar", UnknownReading),
+        (3, TypeError),
+        ({"label": "git push"}, TypeError),
+        ([1], TypeError),
+        ([], ValueError),
+    ],
+)
+def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong, error):
     store = langchain.UECVectorStore(index)
     bundle = llama_index.UECQueryBundle(VAGUE, within=wrong)
     for search in (
@@ -54,8 +64,27 @@ def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong):
         lambda: store.as_retriever().invoke(VAGUE, within=wrong),
         lambda: llama_index.UECRetriever(index).retrieve(bundle),
     ):
-        with pytest.raises(TypeError, match="within: expected"):
+        with pytest.raises(error, match="within: expected"):
             search()
+
+
+def test_a_reading_is_chosen_by_its_label_in_whatever_case(index):
+    [asked] = index.search([VAGUE])
+    chosen = {reading.label: reading for reading in asked.decision.readings}["git push"]
+    expected = index.search([VAGUE], within=chosen)
+    store = langchain.UECVectorStore(index)
+    bundle = llama_index.UECQueryBundle(VAGUE, within="Git  push")
+    found = [one.id for one in store.as_retriever().invoke(VAGUE, within="Git  push")]
+    nodes = [node.node_id for node in llama_index.UECRetriever(index).retrieve(bundle)]
+    assert found == nodes == index.search([VAGUE], within="git push").ids[0] == expected.ids[0]
+    assert index.search([VAGUE], within="git push")[0].decision == expected[0].decision
+
+
+def test_a_label_is_of_one_question_that_has_readings(index):
+    with pytest.raises(ValueError, match="within: expected one query"):
+        index.search([VAGUE, VAGUE], within="git push")
+    with pytest.raises(UnknownReading, match="this question has no readings"):
+        index.search(["Does git add stage changes for the next commit?"], within="git push")
 
 
 def test_a_reading_is_joined_with_the_filter(index):

@@ -302,12 +302,12 @@ def _shortened(label: str) -> str:
     return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1].rstrip()}…"
 
 
-Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str]
-"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), or the ids."""
+Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
+"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), its ids or label."""
 
 
-def chosen_ids(within: Within) -> tuple[str, ...]:
-    """The passages of a chosen reading.
+def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    """The passages of a chosen reading that is not named by its label.
 
     Raises
     ------
@@ -321,8 +321,8 @@ def chosen_ids(within: Within) -> tuple[str, ...]:
         ids = within.get("ids")
     if isinstance(ids, str) or not isinstance(ids, Sequence):
         raise TypeError(
-            "within: expected a Reading, a mapping with its ids, or a list of ids, got "
-            f"{within!r:.60}; a label is searched as text, with the question in history."
+            "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
+            f"{within!r:.60}."
         )
     for one in ids:
         if not isinstance(one, str):
@@ -330,6 +330,39 @@ def chosen_ids(within: Within) -> tuple[str, ...]:
     if not ids:
         raise ValueError("within: expected the ids of one passage at least, got none.")
     return tuple(ids)
+
+
+class UnknownReading(ValueError):
+    """A label was given that no reading of the question has."""
+
+
+def reading_named(label: str, found: Sequence[Reading]) -> Reading:
+    """The reading of a label, whatever the case of its letters.
+
+    Raises
+    ------
+    UnknownReading
+        If none has it.
+
+    Examples
+    --------
+    >>> reading_named("Git Add", [Reading("git add", ("a", "b"), 0.5)]).ids
+    ('a', 'b')
+    """
+    for reading in found:
+        if _plain(reading.label) == _plain(label):
+            return reading
+    labels = [reading.label for reading in found]
+    if not labels:
+        raise UnknownReading(f"within: this question has no readings, got {label!r:.60}.")
+    raise UnknownReading(
+        f"within: expected a reading's ids, or the label of one that this question has, {labels}, "
+        f"got {label!r:.60}."
+    )
+
+
+def _plain(label: str) -> str:
+    return " ".join(label.casefold().split())
 
 
 def ask_back(found: Sequence[Reading]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
-from uec_rag.confidence.readings import Within, chosen_ids
+from uec_rag.confidence.readings import Within, chosen_ids, reading_named
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
@@ -71,7 +71,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Checked options of a search."""
+    """Checked options of a search; `label`: of the reading that was chosen, if it names it so."""
 
     k: int
     filter: Filter | None
@@ -79,6 +79,7 @@ class SearchOptions:
     unanswerable: float | None
     history: Sequence[Sequence[str]] | None
     within: Filter | None
+    label: str | None
 
     def texts(self, queries: Sequence[str]) -> list[str]:
         """The questions, and then those with turns before them behind these."""
@@ -172,9 +173,10 @@ class Retriever(Index):
             In a conversation the turns before each query, oldest first: the user's, and answers
             that were given if they matter. The latest count, as many as take 1,500 bytes together;
             how much they count is found anew for each query.
-        within : Reading, mapping or sequence of str, optional
+        within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (of `Decision.readings`), or its ids:
-            its passages alone are searched, those among them that the filter selects.
+            its passages alone are searched, those among them that the filter selects. Or its label,
+            of one query: the readings are then found again, by a search more.
 
         Returns
         -------
@@ -183,8 +185,8 @@ class Retriever(Index):
         Raises
         ------
         TypeError, ValueError
-            If a query is empty or not a string, k < 1, or `filter`, `prefer`, `history` or
-            `within` is not one.
+            If a query is empty or not a string, k < 1, `filter`, `prefer`, `history` or `within` is
+            not one, or no reading has the label (`UnknownReading`).
         """
         checked = check_texts(queries, "queries")
         options = self._options(
@@ -250,7 +252,10 @@ class Retriever(Index):
     ) -> SearchOptions:
         """Check the options of a search."""
         k = check_k(k)
-        among = None if within is None else self._among(chosen_ids(within), filter)
+        label = within if isinstance(within, str) else None
+        among = None
+        if within is not None and not isinstance(within, str):
+            among = self._among(chosen_ids(within), filter)
         self.check_filter(filter if among is None else among)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
@@ -260,7 +265,7 @@ class Retriever(Index):
                 "first."
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
-        return SearchOptions(k, filter, prefer, share, check_history(history), among)
+        return SearchOptions(k, filter, prefer, share, check_history(history), among, label)
 
     def _among(self, ids: Sequence[str], filter: Filter | None) -> Filter:
         """A filter for those of some passages that another filter selects."""
@@ -276,6 +281,8 @@ class Retriever(Index):
         options: SearchOptions,
     ) -> SearchResult:
         """`search_encoded` of what was checked."""
+        if options.label is not None:
+            options = self._choosing(queries, parts, options, options.label)
         if options.prefer is not None:
             return self._search_preferring(queries, parts, options, options.prefer)
         self._check_fit()
@@ -298,6 +305,23 @@ class Retriever(Index):
         return SearchResult(
             [replace(one, query=query, decision=decision) for one, query, decision in rows]
         )
+
+    def _choosing(
+        self,
+        queries: Sequence[str],
+        parts: Sequence[Gaussian],
+        options: SearchOptions,
+        label: str,
+    ) -> SearchOptions:
+        """Options with the passages of the reading that has a label."""
+        if len(queries) != 1:
+            raise ValueError(
+                f"within: expected one query with the label of a reading, got {len(queries)}; "
+                "search for each alone, or give the reading."
+            )
+        [found] = self._search(queries, parts, replace(options, prefer=None, label=None))
+        ids = reading_named(label, found.decision.readings).ids
+        return replace(options, within=self._among(ids, options.filter), label=None)
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """The method of a search: the ensemble, and what was learned on this corpus."""

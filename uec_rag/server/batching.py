@@ -11,6 +11,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from uec_rag.ensemble.views import in_context
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import ANSWER_TOO_LONG, Limits
@@ -27,6 +28,8 @@ class Query:
     text: str
     k: int
     filter: Mapping[str, Any] | None
+    turns: Sequence[str]
+    within: Sequence[str] | str | None
     decides: bool
     answer: asyncio.Future[SearchResult]
     came: float = field(default_factory=time.perf_counter)
@@ -34,7 +37,13 @@ class Query:
     @property
     def alike(self) -> str:
         """Equal for queries that one search can answer."""
-        return json.dumps([self.k, self.filter], sort_keys=True)
+        alone = id(self) if isinstance(self.within, str) else None  # a label is of one question
+        return json.dumps([self.k, self.filter, self.within, alone], sort_keys=True)
+
+    @property
+    def context(self) -> str:
+        """The question behind the turns before it, if there are any."""
+        return in_context(self.text, self.turns)
 
 
 class Batcher:
@@ -49,14 +58,25 @@ class Batcher:
         self._waiting: asyncio.Queue[Query] = asyncio.Queue(limits.queue)
 
     async def search(
-        self, text: str, k: int, filter: Mapping[str, Any] | None, *, decides: bool = False
+        self,
+        text: str,
+        k: int,
+        filter: Mapping[str, Any] | None,
+        *,
+        turns: Sequence[str] = (),
+        within: Sequence[str] | str | None = None,
+        decides: bool = False,
     ) -> SearchResult:
-        """The result of one query; `decides`: by the gate where there is one, which counts it.
+        """The result of one query.
+
+        `turns`: those before it. `within`: ids or label of the chosen reading. `decides`: by the
+        gate where there is one, which counts it.
 
         Raises asyncio.QueueFull if too many are waiting; HTTPException if the answer would be too
         long; TypeError, ValueError as `Retriever.search` does.
         """
-        query = Query(text, k, filter, decides, asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[SearchResult] = asyncio.get_running_loop().create_future()
+        query = Query(text, k, filter, turns, within, decides, answer)
         self._waiting.put_nowait(query)
         return await query.answer
 
@@ -99,21 +119,33 @@ class Batcher:
         return HTTPException(422, ANSWER_TOO_LONG.format(self.limits.answer))
 
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
+        texts = [query.text for query in batch]
+        contexts = [query.context for query in batch]
+        follows = [row for row, context in enumerate(contexts) if context != texts[row]]
+        behind = {row: len(batch) + place for place, row in enumerate(follows)}
         with self.live.use() as opened:
             with self.metrics.stages.labels("encode").time():
-                parts = opened.retriever.uec.encode([query.text for query in batch], "query")
+                asked = [*texts, *(contexts[row] for row in follows)]
+                parts = opened.retriever.uec.encode(asked, "query")
             found: dict[int, SearchResult | HTTPException] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
-                texts, some = [batch[row].text for row in rows], [part[rows] for part in parts]
-                k, filter = batch[rows[0]].k, batch[rows[0]].filter
+                places = [*rows, *(behind[row] for row in rows if row in behind)]
+                one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
-                    result = opened.retriever.search_encoded(texts, some, k, filter=filter)
-                each = (self._checked(SearchResult([one])) for one in result)
+                    result = opened.retriever.search_encoded(
+                        [texts[row] for row in rows],
+                        [part[places] for part in parts],
+                        one.k,
+                        filter=one.filter,
+                        history=[batch[row].turns for row in rows],
+                        within=one.within,
+                    )
+                each = (self._checked(SearchResult([answer])) for answer in result)
                 found |= zip(rows, each, strict=True)
             if (gate := opened.gate) is not None:
                 with self.metrics.stages.labels("judge").time():
-                    for row, one in found.items():
-                        if batch[row].decides and isinstance(one, SearchResult):
-                            found[row] = one.deciding(gate.decide(one))
+                    for row, answer in found.items():
+                        if batch[row].decides and isinstance(answer, SearchResult):
+                            found[row] = answer.deciding(gate.decide(answer))
         return [found[row] for row in range(len(batch))]

@@ -22,12 +22,15 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
+from uec_rag.confidence.readings import UnknownReading
 from uec_rag.corpora.passages import bookkeeping
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.retrieval.retriever import check_history
 from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
 from uec_rag.server.batching import TOGETHER, Batcher
+from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.metrics import SHARED, Metrics
 from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
 from uec_rag.stores.base import checked_text
@@ -59,6 +62,8 @@ class Question(BaseModel):
         description="What must hold of a passage's metadata: values, or operators as $in and $gte.",
         examples=[{"lang": "en", "year": {"$gte": 2020}}],
     )
+    history: History | None = None
+    within: Chosen | None = None
 
 
 class Document(BaseModel):
@@ -92,6 +97,8 @@ class Answer(BaseModel):
         examples=["abstain"],
     )
     reason: str = Field(examples=["The documents do not seem to answer this."])
+    question_back: str = Field(description="For the user, if the decision is to clarify.")
+    readings: list[ReadingFound] = Field(description="What the question may mean, if it is.")
     candidates: list[str] = Field(description="Ids of the documents that the question may mean.")
     confidence: Sure
     threshold: float | None = Field(description="Above which to answer; null: never.")
@@ -180,10 +187,17 @@ def create_app(
             if not question.question.strip():
                 raise ValueError("question: is empty or only white space; ask something.")
             checked_text(question.question, "question")
+            [before] = check_history([turns(question.history)]) or [[]]
             await asyncio.to_thread(_check_filter, opened.retriever, question.filter, access.limits)
         with _explained(mine=False), span("request", k=question.k) as note:
-            asked = question.question, question.k, question.filter
-            result = await batcher.search(*asked, decides=decides)
+            result = await batcher.search(
+                question.question,
+                question.k,
+                question.filter,
+                turns=before,
+                within=question.within,
+                decides=decides,
+            )
             note(result[0].traced, **outcome(result.decisions))
         return result
 
@@ -204,6 +218,8 @@ def create_app(
         return Answer(
             decision=decision.action,
             reason=decision.reason,
+            question_back=decision.question_back,
+            readings=[ReadingFound(**choice) for choice in decision.choices],
             candidates=list(decision.candidates),
             confidence=decision.confidence,
             threshold=decision.threshold if isfinite(decision.threshold) else None,
@@ -304,7 +320,7 @@ def _explained(*, mine: bool = True) -> Iterator[None]:
             503, "The index cannot be reached or written; try again later."
         ) from None
     except (TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
-        if not mine:
+        if not mine and not isinstance(error, UnknownReading):
             raise
         raise HTTPException(422, harmless(str(error))) from None
 

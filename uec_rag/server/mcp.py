@@ -23,6 +23,7 @@ from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO
 from uec_rag.server.access import Access, Guard, harmless, invalid, log
+from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY
 from uec_rag.server.running import log_to_stderr, serve
 
@@ -59,6 +60,9 @@ class Asked(BaseModel):
     what_to_do: str
     reason: str
     confidence: float = Field(description="Probability that the passages answer the question.")
+    readings: list[ReadingFound] = Field(
+        description="What the question may mean, if the user is to be asked which is meant."
+    )
     passages: list[Hit]
 
 
@@ -74,7 +78,7 @@ Asking = Annotated[
         min_length=1,
         max_length=LONGEST_QUERY,
         description="A whole question that can stand alone: name what 'it' or 'there' means in the "
-        "conversation.",
+        "conversation, or give the turns before it as `history`.",
     ),
 ]
 K = Annotated[int, Field(ge=1, le=LARGEST_K, description="How many passages.")]
@@ -157,29 +161,44 @@ def create_server(
     if not _NEW:  # which has no argument for it, and would tell the SDK's own
         server._mcp_server.version = __version__
 
-    async def found(query: str, k: int, *, decides: bool) -> SearchResult:
+    async def found(
+        query: str,
+        k: int,
+        history: History | None,
+        within: Chosen | None,
+        *,
+        decides: bool,
+    ) -> SearchResult:
         with _explained(_ERRORS.ToolError):
             check_texts([query], "question")
+            before = [turns(history)]
             await asyncio.to_thread(live.refresh)
             with live.use() as opened:
                 gate = opened.gate if decides else None
                 least = 1 if gate is None else gate.fewest_hits
-                result = await opened.retriever.asearch([query], max(k, least))
+                result = await opened.retriever.asearch(
+                    [query], max(k, least), history=before, within=within
+                )
                 return result if gate is None else result.deciding(gate.decide(result))
 
-    async def ask(question: Asking, k: K = 4) -> Asked:
-        result = await found(question, k, decides=True)
+    async def ask(
+        question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
+    ) -> Asked:
+        result = await found(question, k, history, within, decides=True)
         decision = result.decisions[0]
         return Asked(
             decision=decision.action,
             what_to_do=WHAT_TO_DO[decision.action],
             reason=decision.reason,
             confidence=decision.confidence,
+            readings=[ReadingFound(**choice) for choice in decision.choices],
             passages=_hits(result),
         )
 
-    async def search(question: Asking, k: K = 4) -> Searched:
-        return Searched(passages=_hits(await found(question, k, decides=False)))
+    async def search(
+        question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
+    ) -> Searched:
+        return Searched(passages=_hits(await found(question, k, history, within, decides=False)))
 
     async def passage(place: str) -> str:
         """The text of a passage that a search found, by its address."""

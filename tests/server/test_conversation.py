@@ -1,0 +1,152 @@
+"""A question in its conversation, over HTTP and for agents: as the index answers it."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+from examples.chat import PASSAGES
+from tests.server.conftest import HOST, serving
+from uec_rag import UEC, Retriever
+from uec_rag.retrieval.live import LiveIndex, Place
+from uec_rag.server.access import Access
+from uec_rag.server.mcp import create_mcp_app
+
+FOLLOW_UP = {"question": "And how long does it take?", "k": 3}
+BEFORE = ["Who repairs the door opener?"]
+VAGUE = {"question": "What is the force option?"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A saved index; not to be written to."""
+    folder = tmp_path_factory.mktemp("saved") / "idx"
+    index = Retriever(UEC())
+    index.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
+    index.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(folder):
+    return Retriever.load(folder)
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with serving(folder) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def call(folder):
+    """Call a tool of the server for agents."""
+    known = {"Accept": "application/json, text/event-stream"}
+    app = create_mcp_app(LiveIndex(Place(folder)), Access())
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+
+        def called(tool, **arguments):
+            params = {"name": tool, "arguments": arguments}
+            sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            return client.post("/mcp", json=sent, headers=known).json()["result"]
+
+        yield called
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        BEFORE,
+        [{"role": "user", "content": BEFORE[0]}],
+        [
+            {"role": "system", "content": "Talk of heating alone."},
+            {"role": "user", "content": BEFORE[0]},
+            {"role": "assistant", "content": "The caretaker, who also does the heating."},
+        ],
+    ],
+)
+def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, index, history):
+    [expected] = index.search([FOLLOW_UP["question"]], 3, history=[BEFORE])
+    assert expected.ids[0] == "door opener"
+    assert client.post("/ask", json=FOLLOW_UP).json()["decision"] == "abstain"
+    asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()
+    found = client.post("/search", json={**FOLLOW_UP, "history": history}).json()
+    said = call("ask", **FOLLOW_UP, history=history)["structuredContent"]
+    assert [each["id"] for each in asked["documents"]] == expected.ids
+    assert asked["documents"] == found["documents"]
+    assert [each["text"] for each in said["passages"]] == [p.text for p in expected.passages]
+    assert asked["decision"] == said["decision"] == expected.decision.action == "answer"
+    assert said["confidence"] == pytest.approx(asked["confidence"])
+    assert asked["confidence"] == pytest.approx(expected.decision.confidence, abs=1e-5)
+
+
+def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
+    asked = client.post("/ask", json=VAGUE).json()
+    said = call("ask", **VAGUE)["structuredContent"]
+    assert asked["question_back"] == said["reason"] == "Do you mean git add, rsync or git push?"
+    assert asked["readings"] == said["readings"]
+    chosen = next(one for one in asked["readings"] if one["label"] == "git push")
+    for within in ("Git Push", chosen["ids"]):
+        found = client.post("/ask", json={**VAGUE, "within": within}).json()
+        told = call("ask", **VAGUE, within=within)["structuredContent"]
+        assert [each["id"] for each in found["documents"]] == ["git push"]
+        assert [each["text"] for each in told["passages"]] == [PASSAGES["git push"]]
+        assert found["decision"] == told["decision"] == "answer"
+    turns = [
+        {"role": "user", "content": VAGUE["question"]},
+        {"role": "assistant", "content": asked["question_back"]},
+    ]
+    reply = {"question": "The one that pushes", "history": turns}
+    assert client.post("/ask", json=reply).json()["documents"][0]["id"] == "git push"
+
+
+def test_questions_that_come_together_keep_their_own_conversations(client):
+    what = {"question": "What is it for?", "k": 3}
+    asked = [
+        {**what, "history": ["Tell me of tar."]},
+        {**what, "history": ["What is git push?"]},
+        {**FOLLOW_UP, "history": BEFORE},
+        {**VAGUE, "within": "rsync", "k": 3},
+        {**VAGUE, "within": "git add", "k": 3},
+        {**VAGUE, "within": ["rsync"], "k": 3},
+    ] * 4
+    with ThreadPoolExecutor(len(asked)) as pool:
+        found = list(pool.map(lambda body: client.post("/search", json=body).json(), asked))
+    first = [each["documents"][0]["id"] for each in found]
+    assert first == ["tar", "git push", "door opener", "rsync", "git add", "rsync"] * 4
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"history": "Who?"}, "history: Input should be a valid list"),
+        ({"history": [7]}, "history.0"),
+        ({"history": [{"role": "king", "content": "x"}]}, "history.0.Message.role"),
+        ({"history": [{"role": "user"}]}, "history.0.Message.content: Field required"),
+        ({"history": [{"role": "user", "content": ["x"]}]}, "history.0.Message.content"),
+        ({"within": "tar"}, "within: expected a reading's ids, or the label of one that"),
+        ({"within": []}, "within"),
+        ({"within": {"label": "rsync"}}, "within"),
+    ],
+)
+def test_what_is_no_history_or_reading_is_named(client, call, wrong, message):
+    found = client.post("/ask", json=VAGUE | wrong)
+    assert found.status_code == 422
+    assert message in found.json()["detail"]
+    told = call("ask", **VAGUE, **wrong)
+    assert told["isError"]
+    assert message in told["content"][0]["text"]
+
+
+def test_a_history_that_cannot_be_searched_is_refused(client):
+    body = json.dumps({**VAGUE, "history": ["\ud800"]})
+    found = client.post("/ask", content=body, headers={"Content-Type": "application/json"})
+    assert found.status_code == 422
+
+
+def test_a_long_history_is_cut_and_a_huge_one_refused(client):
+    long = ["x" * 100_000, *BEFORE]
+    found = client.post("/ask", json={**FOLLOW_UP, "history": long})
+    assert found.json()["documents"][0]["id"] == "door opener"
+    assert client.post("/ask", json={**FOLLOW_UP, "history": ["x" * 2**20]}).status_code == 413

@@ -1,0 +1,54 @@
+"""A conversation as requests have it: the turns before a question, and the reply to one back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from uec_rag.ensemble.views import turns_of
+
+
+class Message(BaseModel):
+    """Something that was said, as OpenAI's interface has it."""
+
+    model_config = ConfigDict(strict=True)
+    role: Literal["user", "assistant", "system", "developer", "tool"]
+    content: str
+
+
+History = Annotated[
+    list[str | Message],
+    Field(
+        description="The turns before the question, oldest first: the user's as strings, or "
+        "messages with a role. The user's count, and the last answer if it asked back.",
+        examples=[["Who repairs the door opener?"]],
+    ),
+]
+
+ReadingIds = Annotated[list[str], Field(min_length=1, max_length=10_000)]
+Chosen = Annotated[
+    str | ReadingIds,
+    Field(
+        description="The reading that the user chose when asked back: its label or its ids. "
+        "Its passages alone are searched.",
+        examples=["git push"],
+    ),
+]
+
+
+class ReadingFound(BaseModel):
+    """One of the things that the question may mean."""
+
+    label: str
+    ids: list[str] = Field(description="Of its passages, best first.")
+    probability: float = Field(description="Its share of what the hits say.")
+
+
+def turns(history: Sequence[str | Message] | None) -> list[str]:
+    """The turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`."""
+    said: list[Any] = [*(history or ())]
+    return turns_of(
+        ("user", one) if isinstance(one, str) else (one.role, one.content) for one in said
+    )
