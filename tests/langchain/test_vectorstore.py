@@ -47,7 +47,7 @@ class TestMaking:
 
     def test_any_other_embeddings_become_a_plain_search_without_a_warning(self, plain):
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.simplefilter("error", UserWarning)
             store = UECVectorStore.from_texts(TEXTS, plain)
             hits = store.similarity_search_with_uncertainty("lumane", k=3)
         assert [hit.metadata["uec_sigma2"] for hit in hits] == [0.0, 0.0, 0.0]
