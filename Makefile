@@ -40,7 +40,7 @@ test-engines: $(READY)
 	$(BIN)/python -m pytest -q tests/stores tests/retrieval/test_published.py
 
 # The long run of tests/survival: 1,000 kills, 10,000 damaged folders, 100,000 calls and so on, for an
-# hour or so. Its figures are in docs/measurements/reliability.md.
+# hour or so. Its figures are in tests/survival/README.md.
 survive: $(READY)
 	UEC_SURVIVE=1 $(BIN)/python -m pytest -q -s tests/survival
 
@@ -53,7 +53,7 @@ coverage: $(READY)
 	  --cov-fail-under=$(COVERED) $(CORE:%=tests/%) $(CORE:%=uec_rag/%)
 
 # Changes one thing after the other in the modules that pyproject.toml names, and tells which of
-# these changes no test of theirs notices: ten minutes. docs/measurements/reliability.md explains those.
+# these changes no test of theirs notices: ten minutes. tests/survival/README.md explains those.
 mutants: $(READY)
 	$(BIN)/python -m pip install -q -e ".[mutation]"
 	$(BIN)/python -m mutmut run

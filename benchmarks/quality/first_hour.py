@@ -128,7 +128,9 @@ def by_others(passages: list[Passage], questions: list[str]) -> dict[str, Answer
 def figures(answers: Answers, wanted: list[list[str]]) -> list[str]:
     """Right among five, right first, right and answered, refused of those without an answer."""
     told = [(*answer, texts) for answer, texts in zip(answers, wanted, strict=True)]
-    there = [(action, [_has(hit, texts) for hit in hits]) for action, hits, texts in told if texts]
+    there = [
+        (action, [has_any(hit, texts) for hit in hits]) for action, hits, texts in told if texts
+    ]
     absent = [action for action, _, texts in told if not texts]
     counts = [
         sum(any(right) for _, right in there),
@@ -139,7 +141,8 @@ def figures(answers: Answers, wanted: list[list[str]]) -> list[str]:
     return [*(f"{count} of {len(there)}" for count in counts), f"{refused} of {len(absent)}"]
 
 
-def _has(text: str, wanted: list[str]) -> bool:
+def has_any(text: str, wanted: list[str]) -> bool:
+    """Whether a text has one of several, in whatever case and layout."""
     return any(_plain(some) in _plain(text) for some in wanted)
 
 
@@ -167,7 +170,7 @@ def main(
     passages = passages_of(read_folder(folder))
     print(f"{len(passages):,} passages")
     for question, texts in zip(asked, wanted, strict=True):
-        if texts and not any(_has(passage.text, texts) for passage in passages):
+        if texts and not any(has_any(passage.text, texts) for passage in passages):
             raise ValueError(f"{question}: no passage has any of {texts}; is the folder another?")
     ways = {
         "uec-rag index, ask": by_command_line(folder, asked),
@@ -179,7 +182,7 @@ def main(
     print_table(questions.stem, columns, table, markdown=True)
     cli, library = list(ways.values())[:2]
     for row, texts, mine, other in zip(rows, wanted, cli, library, strict=True):
-        right = any(_has(text, texts) for text in other[1])
+        right = any(has_any(text, texts) for text in other[1])
         if mine[0] != other[0]:
             print(f"differ: {row['question']} {mine[0]} by command line, {other[0]} by library")
         elif (other[0] == "answer") != (row["kind"] == "answer"):

@@ -1,6 +1,6 @@
 """The picture of what a search and a passage cost, by store and size.
 
-It was measured once, which takes hours: docs/measurements/results/scale, by `engines.py` and
+It was measured once, which takes hours: benchmarks/results/scale, by `engines.py` and
 `ten_million.py --json`.
 
     python docs/images/draw.py [--out docs/images]
@@ -18,7 +18,7 @@ import typer
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-_MEASURED = Path(__file__).parent.parent / "measurements" / "results" / "scale"
+_MEASURED = Path(__file__).parents[2] / "benchmarks" / "results" / "scale"
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 

@@ -4,7 +4,7 @@ import pytest
 
 from uec_rag import UEC
 from uec_rag.cli.fit import read_pairs
-from uec_rag.corpora.python_docs import QUESTIONS
+from uec_rag.corpora.python_docs import OFF_TOPIC
 from uec_rag.encoders.artifacts import cache_folder
 
 
@@ -17,7 +17,7 @@ def tiny_models(monkeypatch, words, other_words, pairs_file):
 @pytest.mark.usefixtures("tiny_models")
 def test_every_question_is_answered_with_three_passages(run):
     result = run("demo", "--passages", "150", "--json", json_output=True)
-    assert [answer["question"] for answer in result["questions"]] == list(QUESTIONS)
+    assert len(result["questions"]) == 6
     assert {len(answer["passages"]) for answer in result["questions"]} == {3}
     assert result["passages"] >= 150
 
@@ -42,19 +42,19 @@ def test_another_corpus_is_another_index_and_replaces_the_old_one(run):
 @pytest.mark.usefixtures("tiny_models")
 def test_what_is_printed_fits_80_columns(run):
     shown = run("demo", "--passages", "150").stdout
-    for question in QUESTIONS:
-        assert question in shown
+    assert OFF_TOPIC in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.slow
-def test_the_real_models_answer_what_is_there_and_abstain_from_what_is_not(run, monkeypatch):
+def test_the_real_models_find_drawn_names_ask_back_for_shared_ones_and_abstain_else(
+    run, monkeypatch
+):
     monkeypatch.delenv("UEC_CACHE")  # the models' download, and texts encoded before
-    result = run("demo", "--passages", "1000", "--json", json_output=True)
-    by_question = {answer["question"]: answer for answer in result["questions"]}
-    indent = by_question[QUESTIONS[0]]
-    assert indent["passages"][0]["metadata"]["source"].startswith("textwrap.")
-    assert indent["decision"] != "abstain"
-    france = by_question["What is the capital of France?"]
-    assert france["decision"] == "abstain"
-    assert france["confidence"] < indent["confidence"]
+    answers = run("demo", "--json", json_output=True)["questions"]
+    actions = [answer["decision"] for answer in answers]
+    assert "abstain" not in actions[:3]
+    assert actions[3:] == ["clarify", "clarify", "abstain"]
+    for answer in answers[:3]:
+        sources = [passage["metadata"]["source"] for passage in answer["passages"]]
+        assert answer["question"] in [f"What does {source} do?" for source in sources]

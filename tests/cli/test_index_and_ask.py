@@ -479,7 +479,7 @@ class TestFilesThatCannotBeIndexed:
         assert "left out bread.txt, which cannot be read: No such file" in (
             " ".join(made.stderr.split())
         )
-        assert "Indexed 1 passages of 1 files" in made.stdout
+        assert "Indexed 1 passage of 1 file" in made.stdout
 
 
 def test_files_of_other_kinds_are_counted_and_named(run, few_documents, words, tmp_path):
@@ -487,7 +487,7 @@ def test_files_of_other_kinds_are_counted_and_named(run, few_documents, words, t
     for name in ("a.py", "b.py", "c.py", "d.py", "LICENSE", ".hidden.py"):
         (folder / name).write_text("text")
     made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
-    assert "5 files of other kinds are left out: 4 .py (a.py, b.py, c.py, ...), 1 without" in (
+    assert "left out 5 files of other kinds: 4 .py (a.py, b.py, c.py, ...), 1 without" in (
         " ".join(made.stderr.split())
     )
 

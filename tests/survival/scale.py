@@ -11,5 +11,5 @@ def times(taste: int, whole: int) -> int:
 
 
 def report(what: str) -> None:
-    """Print a figure, for docs/measurements/reliability.md; `make survive` shows them."""
+    """Print a figure, for tests/survival/README.md; `make survive` shows them."""
     print(f"survival: {what}", flush=True)

@@ -163,6 +163,18 @@ def one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
+def counted(number: int, noun: str) -> str:
+    """Name a number of things: the noun as it is for one, with an "s" for others.
+
+    Examples
+    --------
+    >>> counted(1, "file"), counted(2000, "file of other kinds")
+    ('1 file', '2,000 files of other kinds')
+    """
+    word, blank, rest = noun.partition(" ")
+    return f"{number:,} {word}{'' if number == 1 else 's'}{blank}{rest}"
+
+
 def quoted(text: str) -> str:
     r"""Quote text for a language model: a JSON string, which ends in the same line.
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from uec_rag.base.checks import counted
 from uec_rag.base.saved.manifest import MANIFEST
 from uec_rag.cli.console import err, note, print_json, print_text, progress, say
 from uec_rag.stores.places import store_at
@@ -168,7 +169,7 @@ def _encode_ahead(uec: UEC, texts: Sequence[str], role: Role) -> None:
 
 def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
     """Add passages under a progress bar."""
-    say(f"Indexing {len(passages):,} passages ...")
+    say(f"Indexing {counted(len(passages), 'passage')} ...")
     with progress() as bar:
         task = bar.add_task("Encoding passages", total=len(passages))
         for start in range(0, len(passages), _AT_ONCE):
@@ -225,5 +226,6 @@ def index_on_ray(
         print_json({"path": str(to), "passages": done.read, "written": done.written})
         return
     print_text(
-        f"{done.read:,} passages read, {done.written:,} of them encoded now; the index is {to}."
+        f"{counted(done.read, 'passage')} read, {done.written:,} of them encoded now; "
+        f"the index is {to}."
     )

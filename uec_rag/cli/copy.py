@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from uec_rag.base.checks import counted
 from uec_rag.cli.building import check_output
 from uec_rag.cli.console import (
     Json,
@@ -75,6 +76,6 @@ def copy(
         return
     others = f", {done.others:,} others were there" if done.others else ""
     print_text(
-        f"{done.passages:,} passages in {folder}, {done.written:,} of them written now{others}; "
-        f"checksum {done.checksum}."
+        f"{counted(done.passages, 'passage')} in {folder}, {done.written:,} of them written "
+        f"now{others}; checksum {done.checksum}."
     )

@@ -32,30 +32,38 @@ def demo(
     ] = _PASSAGES,
     json: Json = False,
 ) -> None:
-    """Index Python's own documentation and answer six questions, one of them off topic.
+    """Index Python's own documentation and ask it six questions.
+
+    Three ask for a function in it, drawn at random, two use a name that many functions share, and
+    one is about something else.
 
     Takes a minute the first time, then seconds.
 
     Example: uec-rag demo
     """
-    say("Six questions to the documentation of Python's standard library, on this machine.")
+    say(
+        "Six questions to the documentation of Python's standard library, on this machine: about "
+        "three functions, drawn at random; two names that many functions share; and something else."
+    )
     from uec_rag.corpora import passages_of
-    from uec_rag.corpora.python_docs import CHUNK_SIZE, QUESTIONS, gather_corpus
+    from uec_rag.corpora.python_docs import CHUNK_SIZE, draw_questions, gather_corpus
 
-    corpus = passages_of(gather_corpus(passages), size=CHUNK_SIZE)
+    documents = gather_corpus(passages)
+    corpus = passages_of(documents, size=CHUNK_SIZE)
+    questions = draw_questions(documents)
     retriever = _retriever(corpus)
-    result = retriever.search(list(QUESTIONS), k=3)
+    result = retriever.search(questions, k=3)
     if json:
         print_json(
             {
                 "passages": len(corpus),
                 "encoders": retriever.uec.names,
-                "questions": [answer_record(result, row) for row in range(len(QUESTIONS))],
+                "questions": [answer_record(result, row) for row in range(len(questions))],
             }
         )
         return
     out.print()
-    for row in range(len(QUESTIONS)):
+    for row in range(len(questions)):
         print_answer(result, row, snippet=98)
     say(LEGEND)
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')

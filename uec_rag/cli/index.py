@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from uec_rag.base.checks import counted
 from uec_rag.base.saved.manifest import MANIFEST
 from uec_rag.cli.building import (
     add_passages,
@@ -197,7 +198,7 @@ def index(
         ensemble = build_ensemble(model)
     passages = passages_of(documents, **_chunks(ensemble, chunk_size, overlap))
     note_states(passages, documents)
-    say(f"{len(documents):,} files, {len(passages):,} passages")
+    say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")
     if uec is None:
         if pairs is not None:
             fit_if_better(ensemble, pairs)
@@ -223,7 +224,8 @@ def index(
         )
     else:
         left = f" Left out: {left_out(read)}." if read.empty or read.unreadable else ""
-        print_text(f"Indexed {len(passages):,} passages of {len(documents):,} files in {to}.{left}")
+        what = f"{counted(len(passages), 'passage')} of {counted(len(documents), 'file')}"
+        print_text(f"Indexed {what} in {to}.{left}")
         option = "" if store is None else " --store PLACE"
         say(f'Ask it: uec-rag ask {to} "your question"{option}')
 
@@ -282,7 +284,7 @@ def _update(
         return
     parts = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(
-        f"{to}: {parts}; {passages:,} passages, {len(files):,} of them encoded now; "
+        f"{to}: {parts}; {counted(passages, 'passage')}, {len(files):,} of them encoded now; "
         f"{len(changes.unchanged):,} unchanged, {left_out(read)}."
     )
 
@@ -308,7 +310,7 @@ def _bring_up(
     _note_other_files(folder, follow_symlinks)
     read = FolderRead()
     if unknown := changes.new | changes.changed:
-        say(f"Reading {len(unknown):,} files ...")
+        say(f"Reading {counted(len(unknown), 'file')} ...")
         read = read_files(
             folder,
             follow_symlinks=follow_symlinks,
@@ -339,7 +341,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
     from uec_rag.corpora.folder import other_files
 
     if files := other_files(folder, follow_symlinks=follow_symlinks):
-        note(f"{len(files):,} files of other kinds are left out: {kinds_of(files)}")
+        note(f"left out {counted(len(files), 'file')} of other kinds: {kinds_of(files)}")
 
 
 def _calibrate(retriever: Retriever) -> None:

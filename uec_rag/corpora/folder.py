@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import BinaryIO, NamedTuple, TypeAlias
 
-from uec_rag.base.checks import visible
+from uec_rag.base.checks import counted, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
 from uec_rag.corpora.document import Document, has_words
@@ -116,7 +116,8 @@ def read_folder(
     if not read.documents and only is None:
         count = len(read.empty) + len(read.unreadable)
         raise ValueError(
-            f"none of the {count} files in {str(Path(folder).expanduser())!r} holds text to index"
+            f"{str(Path(folder).expanduser())!r}: expected files with text to index, found none "
+            f"among {counted(count, 'file')}"
         )
     return read.documents
 
@@ -279,7 +280,7 @@ def _why(error: Exception) -> str:
     """Say what is the matter with a file."""
     if isinstance(error, NotRegularError):
         return f"is {error.strerror}"
-    return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}"
+    return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}".rstrip(".")
 
 
 def _check_libraries(files: Iterable[str]) -> None:

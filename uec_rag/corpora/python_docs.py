@@ -2,8 +2,10 @@
 
 import importlib
 import inspect
+import random
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
@@ -13,15 +15,7 @@ from uec_rag.corpora.document import Document, Section
 CHUNK_SIZE = 500
 """Characters in a passage of the demo, at most."""
 
-QUESTIONS = (
-    "How do I remove the common indentation from all lines of a text?",
-    "How can I run another program and capture what it prints?",
-    "How do I insert an item into a list and keep it sorted?",
-    "What does the global statement do?",
-    "How do I open a file?",
-    "What is the capital of France?",
-)
-"""The fifth has many answers, the last has none in this corpus."""
+OFF_TOPIC = "What is the capital of France?"
 
 # Common first: a smaller corpus is the beginning of a larger one. All are safe to import; one that
 # a platform or a version of Python lacks is passed over.
@@ -72,6 +66,37 @@ def gather_corpus(passages: int) -> list[Document]:
         raise ValueError(f"passages must be at least 1, got {passages}")
     topics = _first(_topics(), passages // 4)
     return [*topics, *_first(_docstrings(), passages - passages // 4)]
+
+
+def draw_questions(documents: Iterable[Document], *, names: int = 3, shared: int = 2) -> list[str]:
+    """Draw questions from a corpus, the same ones each time, so that no person chooses them.
+
+    Parameters
+    ----------
+    documents
+        As `gather_corpus` collects them.
+    names
+        How many ask for one function or method, by its whole name.
+    shared
+        How many ask for a bare name ("open"): first the names that most documents share.
+
+    Returns
+    -------
+    list of str
+        At most ``names + shared + 1``; the last one is about something else.
+
+    Examples
+    --------
+    >>> draw_questions([Document("io.open", ()), Document("gzip.open", ())], names=1, shared=1)
+    ['What does gzip.open do?', 'What does open do?', 'What is the capital of France?']
+    """
+    modules = set(_MODULES.split())
+    sources = [document.source for document in documents if document.source not in modules]
+    whole = [name for name in sources if name.rpartition(".")[2].islower() and "." in name]
+    drawn = random.Random(0).sample(whole, min(names, len(whole)))
+    bare = Counter(name.rpartition(".")[2] for name in whole).most_common(shared)
+    asked = [*drawn, *(name for name, count in bare if count > 1)]
+    return [*(f"What does {name} do?" for name in asked), OFF_TOPIC]
 
 
 def _first(documents: Iterable[Document], passages: int) -> list[Document]:

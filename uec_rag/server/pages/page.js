@@ -5,7 +5,7 @@ const $ = (selector, inside = document) => inside.querySelector(selector);
 const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
 const fixed = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
-const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 20 ? 2 : 0)} MB`;
+const megabytes = (bytes) => bytes < 2 ** 20 ? `${Math.ceil(bytes / 2 ** 10)} kB` : `${Math.round(bytes / 2 ** 20)} MB`;
 
 function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
@@ -409,7 +409,7 @@ async function showFacts() {
   const known = facts.fitted_on.join(", ");
   const unknown = facts.languages.filter((language) => known && !facts.fitted_on.includes(language));
   const familiar = facts.strange ?? (unknown.length ? `The fit knows no ${unknown.join(", ")}, and its encoders tell the passages apart.`
-    : known ? "As the pairs that the ensemble was fitted on." : "Not known: the ensemble is not fitted.");
+    : known ? "Texts like those that the ensemble was fitted on." : "Not known: the ensemble is not fitted.");
   const gate = facts.gate;
   if (facts.problem) say($(".message", $("#index")), facts.problem, true);
   const rows = {

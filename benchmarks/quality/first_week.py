@@ -1,0 +1,101 @@
+"""Decisions on a first week's questions: ambiguous, ordinary, without an answer.
+
+    python -m benchmarks.quality.first_week FOLDER
+
+FOLDER has folders `git` and `debian`, each made as `first_hour` says, without its slides and sheet;
+Python's documentation is gathered from the Python that runs, as in `uec-rag demo`. A folder that
+is not there is passed over.
+
+The questions (questions/first_week.csv) were written, with what they expect, before any was asked,
+and are never tuned on. Right are "clarify" for an ambiguous question, "answer" for an ordinary one
+if one of the four hits has the text that the file names (or one of several, between "|"), in its
+name or its passage, and "abstain" for one without an answer. `UEC()` as it comes.
+"""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.quality.first_hour import has_any
+from benchmarks.quality.hybrid import shipped
+from benchmarks.quality.options import CACHE
+from benchmarks.tables import print_table
+from uec_rag import Retriever
+from uec_rag.corpora import passages_of, read_folder
+from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
+from uec_rag.stores.base import Passage
+
+QUESTIONS = Path(__file__).parent / "questions/first_week.csv"
+RIGHT = {"ambiguous": "clarify", "ordinary": "answer", "absent": "abstain"}
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="With folders git and debian.")],
+    markdown: Annotated[bool, typer.Option(help="Print as Markdown.")] = False,
+) -> None:
+    """Print the decisions by kind of question, and each wrong one."""
+    warnings.simplefilter("ignore")
+    with QUESTIONS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    corpora = {"python": passages_of(gather_corpus(3000), size=CHUNK_SIZE)}
+    for name in ("git", "debian"):
+        if (folder / name).is_dir():
+            corpora[name] = passages_of(read_folder(folder / name))
+    counts: Counter[tuple[str, str, str]] = Counter()
+    wrong = []
+    for name, passages in corpora.items():
+        some = [row for row in rows if row["documents"] == name]
+        retriever = Retriever(shipped(CACHE))
+        retriever.add(
+            [p.text for p in passages],
+            ids=[p.id for p in passages],
+            metadatas=[p.metadata for p in passages],
+        )
+        for row, result in zip(some, retriever.search([r["question"] for r in some]), strict=True):
+            decision, kind = result.decision, row["kind"]
+            expected = [text.strip() for text in row["passage"].split("|") if text.strip()]
+            if expected and not any(has_any(_named(passage), expected) for passage in passages):
+                raise ValueError(f"{row['question']}: no passage has any of {expected}.")
+            found = any(has_any(_named(passage), expected) for passage in result.passages)
+            outcome = decision.action
+            if kind == "ordinary" and outcome == "answer" and not found:
+                outcome = "answer without it"
+            right = outcome == RIGHT[kind]
+            for of in (name, "all"):
+                counts[of, kind, outcome] += 1
+                counts[of, kind, "right"] += right
+                counts[of, kind, ""] += 1
+            if not right:
+                wrong.append(
+                    f"{name}, {kind}: {row['question']} {decision.action}, "
+                    f"confidence {decision.confidence:.2f}, {decision.underspecified:.2f} "
+                    f"underspecified{', found' if found else ''}"
+                )
+    outcomes = ("answer", "clarify", "abstain", "answer without it")
+    table = []
+    for of, kind in product((*corpora, "all"), RIGHT):
+        n, right = counts[of, kind, ""], counts[of, kind, "right"]
+        cells = [str(counts[of, kind, outcome]) for outcome in outcomes]
+        table.append([of, kind, str(n), *cells, f"{right / n:.0%}"])
+    print_table(
+        "Decisions",
+        ["documents", "questions", "", *outcomes, "right"],
+        table,
+        markdown=markdown,
+    )
+    print("\n".join(wrong))
+
+
+def _named(passage: Passage) -> str:
+    return f"{passage.metadata.get('source', '')}\n{passage.text}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
