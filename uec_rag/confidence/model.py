@@ -221,6 +221,21 @@ class Probabilities:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.by_cutoff[:, min(JUDGED, self.by_cutoff.shape[1]) - 1]
 
+    def mixed_with(self, in_corpus: FloatArray, shares: FloatArray) -> Probabilities:
+        """These probabilities with the log odds of `in_corpus` mixed with those of another view.
+
+        The others follow, as all are a share of it.
+
+        Parameters
+        ----------
+        in_corpus, shares : array, shape (n,)
+            Of the other view, and how much that counts, from 0 to 1.
+        """
+        own = (1 - shares) * log_odds(self.in_corpus) + shares * log_odds(in_corpus)
+        held = sigmoid(own).astype(np.float32)
+        factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
+        return Probabilities(held, self.by_cutoff * factor, self.relevance * factor)
+
 
 @dataclass(frozen=True, eq=False)
 class Examples:

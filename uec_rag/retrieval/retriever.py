@@ -36,7 +36,7 @@ from uec_rag.retrieval.calibrate import (
     written,
 )
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.pipeline import Context, Method, in_conversation, search
+from uec_rag.retrieval.pipeline import Context, Method, search
 from uec_rag.retrieval.preferences import (
     Preferences,
     maximal_marginal_relevance,
@@ -291,20 +291,12 @@ class Retriever(Index):
         self._follow(store)
         self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
-        alone = [part[: len(queries)] for part in parts]
-        context = _context(queries, options.contexts(queries), parts)
-        if context is None:
-            found = search(method, store, list(queries), alone, options.k)
-        else:
-            mixed = in_conversation(method, store, queries, alone, context)
-            found = search(method, store, context.texts, mixed, options.k)
+        found = _searched(method, store, queries, options.contexts(queries), parts, options.k)
         decisions = found.decisions
         if chosen:  # a reading is a part of the corpus that a gate was made with, not another one
             decisions = [replace(decision, size=0) for decision in decisions]
-        rows = zip(found, queries, decisions, strict=True)
-        return SearchResult(
-            [replace(one, query=query, decision=decision) for one, query, decision in rows]
-        )
+        pairs = zip(found, decisions, strict=True)
+        return SearchResult([replace(one, decision=decision) for one, decision in pairs])
 
     def _choosing(
         self,
@@ -908,15 +900,34 @@ def check_history(history: object) -> Sequence[Sequence[str]] | None:
     return history
 
 
-def _context(
-    queries: Sequence[str], texts: Sequence[str], parts: Sequence[Gaussian]
-) -> Context | None:
-    """The questions in their context, which are encoded behind the questions alone."""
-    follows = np.array([text != query for text, query in zip(texts, queries, strict=True)])
+def _searched(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    contexts: Sequence[str],
+    parts: Sequence[Gaussian],
+    k: int,
+) -> SearchResult:
+    """Search for questions, those in a context with it.
+
+    `parts`: of the questions, and behind them of the contexts that differ from these.
+    """
+    follows = np.array([text != query for text, query in zip(contexts, queries, strict=True)])
     if not follows.any():
-        return None
-    rows = np.where(follows, len(queries) + np.cumsum(follows) - 1, np.arange(len(queries)))
-    return Context([*texts], [part[rows] for part in parts])
+        return search(method, store, [*queries], [part[: len(queries)] for part in parts], k)
+    behind = len(queries) + np.cumsum(follows) - 1
+    found: dict[int, Result] = {}
+    for rows in (np.flatnonzero(~follows), np.flatnonzero(follows)):
+        if not len(rows):
+            continue
+        context = None
+        if follows[rows[0]]:
+            texts = [contexts[row] for row in rows]
+            context = Context(texts, [part[behind[rows]] for part in parts])
+        asked, own = [queries[row] for row in rows], [part[rows] for part in parts]
+        results = search(method, store, asked, own, k, context)
+        found |= zip(rows.tolist(), results, strict=True)
+    return SearchResult([found[row] for row in range(len(queries))])
 
 
 def _fetched(k: int, fetch_k: int) -> int:
