@@ -148,9 +148,9 @@ def search_in_context(
 ) -> list[Result]:
     """Search for questions mixed with the turns before them.
 
-    The less a passage stands out for the question alone, the more the turns count: in what is
-    searched, and in P(the corpus answers). If the turns have not helped to an answer, the question
-    is as underspecified as it is alone.
+    The less a passage stands out for the question alone, the more the turns count. What it finds
+    alone counts the rest: it raises P(the corpus answers), so that turns on another subject are not
+    held against it. If the turns have not helped to an answer, it is as underspecified as alone.
     """
     fitted, alone = method.fitted, []
     for found in find(method.without_verifier, store, queries, parts, LEADERS):
@@ -165,7 +165,7 @@ def search_in_context(
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)
         if sure is not None and before is not None:
-            sure = sure.mixed_with(before.in_corpus, 1 - shares[rows])
+            sure = sure.raised(before.in_corpus, 1 - shares[rows])
         unresolved = _unresolved(meanings(fitted, found, sure), meant, sure)
         some = decide(method, found, sure, k, len(store), unresolved)
         results += [
