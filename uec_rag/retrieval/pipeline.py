@@ -164,9 +164,9 @@ def search_in_context(
     for found, (_, before, meant) in zip(searched, alone, strict=True):
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)
+        unresolved = _unresolved(meanings(fitted, found, sure), meant, sure)
         if sure is not None and before is not None:
             sure = sure.raised(before.in_corpus, 1 - shares[rows])
-        unresolved = _unresolved(meanings(fitted, found, sure), meant, sure)
         some = decide(method, found, sure, k, len(store), unresolved)
         results += [
             replace(one, query=query) for one, query in zip(some, queries[rows], strict=True)

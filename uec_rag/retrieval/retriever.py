@@ -83,9 +83,7 @@ class SearchOptions:
 
     def texts(self, queries: Sequence[str]) -> list[str]:
         """What is encoded: the questions, and then those with turns before them behind these."""
-        spoken = self.spoken(queries)
-        behind = [one.context for one in spoken if one.context != one.question]
-        return [*(one.question for one in spoken), *behind]
+        return texts_of(self.spoken(queries))
 
     def spoken(self, queries: Sequence[str]) -> list[Spoken]:
         """What is searched for each query."""
@@ -95,10 +93,15 @@ class SearchOptions:
                 f"history: expected the turns before each of {len(queries)} questions, got "
                 f"{len(history)} lists; write [] for a question that begins a conversation."
             )
+        chosen = self.label is not None or self.within is not None
         pairs = zip(queries, history, strict=True)
-        if self.label is None and self.within is None:
-            return [Spoken.of(*pair) for pair in pairs]
-        return [Spoken(*pair, self.label) for pair in pairs]  # the question itself, once more
+        return [Spoken(*pair, self.label) if chosen else Spoken.of(*pair) for pair in pairs]
+
+
+def texts_of(spoken: Sequence[Spoken]) -> list[str]:
+    """The texts that are encoded for a search: the questions, and behind them their contexts."""
+    behind = [one.context for one in spoken if one.context != one.question]
+    return [*(one.question for one in spoken), *behind]
 
 
 class Retriever(Index):
@@ -313,7 +316,7 @@ class Retriever(Index):
                     raise
                 # The index has changed since it asked, or has its passages elsewhere.
                 spoken = replace(spoken, question=f"{spoken.question}\n{query}")
-                parts = self.uec.encode([spoken.question, spoken.context], "query")
+                parts = self.uec.encode(texts_of([spoken]), "query")
         [found] = self._search_spoken([spoken], parts, options)
         return found
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from uec_rag.ensemble.views import Spoken
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
-from uec_rag.retrieval.retriever import part_rows
+from uec_rag.retrieval.retriever import part_rows, texts_of
 from uec_rag.server.access import ANSWER_TOO_LONG, Limits
 from uec_rag.server.metrics import Metrics
 
@@ -121,11 +121,9 @@ class Batcher:
 
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
         spoken = [query.spoken for query in batch]
-        behind = [one.context for one in spoken if one.context != one.question]
         with self.live.use() as opened:
             with self.metrics.stages.labels("encode").time():
-                asked = [*(one.question for one in spoken), *behind]
-                parts = opened.retriever.uec.encode(asked, "query")
+                parts = opened.retriever.uec.encode(texts_of(spoken), "query")
             found: dict[int, SearchResult | HTTPException] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
