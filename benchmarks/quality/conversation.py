@@ -6,12 +6,13 @@ Asks the last turns of conversations, from the second on: alone, with the turn b
 turns, behind all and once more, as people rewrote them to stand alone, and as views that the corpus
 weighs (`uec_rag.ensemble.views`). Turns that stand alone and turns that do not are reported apart.
 Of `UEC()`, or with --model of an ensemble that is fitted on the training pairs of one collection.
-"Views" has weights that `benchmarks.quality.view_weights` learned without the set, "shipped" those
-that ship, learned on these sets among others. Milliseconds, of `UEC()`, are for one question asked
-by itself of a `Retriever`, without a cache of encodings: the same forty turns with their history
-and without it by turns, the median, and the median of the ratios; a rewrite costs a call of a
-language model before that. DATA is a folder of test collections, whose conversations have "turns",
-"answers", "rewrite" and "standalone" in their queries.
+"Half" mixes the last turn and all turns in equal parts; "views" has weights that
+`benchmarks.quality.view_weights` learned without the set, "shipped" those that ship, learned on
+these sets among others. Milliseconds, of `UEC()`, are for one question asked by itself of a
+`Retriever`, without a cache of encodings: the same forty turns with their history and without it by
+turns, the median, and the median of the ratios; a rewrite costs a call of a language model before
+that. DATA is a folder of test collections, whose conversations have "turns", "answers", "rewrite"
+and "standalone" in their queries.
 """
 
 from __future__ import annotations
@@ -249,7 +250,7 @@ def main(
 ) -> None:
     """Print the tables."""
     uec = ensemble(model, data / fit, cache)
-    rows: dict[str, list[str]] = {name: [name] for name in (*RECIPES, "views", "shipped")}
+    rows = {name: [name] for name in (*RECIPES, "half", "views", "shipped")}
     header, took = ["searched with"], []
     for name in sets.split(","):
         some = load_conversations(data / name)
@@ -259,6 +260,7 @@ def main(
             for recipe, text in RECIPES.items()
         }
         views = Views.of(index, some.turns)
+        scores["half"] = ndcg(views.logits(np.full_like(views.prominence, 0.5)), some.gains)
         for label, weights in (("views", HELD_OUT.get(name, SHIPPED)), ("shipped", SHIPPED)):
             scores[label] = ndcg(views.logits(views.shares(weights)), some.gains)
         for kind, chosen in some.kinds.items():

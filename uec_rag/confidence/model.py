@@ -235,7 +235,11 @@ class Probabilities:
         mixed = own + shares * np.maximum(log_odds(in_corpus) - own, 0)
         held = np.maximum(sigmoid(mixed).astype(np.float32), self.in_corpus)
         factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
-        return Probabilities(held, self.by_cutoff * factor, self.relevance * factor)
+        found, each = (
+            np.minimum(numbers * factor, held[:, None])
+            for numbers in (self.by_cutoff, self.relevance)
+        )
+        return Probabilities(held, found, each)
 
 
 @dataclass(frozen=True, eq=False)
