@@ -6,9 +6,9 @@ Questions of ordinary collections are asked alone, and behind one to four questi
 subject (`benchmarks.quality.view_weights`): of the whole corpus, and of it without their answers.
 A question counts as right if one of its first four hits is relevant. Underspecified questions of
 clarify sets are asked, and what the user says then is the label of the last reading that was
-offered, or that among other words: the share of replies whose first hit is of that reading, whose
-hits are those of `within=` it, and that are answered. No number of the package was learned from
-this. DATA is a folder of test collections, or set UEC_DATA.
+offered, or that among other words: the share of replies whose first hit is of that reading, and
+that are answered. No number of the package was learned from this. DATA is a folder of test
+collections, or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -79,10 +79,9 @@ def replied(uec: UEC, folder: Path) -> list[str]:
             chosen = one.decision.readings[-1]
             history = [[one.query, one.decision.question_back]]
             [found] = index.search([words.format(chosen.label)], history=history)
-            [expected] = index.search([one.query], within=chosen)
-            same = found.ids == expected.ids
-            figures.append((found.ids[0] in chosen.ids, same, found.decision.action == "answer"))
-        out += [f"{value:.2f}" for value in np.mean(figures, axis=0)] if figures else [""] * 3
+            first_of_reading = found.ids[0] in chosen.ids
+            figures.append((first_of_reading, found.decision.action == "answer"))
+        out += [f"{value:.2f}" for value in np.mean(figures, axis=0)] if figures else [""] * 2
     return out
 
 
@@ -109,7 +108,7 @@ def main(
     print_table("A change of subject", [*header, "AUROC"], rows, markdown=markdown)
     header = ["set", "asked back"]
     for name in REPLIES:
-        header += [f"{name}: of the reading", "as within=", "answered"]
+        header += [f"{name}: of the reading", "answered"]
     rows = [replied(uec, data / name) for name in clarify.split(",")]
     print_table("Replies to a question back", header, rows, markdown=markdown)
 
