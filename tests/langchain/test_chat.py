@@ -159,6 +159,12 @@ def test_a_reading_in_a_state_restricts_one_search(gate):
     assert found["within"] is None
 
 
+def test_each_turn_of_a_checkpointed_graph_is_searched():
+    app = chat.build_chat()
+    found = [chat.say(app, turn, "1") for turn in (ASKED, "What does rsync copy?", "And tar?")]
+    assert found == [chat.PASSAGES[id_] for id_ in ("door opener", "rsync", "tar")]
+
+
 def test_the_example_follows_asks_back_and_abstains():
     app = chat.build_chat()
     said = [
