@@ -34,9 +34,7 @@ PASSAGES = {
 
 
 class State(MessagesState, Gated):
-    """The conversation, what was found for its last question, and the reading that was chosen."""
-
-    within: dict | None
+    """The conversation, and what was found for its last question."""
 
 
 def answer(state: State) -> dict:
@@ -45,13 +43,10 @@ def answer(state: State) -> dict:
 
 
 def clarify(state: State) -> Command:
-    """Stop until the user has replied, and search again, among the reading that was chosen."""
+    """Stop until the user has replied, and search again: a reply that is a label chooses it."""
     reply = interrupt({"ask": state["question_back"], "readings": state["readings"]})
-    chosen = [one for one in state["readings"] if one["label"] == reply]
     said = [AIMessage(state["question_back"]), HumanMessage(reply)]
-    return Command(
-        update={"messages": said, "within": chosen[0] if chosen else None}, goto="retrieve"
-    )
+    return Command(update={"messages": said}, goto="retrieve")
 
 
 def abstain(state: State) -> dict:

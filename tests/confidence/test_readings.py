@@ -12,6 +12,7 @@ from uec_rag.confidence.readings import (
     Reading,
     ask_back,
     features,
+    reading_meant,
     readings,
     shipped_underspecified,
     subjects,
@@ -177,3 +178,27 @@ def test_columns_of_unequal_length_are_refused():
         Candidates(["a"], ["a"], [{}], np.zeros(2, "f4"), [()], {}, 1)
     with pytest.raises(ValueError, match="at least one hit"):
         Candidates([], [], [], np.zeros(0, "f4"), [], {}, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "meant"),
+    [
+        ("Do you mean git, git add or rsync?", "git add", ("git add", True)),
+        ("Do you mean git, git add or rsync?", "GIT!", ("git", True)),
+        ("Do you mean git, git add or rsync?", "I mean git add", ("git add", False)),
+        ("Do you mean git, git add or rsync?", "git or rsync", None),
+        ("Do you mean git, git add or rsync?", "neither", None),
+        ("Do you mean git, git add or rsync?", "legit", None),
+        ("Do you mean git, git add or rsync?", "?", None),
+        (
+            "Do you mean rain, hail or snow or tar?",
+            "Rain, hail or snow",
+            ("rain, hail or snow", True),
+        ),
+        ("Do you mean a or b? Note: it is in Greek.", "b", ("b", True)),
+        ("What exactly do you mean?", "b", None),
+        ("Which country?", "Ireland", None),
+    ],
+)
+def test_a_reply_names_one_label_of_the_question_back_or_none(asked, reply, meant):
+    assert reading_meant(asked, reply) == meant

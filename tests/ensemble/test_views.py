@@ -13,6 +13,7 @@ from uec_rag.encoders import Lexical
 from uec_rag.ensemble.fitted import blocks_of
 from uec_rag.ensemble.views import (
     SHIPPED,
+    Spoken,
     ViewWeights,
     in_context,
     mix_views,
@@ -135,3 +136,22 @@ def test_views_of_two_encoders_or_of_other_questions_are_refused():
         mix_views(one, two, np.float32([0.5]))
     with pytest.raises(ValueError, match=r"\[1, 1, 2\]"):
         mix_views(one, one, np.float32([0.5, 0.5]))
+
+
+BACK = "Do you mean rsync, git add or git push?"
+
+
+@pytest.mark.parametrize(
+    ("said", "turns", "searched"),
+    [
+        ("How?", ["Who?"], Spoken("How?", ["Who?"])),
+        ("rsync", [BACK], Spoken("rsync", [BACK])),
+        ("Rsync.", ["How?", BACK], Spoken("How?", [], "rsync")),
+        ("rsync", ["Who?", "How?", BACK], Spoken("How?", ["Who?"], "rsync")),
+        ("the one of rsync", ["How?", BACK], Spoken("How?\nthe one of rsync", [])),
+        ("neither", ["How?", BACK], Spoken("neither", ["How?", BACK])),
+        ("rsync", ["How?", BACK, "git add", BACK], Spoken("How?", [], "rsync")),
+    ],
+)
+def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):
+    assert Spoken.of(said, turns) == searched

@@ -1,8 +1,11 @@
 """Questions in their conversation: turns, follow-ups, and the reply to a question back."""
 
 import pytest
-from langchain_classic.chains import create_retrieval_chain
+from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
+from langchain_classic.retrievers import EnsembleRetriever
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -97,6 +100,25 @@ def test_langchains_retrieval_chain_needs_no_model_that_rewrites(retriever):
     assert chain.invoke({"input": FOLLOW_UP, "chat_history": HISTORY})["answer"] == "door opener"
 
 
+async def test_langchains_history_aware_retriever_finds_by_what_its_model_rewrote(retriever):
+    model = FakeListChatModel(responses=["How long does the door opener's repair take?"])
+    prompt = ChatPromptTemplate.from_messages(
+        [("placeholder", "{chat_history}"), ("human", "{input}"), ("human", "Rewrite it.")]
+    )
+    gate = UECGate(retriever=create_history_aware_retriever(model, retriever, prompt))
+    given = {"input": FOLLOW_UP, "chat_history": HISTORY}
+    for found in (gate.invoke(given), await gate.ainvoke(given)):
+        assert (found["decision"], found["documents"][0].id) == ("answer", "door opener")
+    assert gate.invoke({"input": FOLLOW_UP, "chat_history": []})["decision"] == "abstain"
+
+
+def test_a_retriever_that_takes_a_question_alone_is_warned_of(retriever):
+    gate = UECGate(retriever=EnsembleRetriever(retrievers=[retriever]))
+    given = {"input": FOLLOW_UP, "chat_history": HISTORY}
+    with pytest.warns(UserWarning, match="an? EnsembleRetriever takes a question alone"):
+        assert gate.invoke(given)["decision"] == "abstain"
+
+
 def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):
     messages = [*HISTORY, HumanMessage(FOLLOW_UP)]
     node = retrieval_node(gate)
@@ -135,6 +157,12 @@ def test_a_reading_in_a_state_restricts_one_search(gate):
     found = retrieval_node(gate).invoke(state)
     assert [document.id for document in found["documents"]] == ["rsync"]
     assert found["within"] is None
+
+
+def test_each_turn_of_a_checkpointed_graph_is_searched():
+    app = chat.build_chat()
+    found = [chat.say(app, turn, "1") for turn in (ASKED, "What does rsync copy?", "And tar?")]
+    assert found == [chat.PASSAGES[id_] for id_ in ("door opener", "rsync", "tar")]
 
 
 def test_the_example_follows_asks_back_and_abstains():

@@ -4,6 +4,7 @@ import pytest
 from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.core.llms import ChatMessage, ImageBlock, MockLLM, TextBlock
 from llama_index.core.memory import ChatMemoryBuffer, Memory
+from llama_index.core.schema import QueryBundle
 
 from examples.chat import PASSAGES
 from uec_rag import UEC
@@ -67,6 +68,25 @@ def test_the_response_is_the_question_back_and_the_chosen_reading_is_searched(en
         again = engine.query(UECQueryBundle(VAGUE, within=reading))
         assert again.metadata["uec_decision"] == "answer"
         assert [node.node_id for node in again.source_nodes] == reading["ids"]
+
+
+def test_a_reply_that_is_the_label_of_a_reading_chooses_it(engine):
+    asked = engine.query(VAGUE)
+    said = [ChatMessage(VAGUE), ChatMessage(str(asked), role="assistant")]
+    for within, history, text in ((None, said, "Git push."), ("git push", None, VAGUE)):
+        response = engine.query(UECQueryBundle(text, history=history, within=within))
+        assert [node.node_id for node in response.source_nodes] == ["git push"]
+        assert response.metadata["uec_decision"] == "answer"
+
+
+def test_what_a_query_transform_wrote_is_searched_without_the_memory_and_says_so(index):
+    memory = Memory.from_defaults()
+    memory.put_messages(HISTORY)
+    bundle = QueryBundle(FOLLOW_UP, custom_embedding_strs=["It takes long.", FOLLOW_UP])
+    alone = UECRetriever(index).retrieve(bundle)
+    with pytest.warns(UserWarning, match="query transform are searched without the turns"):
+        found = UECRetriever(index, memory=memory).retrieve(bundle)
+    assert [node.node_id for node in found] == [node.node_id for node in alone]
 
 
 def test_a_tool_lists_the_readings_and_no_passage(index):

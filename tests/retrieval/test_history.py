@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from examples.chat import PASSAGES
 from tests.helpers import assert_same_result, bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Preferences
@@ -76,6 +77,71 @@ def test_the_same_is_found_in_every_store(uec, texts):
     assert one.ids == other.ids
     for name in ("scores", "confidence", "in_corpus"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def chat():
+    """The passages of the example: tools that share an option, and a house."""
+    made = Retriever(UEC())
+    made.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
+    return made
+
+
+VAGUE = "What is the force option?"
+OTHER_SUBJECT = ["Who repairs the door opener?", "How long does it take?", "Is it repaired today?"]
+
+
+@pytest.fixture(scope="module")
+def asked(chat):
+    """The turns up to a question back."""
+    return [VAGUE, chat.search([VAGUE])[0].decision.question_back]
+
+
+@pytest.mark.parametrize("question", ["How does rsync copy files?", "What does git add stage?"])
+def test_turns_on_another_subject_take_no_answer_away(chat, question):
+    alone, behind = (chat.search([question], history=turns)[0] for turns in (None, [OTHER_SUBJECT]))
+    assert alone.decision.action == behind.decision.action == "answer"
+    assert alone.ids[0] == behind.ids[0]
+
+
+def test_a_question_that_the_turns_do_not_settle_is_asked_back_about(chat):
+    [found] = chat.search([VAGUE], history=[OTHER_SUBJECT])
+    assert found.decision.action == "clarify"
+    assert found.decision.readings == chat.search([VAGUE])[0].decision.readings
+    [told] = chat.search([VAGUE], history=[["How does rsync copy files?"]])
+    assert (told.decision.action, told.ids[0]) == ("answer", "rsync")
+
+
+def test_the_numbers_cohere_in_a_conversation(chat):
+    for turns in (OTHER_SUBJECT, ["Tell me of tar."]):
+        [one] = chat.search([FOLLOW_UP], 6, history=[turns])
+        confidence, held = one.decision.confidence, one.decision.in_corpus
+        assert one.relevance.max() <= confidence + 1e-6
+        assert confidence <= min(held, one.relevance[:4].sum()) + 1e-6
+        assert (np.diff(one.by_cutoff) >= -1e-6).all()
+
+
+@pytest.mark.parametrize("reply", ["git push", " Git  push."])
+async def test_a_reply_that_is_a_label_goes_on_among_its_reading(chat, asked, reply):
+    [expected] = chat.search([VAGUE], within="git push")
+    [found] = chat.search([reply], history=[asked])
+    assert found.ids == expected.ids == ["git push"]
+    assert found.decision == expected.decision
+    assert found.query == reply
+    [earlier, again] = await chat.asearch(["Tell me of tar.", reply], history=[[], asked])
+    assert (earlier.ids[0], again.ids) == ("tar", ["git push"])
+
+
+def test_a_reply_in_other_words_is_searched_with_the_question(chat, asked):
+    assert chat.search(["I mean rsync, please"], history=[asked])[0].ids[0] == "rsync"
+    assert chat.search(["The one that pushes"], history=[asked])[0].ids[0] == "git push"
+
+
+def test_a_label_that_is_none_any_more_is_searched_as_words(chat, asked):
+    sentence = asked[1].replace("git push", "tar")
+    [found] = chat.search(["tar"], history=[[VAGUE, sentence]])
+    assert found.ids[0] == "tar"
+    assert len(found.ids) == 4
 
 
 def test_preferences_and_filters_go_with_it(index):

@@ -6,8 +6,10 @@ import importlib
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,8 +34,10 @@ from uec_rag.cli.console import (
     print_json,
     say,
 )
+from uec_rag.confidence.readings import Reading, UnknownReading, ask_back, reading_named
 
 if TYPE_CHECKING:
+    from uec_rag.confidence.decision import Decision
     from uec_rag.retrieval import Retriever, SearchResult
     from uec_rag.retrieval.gate import Gate
     from uec_rag.stores.base import Passage
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
+_NEW = "/new"  # what begins another subject in a conversation
 _PLACES = ("page", "slide", "sheet")
 
 LEGEND = (
@@ -62,6 +67,8 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
         "threshold": decision.threshold,
         "in_corpus": decision.in_corpus,
         "unfamiliar": decision.unfamiliar,
+        "question_back": decision.question_back,
+        "readings": decision.choices,
         "candidates": decision.candidates,
         "coefficients": _weights(result, row),
         "exact": result.exact,
@@ -140,6 +147,13 @@ def ask(
         str | None,
         typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),
     ] = None,
+    history: Annotated[
+        list[str],
+        typer.Option(metavar="TURN", help="What was asked before, oldest first; repeatable."),
+    ] = [],  # noqa: B006
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Go on from what was said, as on a terminal.")
+    ] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
     gate: GatePath = None,
     no_gate: NoGate = False,
@@ -151,7 +165,9 @@ def ask(
     """Answer a question from an index: the best passages, with the confidence in them.
 
     Without a question, prompts for questions until an empty line or the end of the input; the arrow
-    keys recall earlier ones, also from previous sessions.
+    keys recall earlier ones, also from previous sessions. On a terminal that is a conversation:
+    follow-ups are searched with the questions before them, a question back is answered by the
+    number or name of what is meant or in other words, and /new begins another subject.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
@@ -178,24 +194,73 @@ def ask(
             "the gate was made with another index, or before it was calibrated: what it promises "
             "is about that one. Make it again with 'uec-rag gate'"
         )
-    if question is not None:
-        _answer(retriever, question, k, decides, json)
+    answer = partial(_answer, retriever, k, decides, json)
+    first = [] if question is None else [question]
+    if chat or (not first and sys.stdin.isatty()):
+        say(f"Ask, and go on from it; {_NEW}: another subject; an empty line ends it.")
+        _converse(answer, chain(first, _questions()), history)
     else:
-        say("Ask; an empty line ends it.")
-        for asked in _questions():
-            _answer(retriever, asked, k, decides, json)
+        if not first:
+            say("Ask; an empty line ends it.")
+        for asked in first or _questions():
+            answer(asked, history)
     if not json:
         say(LEGEND)
 
 
-def _answer(retriever: Retriever, question: str, k: int, gate: Gate | None, json: bool) -> None:
-    result = retriever.search([question], k=k)
+def _answer(
+    retriever: Retriever,
+    k: int,
+    gate: Gate | None,
+    json: bool,
+    question: str,
+    history: Sequence[str],
+    within: Reading | None = None,
+) -> Decision:
+    """Search, and print what was found."""
+    result = retriever.search([question], k=k, history=[history], within=within)
     if gate is not None:
         result = result.deciding(gate.decide(result))
     if json:
         print_json(answer_record(result, 0))
     else:
         print_answer(result, 0, snippet=240)
+    return result.decisions[0]
+
+
+def _converse(
+    search: Callable[[str, Sequence[str], Reading | None], Decision],
+    lines: Iterable[str],
+    history: Sequence[str],
+) -> None:
+    """Answer what is said, each line in the light of those before it.
+
+    `search`: of a question, the turns before it, and a reading of it that was chosen.
+    """
+    turns, before, asked, meant = [*history], [*history], "", list[Reading]()
+    for line in lines:
+        if line == _NEW:
+            turns, meant = [], []
+            continue
+        chosen = _chosen(line, meant)
+        if chosen is None:
+            # A reply in other words says little without the question that it replies to.
+            asked, before = line, [*turns, *([ask_back(meant)] if meant else [])]
+        decision = search(asked, before, chosen)
+        turns.append(line if chosen is None else chosen.label)
+        meant = [*decision.readings] if decision.action == "clarify" else []
+        for number, reading in enumerate(meant, start=1):
+            say(f"{number}: {reading.label}")
+
+
+def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
+    """The reading that a line names, by its number or label; None if it names none."""
+    if line.isdecimal() and 0 < int(line) <= len(meant):
+        return meant[int(line) - 1]
+    try:
+        return reading_named(line, meant)
+    except UnknownReading:
+        return None
 
 
 def _questions() -> Iterator[str]:

@@ -406,6 +406,33 @@ def ask_back(found: Sequence[Reading]) -> str:
     return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
 
 
+def reading_meant(asked: str, reply: str) -> tuple[str, bool] | None:
+    """The label that a reply to a question of `ask_back` names, and whether it says nothing else.
+
+    None if it names none or several, or what was asked is no such question.
+
+    Examples
+    --------
+    >>> asked = "Do you mean git add, rsync or git push?"
+    >>> reading_meant(asked, "Rsync"), reading_meant(asked, "the one of rsync, please")
+    (('rsync', True), ('rsync', False))
+    """
+    if not asked.lstrip().startswith(_WHICH):
+        return None
+    named = _plain(asked.strip().removeprefix(_WHICH).rpartition("?")[0])
+    said = _plain(reply).strip(".!?,;\"' ")
+    # A label may itself have a comma or an "or".
+    if said and regex.search(rf"(?:^|, | or ){regex.escape(said)}(?:$|, | or )", named):
+        return said, True
+    held = {
+        label
+        for label in regex.split(", | or ", named)
+        if label and regex.search(rf"(?<!\w){regex.escape(label)}(?!\w)", said)
+    }
+    longest = [one for one in held if not any(one != other and one in other for other in held)]
+    return (longest[0], False) if len(longest) == 1 else None
+
+
 def asks_back(text: str) -> bool:
     """Whether a text is a question of `ask_back`, or begins with one."""
     return text.lstrip().startswith((_WHICH, _WHAT))

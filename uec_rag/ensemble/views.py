@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Record
-from uec_rag.confidence.readings import asks_back
+from uec_rag.confidence.readings import asks_back, reading_meant
 
 LEADERS = 10
 """How many of the best passages of the last turn tell whether one stands out."""
@@ -45,6 +45,50 @@ def in_context(question: str, turns: Sequence[str]) -> str:
         if turn.strip():
             kept.append(turn.strip())
     return "\n".join([*reversed(kept), question])
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What is searched for what was said.
+
+    Attributes
+    ----------
+    question : str
+    turns : sequence of str
+        Before it, oldest first.
+    label : str or None
+        Of the reading of the question that was chosen, if one was.
+    """
+
+    question: str
+    turns: Sequence[str] = ()
+    label: str | None = None
+
+    @property
+    def context(self) -> str:
+        """The question behind the turns before it."""
+        return in_context(self.question, self.turns)
+
+    @classmethod
+    def of(cls, said: str, turns: Sequence[str] = ()) -> Spoken:
+        """A question, or the one that is completed by a reply to a question back.
+
+        A reply that is the label of a reading chooses it; one that has a label among other words
+        is searched with the question, and not with the other labels.
+
+        Examples
+        --------
+        >>> Spoken.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
+        Spoken(question='How do I force it?', turns=[], label='rsync')
+        """
+        meant = reading_meant(turns[-1], said) if len(turns) > 1 else None
+        if meant is None:
+            return cls(said, turns)
+        asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
+        label, nothing_else = meant
+        if nothing_else:
+            return cls(asked.question, asked.turns, label)
+        return cls(f"{asked.question}\n{said}", asked.turns)
 
 
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:

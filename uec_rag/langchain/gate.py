@@ -344,9 +344,19 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _input(self, given: Question) -> Question:
         """The input of a LangChain retriever: a question, or of a history-aware one a mapping."""
+        question, before = question_and_turns(given)
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
-            return question_and_turns(given)[0]
-        return {"input": question_and_turns(given)[0], **given}
+            if before:
+                kind = type(self.retriever).__name__
+                warnings.warn(
+                    f"retriever: a {kind} takes a question alone, and is not told the turns "
+                    "before it. Put the UECRetriever itself into the gate, or make a history-aware "
+                    f"retriever of the {kind}.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            return question
+        return {"input": question, **given}
 
     def _read(self, question: str, documents: Sequence[Document]) -> Decision:
         """Decide on documents by what the search that found them wrote on them."""

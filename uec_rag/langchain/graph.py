@@ -16,9 +16,10 @@ from uec_rag.langchain.messages import member, messages_of, place_of_question, t
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     """Make a node that retrieves and writes the keys of `Gated` into a graph's state.
 
-    The question is the state's "question" or, if there is none, its last human message. A `UECGate`
-    or a `UECRetriever` searches with the turns before it, of the state's "messages", and within the
-    reading that was chosen, the state's "within", which holds for one question.
+    The question is the state's "question" or, if there is none or it is an earlier human message
+    that was searched for, the last human message. A `UECGate` or a `UECRetriever` searches with the
+    turns before it, of the state's "messages", and within the reading that was chosen, the state's
+    "within", which holds for one question.
 
     Parameters
     ----------
@@ -96,13 +97,24 @@ def _is_gated(artifact: object) -> bool:
 def _question_and_turns(state: object) -> tuple[str, list[str]]:
     question, messages = member(state, "question"), messages_of(state)
     place = place_of_question(messages)
-    if not isinstance(question, str) or not question:
+    if not isinstance(question, str) or not question or _is_earlier(question, state):
         if place == len(messages):
             raise ValueError('state: expected a "question", or a human message in its "messages".')
         question = messages[place].text
     # A question of its own may be in the messages, too, or come after all of them.
     asked = place < len(messages) and messages[place].text == question
     return question, turns(messages[:place] if asked else messages)
+
+
+def _is_earlier(question: str, state: object) -> bool:
+    """Whether a state's question is of an earlier turn, as a search has left it there.
+
+    With a checkpointer it is there in the next turn. With a reading chosen it is asked once more.
+    """
+    if not member(state, "decision") or _within(state):
+        return False
+    said = [message.text for message in messages_of(state) if isinstance(message, HumanMessage)]
+    return question in said[:-1] and question != said[-1]
 
 
 def _within(state: object) -> dict[str, Any]:

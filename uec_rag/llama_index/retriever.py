@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self, cast
@@ -29,7 +30,7 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.views import in_context
+from uec_rag.ensemble.views import Spoken
 from uec_rag.llama_index.conversation import turns
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import announce, hits, passages_of
@@ -38,7 +39,7 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
 from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
 from uec_rag.retrieval.plain import as_index
-from uec_rag.retrieval.retriever import Options
+from uec_rag.retrieval.retriever import Options, texts_of
 from uec_rag.stores.base import Filter, Passage, Store
 
 
@@ -360,7 +361,7 @@ class UECRetriever(BaseRetriever):
 
         What a query transform such as HyDE wrote stands for the question, without history.
         """
-        texts, before = query_bundle.embedding_strs, turns(history)
+        texts, before, query = query_bundle.embedding_strs, turns(history), query_bundle.query_str
         if not texts:
             raise ValueError("query: expected a text, got an empty one.")
         options: Options = {
@@ -368,9 +369,17 @@ class UECRetriever(BaseRetriever):
             "prefer": self.prefer,
             "within": getattr(query_bundle, "within", None),
         }
-        together = in_context(query_bundle.query_str, before)
-        if texts == [query_bundle.query_str] and together != query_bundle.query_str:
-            return [*texts, together], {**options, "history": [before]}
+        if before and texts == [query]:
+            spoken = (Spoken.of if options["within"] is None else Spoken)(query, before)
+            return texts_of([spoken]), {**options, "history": [before]}
+        if before:
+            warnings.warn(
+                "The texts of a query transform are searched without the turns before the "
+                "question; have the transform write them from the whole conversation, or leave it "
+                "out.",
+                UserWarning,
+                stacklevel=2,
+            )
         return texts, options
 
     def _where(self) -> Filter | None:

@@ -1,7 +1,7 @@
 """One query, from top to bottom.
 
     encode     each encoder's Gaussians of the questions (`UEC.encode`), and in a conversation of
-               these behind the turns before them, which `in_conversation` mixes
+               these behind the turns before them, which `search_in_context` mixes
     views      the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
     weigh      the coefficients: how far each encoder counts in each question
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Self, cast
+from typing import Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,13 +82,23 @@ class Method:
     unanswerable: float | None = None
     check_familiar: bool = True
 
+    @property
+    def without_verifier(self) -> Method:
+        """The method that reads no passage."""
+        return replace(self, verification=None, model=self.unread_model or self.model)
+
     def judging(self, hits: Hits) -> ConfidenceModel:
         """The model of some hits: another one if the verifier failed on them."""
         return self.model if hits.verified else self.unread_model or self.model
 
 
 def search(
-    method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    k: int,
+    context: Context | None = None,
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
@@ -97,11 +107,16 @@ def search(
     queries : sequence of n str
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the questions.
+    context : Context, optional
+        The questions behind the turns before them.
     """
     results: list[Result] = []
     with span("search", queries=len(queries), k=k, passages=len(store)) as note:
-        for found in find(method, store, queries, parts, k):
-            results += decide(method, found, estimate(method, found), k, len(store))
+        if context is not None:
+            results += search_in_context(method, store, queries, parts, k, context)
+        else:
+            for found in find(method, store, queries, parts, k):
+                results += decide(method, found, estimate(method, found), k, len(store))
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
     return SearchResult(results)
@@ -114,7 +129,7 @@ class Context:
     Attributes
     ----------
     texts : list of n str
-        See `uec_rag.ensemble.views.in_context`; the question alone if nothing was before it.
+        See `uec_rag.ensemble.views.in_context`; each question has turns before it.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of these texts.
     """
@@ -123,32 +138,61 @@ class Context:
     parts: Sequence[Gaussian]
 
 
-def in_conversation(
+def search_in_context(
     method: Method,
     store: Store,
     queries: Sequence[str],
     parts: Sequence[Gaussian],
+    k: int,
     context: Context,
-) -> list[Gaussian]:
-    """Mix each question's Gaussians with those of it in its context, (K) of n questions.
+) -> list[Result]:
+    """Search for questions mixed with the turns before them.
 
-    The less a passage stands out for the question alone, the more the turns before it count.
-
-    `parts`: of the questions alone.
+    The less a passage stands out for the question alone, the more the turns count. What it finds
+    alone counts the rest: it raises P(the corpus answers), so that turns on another subject are not
+    held against it. If the turns have not helped to an answer, it is as underspecified as alone.
     """
-    fitted = method.fitted
-    gap = np.zeros(len(queries), dtype=np.float32)
-    for rows, view in views(fitted, store, queries, parts, LEADERS):
-        if len(view):
-            own = [part[rows] for part in parts]
-            similarities = compare(fitted, view, own)
-            pi = weigh(method, own, similarities)
-            mu = fuse(fitted, view, fitted.combine(own, pi), similarities, pi)
-            gap[rows] = prominence(np.float32(fitted.slope) * leaders(mu, LEADERS))
-    follows = [text != query for text, query in zip(context.texts, queries, strict=True)]
-    shares = SHIPPED.shares(gap, follows)
+    fitted, alone = method.fitted, []
+    for found in find(method.without_verifier, store, queries, parts, LEADERS):
+        sure = estimate(method, found)
+        alone.append((_prominence(fitted, found), sure, meanings(fitted, found, sure)))
+    shares = SHIPPED.shares(np.concatenate([gap for gap, _, _ in alone]), [True] * len(queries))
     pairs = zip(parts, context.parts, strict=True)
-    return [mix_views(alone, together, shares) for alone, together in pairs]
+    mixed = [mix_views(one, together, shares) for one, together in pairs]
+    results: list[Result] = []
+    searched = find(method, store, context.texts, mixed, k)
+    for found, (_, before, meant) in zip(searched, alone, strict=True):
+        rows = slice(len(results), len(results) + len(found.queries))
+        sure = estimate(method, found)
+        unresolved = _unresolved(meanings(fitted, found, sure), meant, sure)
+        if sure is not None and before is not None:
+            sure = sure.raised(before.in_corpus, 1 - shares[rows])
+        some = decide(method, found, sure, k, len(store), unresolved)
+        results += [
+            replace(one, query=query) for one, query in zip(some, queries[rows], strict=True)
+        ]
+    return results
+
+
+def _prominence(fitted: Fitted, found: Found) -> FloatArray:
+    """How far the best passage of each question stands out; 0 if nothing was found."""
+    if not found.hits.mu.size:
+        return np.zeros(len(found.queries), dtype=np.float32)
+    return prominence(np.float32(fitted.slope) * leaders(found.hits.mu, LEADERS))
+
+
+def _unresolved(
+    meant: Sequence[Meaning], alone: Sequence[Meaning], sure: Probabilities | None
+) -> list[Meaning]:
+    """What questions may mean after the turns before them: less, the surer an answer is."""
+    if sure is None:
+        return [*meant]
+    # Up to even odds of an answer the turns have not told what is meant.
+    open_ = np.minimum(1, 2 * (1 - sure.confidence)).tolist()
+    return [
+        max(behind, (before[0] * share, before[1]), key=itemgetter(0))
+        for behind, before, share in zip(meant, alone, open_, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -629,12 +673,14 @@ def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
     return out
 
 
-def meanings(
-    fitted: Fitted, found: Found, sure: Probabilities
-) -> list[tuple[float, tuple[Reading, ...]]]:
-    """P(underspecified) and the readings of each question; 0 and none without words."""
+Meaning: TypeAlias = tuple[float, tuple[Reading, ...]]
+"""P(underspecified) of a question, and its readings."""
+
+
+def meanings(fitted: Fitted, found: Found, sure: Probabilities | None) -> list[Meaning]:
+    """What each question may mean; 0 and none without words, and if nothing was found."""
     competing, out = candidates(fitted, found), []
-    if not competing:
+    if not competing or sure is None:
         return [(0.0, ()) for _ in found.queries]
     for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
         subject = readings.subjects(one)
@@ -646,11 +692,16 @@ def meanings(
 
 
 def decide(
-    method: Method, found: Found, sure: Probabilities | None, k: int, size: int
+    method: Method,
+    found: Found,
+    sure: Probabilities | None,
+    k: int,
+    size: int,
+    meant: Sequence[Meaning] | None = None,
 ) -> list[Result]:
     """Decide on each question, and put together what is known of it.
 
-    `size`: how many passages were searched.
+    `size`: how many passages were searched. `meant`: what `meanings` gives by default.
     """
     fitted, hits, own = method.fitted, found.hits, found.attribution.own
     basis = method.basis if hits.verified else method.unread_basis
@@ -667,7 +718,7 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    meant, results = meanings(fitted, found, sure), []
+    meant, results = meant or meanings(fitted, found, sure), []
     for row, query in enumerate(found.queries):
         decision = decide_one(
             float(sure.confidence[row]),

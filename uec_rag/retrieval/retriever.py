@@ -24,7 +24,7 @@ from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
-from uec_rag.ensemble.views import in_context
+from uec_rag.ensemble.views import Spoken
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     Published,
@@ -36,7 +36,7 @@ from uec_rag.retrieval.calibrate import (
     written,
 )
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.pipeline import Context, Method, in_conversation, search
+from uec_rag.retrieval.pipeline import Context, Method, search
 from uec_rag.retrieval.preferences import (
     Preferences,
     maximal_marginal_relevance,
@@ -82,21 +82,26 @@ class SearchOptions:
     label: str | None
 
     def texts(self, queries: Sequence[str]) -> list[str]:
-        """The questions, and then those with turns before them behind these."""
-        contexts = self.contexts(queries)
-        pairs = zip(contexts, queries, strict=True)
-        return [*queries, *(context for context, query in pairs if context != query)]
+        """What is encoded: the questions, and then those with turns before them behind these."""
+        return texts_of(self.spoken(queries))
 
-    def contexts(self, queries: Sequence[str]) -> list[str]:
-        """The questions behind the turns before them, if there are any."""
-        if self.history is None:
-            return [*queries]
-        if len(self.history) != len(queries):
+    def spoken(self, queries: Sequence[str]) -> list[Spoken]:
+        """What is searched for each query."""
+        history = [[]] * len(queries) if self.history is None else self.history
+        if len(history) != len(queries):
             raise ValueError(
                 f"history: expected the turns before each of {len(queries)} questions, got "
-                f"{len(self.history)} lists; write [] for a question that begins a conversation."
+                f"{len(history)} lists; write [] for a question that begins a conversation."
             )
-        return [*map(in_context, queries, self.history)]
+        chosen = self.label is not None or self.within is not None
+        pairs = zip(queries, history, strict=True)
+        return [Spoken(*pair, self.label) if chosen else Spoken.of(*pair) for pair in pairs]
+
+
+def texts_of(spoken: Sequence[Spoken]) -> list[str]:
+    """The texts that are encoded for a search: the questions, and behind them their contexts."""
+    behind = [one.context for one in spoken if one.context != one.question]
+    return [*(one.question for one in spoken), *behind]
 
 
 class Retriever(Index):
@@ -172,11 +177,12 @@ class Retriever(Index):
         history : sequence of n sequences of str, optional
             In a conversation the turns before each query, oldest first: the user's, and answers
             that were given if they matter. The latest count, as many as take 1,500 bytes together;
-            how much they count is found anew for each query.
+            how much they count is found anew for each query. A query that is the label of a reading
+            in the question back before it is what `within` this label is, with the question asked.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (of `Decision.readings`), or its ids:
-            its passages alone are searched, those among them that the filter selects. Or its label,
-            of one query: the readings are then found again, by a search more.
+            its passages alone are searched, those among them that the filter selects. Or its label:
+            the readings are then found again, by a search more.
 
         Returns
         -------
@@ -281,47 +287,56 @@ class Retriever(Index):
         options: SearchOptions,
     ) -> SearchResult:
         """`search_encoded` of what was checked."""
-        if options.label is not None:
-            options = self._choosing(queries, parts, options, options.label)
+        spoken = options.spoken(queries)
+        if all(one.label is None for one in spoken):
+            found = self._search_spoken(spoken, parts, options)
+        else:
+            each = [part_rows(spoken, [row]) for row in range(len(spoken))]
+            found = SearchResult(
+                [
+                    self._search_chosen(query, one, [part[rows] for part in parts], options)
+                    for query, one, rows in zip(queries, spoken, each, strict=True)
+                ]
+            )
+        pairs = zip(found, queries, strict=True)
+        return SearchResult([replace(one, query=query) for one, query in pairs])
+
+    def _search_chosen(
+        self, query: str, spoken: Spoken, parts: Sequence[Gaussian], options: SearchOptions
+    ) -> Result:
+        """Search for one question among the reading of a label, if one was chosen."""
+        if spoken.label is not None:
+            plain = replace(options, prefer=None, within=None)
+            [first] = self._search_spoken([spoken], parts, plain)
+            try:
+                ids = reading_named(spoken.label, first.decision.readings).ids
+                options = replace(options, within=self._among(ids, options.filter))
+            except ValueError:
+                if options.label is not None:
+                    raise
+                # The index has changed since it asked, or has its passages elsewhere.
+                spoken = replace(spoken, question=f"{spoken.question}\n{query}")
+                parts = self.uec.encode(texts_of([spoken]), "query")
+        [found] = self._search_spoken([spoken], parts, options)
+        return found
+
+    def _search_spoken(
+        self, spoken: Sequence[Spoken], parts: Sequence[Gaussian], options: SearchOptions
+    ) -> SearchResult:
+        """Search for questions with the turns before them."""
         if options.prefer is not None:
-            return self._search_preferring(queries, parts, options, options.prefer)
+            return self._search_preferring(spoken, parts, options, options.prefer)
         self._check_fit()
         chosen = options.within is not None
         store = self.store.snapshot(options.within if chosen else options.filter)
         self._follow(store)
         self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
-        alone = [part[: len(queries)] for part in parts]
-        context = _context(queries, options.contexts(queries), parts)
-        if context is None:
-            found = search(method, store, list(queries), alone, options.k)
-        else:
-            mixed = in_conversation(method, store, queries, alone, context)
-            found = search(method, store, context.texts, mixed, options.k)
-        decisions = found.decisions
-        if chosen:  # a reading is a part of the corpus that a gate was made with, not another one
-            decisions = [replace(decision, size=0) for decision in decisions]
-        rows = zip(found, queries, decisions, strict=True)
-        return SearchResult(
-            [replace(one, query=query, decision=decision) for one, query, decision in rows]
-        )
-
-    def _choosing(
-        self,
-        queries: Sequence[str],
-        parts: Sequence[Gaussian],
-        options: SearchOptions,
-        label: str,
-    ) -> SearchOptions:
-        """Options with the passages of the reading that has a label."""
-        if len(queries) != 1:
-            raise ValueError(
-                f"within: expected one query with the label of a reading, got {len(queries)}; "
-                "search for each alone, or give the reading."
-            )
-        [found] = self._search(queries, parts, replace(options, prefer=None, label=None))
-        ids = reading_named(label, found.decision.readings).ids
-        return replace(options, within=self._among(ids, options.filter), label=None)
+        found = _searched(method, store, spoken, parts, options.k)
+        if not chosen:
+            return found
+        # A reading is a part of the corpus that a gate was made with, not another one.
+        return SearchResult([replace(one, decision=replace(one.decision, size=0)) for one in found])
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """The method of a search: the ensemble, and what was learned on this corpus."""
@@ -340,7 +355,7 @@ class Retriever(Index):
 
     def _search_preferring(
         self,
-        queries: Sequence[str],
+        spoken: Sequence[Spoken],
         parts: Sequence[Gaussian],
         options: SearchOptions,
         prefer: Preferences,
@@ -356,7 +371,7 @@ class Retriever(Index):
             level = self._level[1]
 
         def search(count: int) -> SearchResult:
-            return view._search(queries, parts, replace(options, k=count, prefer=None))
+            return view._search_spoken(spoken, parts, replace(options, k=count, prefer=None))
 
         return preferred(search, options.k, prefer, slope=self.uec.fitted.slope, level=level)
 
@@ -908,15 +923,39 @@ def check_history(history: object) -> Sequence[Sequence[str]] | None:
     return history
 
 
-def _context(
-    queries: Sequence[str], texts: Sequence[str], parts: Sequence[Gaussian]
-) -> Context | None:
-    """The questions in their context, which are encoded behind the questions alone."""
-    follows = np.array([text != query for text, query in zip(texts, queries, strict=True)])
-    if not follows.any():
-        return None
-    rows = np.where(follows, len(queries) + np.cumsum(follows) - 1, np.arange(len(queries)))
-    return Context([*texts], [part[rows] for part in parts])
+def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
+    """Where the Gaussians of some questions are: these, and behind all those of their contexts."""
+    follows = [one.context != one.question for one in spoken]
+    behind = len(spoken) + np.cumsum(follows) - 1
+    return [*rows, *(int(behind[row]) for row in rows if follows[row])]
+
+
+def _searched(
+    method: Method,
+    store: Store,
+    spoken: Sequence[Spoken],
+    parts: Sequence[Gaussian],
+    k: int,
+) -> SearchResult:
+    """Search for questions, those with turns before them in their context.
+
+    `parts`: as `part_rows` says.
+    """
+    follows = np.array([one.context != one.question for one in spoken])
+    found: dict[int, Result] = {}
+    for kind in (False, True):
+        rows = np.flatnonzero(follows == kind).tolist()
+        if not rows:
+            continue
+        own = [part[part_rows(spoken, rows)] for part in parts]
+        context = None
+        if kind:
+            texts = [spoken[row].context for row in rows]
+            context = Context(texts, [part[len(rows) :] for part in own])
+        asked = [spoken[row].question for row in rows]
+        alone = [part[: len(rows)] for part in own]
+        found |= zip(rows, search(method, store, asked, alone, k, context), strict=True)
+    return SearchResult([found[row] for row in range(len(spoken))])
 
 
 def _fetched(k: int, fetch_k: int) -> int:

@@ -11,9 +11,10 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from uec_rag.ensemble.views import in_context
+from uec_rag.ensemble.views import Spoken
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
+from uec_rag.retrieval.retriever import part_rows, texts_of
 from uec_rag.server.access import ANSWER_TOO_LONG, Limits
 from uec_rag.server.metrics import Metrics
 
@@ -37,13 +38,13 @@ class Query:
     @property
     def alike(self) -> str:
         """Equal for queries that one search can answer."""
-        alone = id(self) if isinstance(self.within, str) else None  # a label is of one question
-        return json.dumps([self.k, self.filter, self.within, alone], sort_keys=True)
+        return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
     @property
-    def context(self) -> str:
-        """The question behind the turns before it, if there are any."""
-        return in_context(self.text, self.turns)
+    def spoken(self) -> Spoken:
+        """What is searched."""
+        as_it_is = self.within is not None
+        return (Spoken if as_it_is else Spoken.of)(self.text, self.turns)
 
 
 class Batcher:
@@ -119,22 +120,18 @@ class Batcher:
         return HTTPException(422, ANSWER_TOO_LONG.format(self.limits.answer))
 
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
-        texts = [query.text for query in batch]
-        contexts = [query.context for query in batch]
-        follows = [row for row, context in enumerate(contexts) if context != texts[row]]
-        behind = {row: len(batch) + place for place, row in enumerate(follows)}
+        spoken = [query.spoken for query in batch]
         with self.live.use() as opened:
             with self.metrics.stages.labels("encode").time():
-                asked = [*texts, *(contexts[row] for row in follows)]
-                parts = opened.retriever.uec.encode(asked, "query")
+                parts = opened.retriever.uec.encode(texts_of(spoken), "query")
             found: dict[int, SearchResult | HTTPException] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
-                places = [*rows, *(behind[row] for row in rows if row in behind)]
+                places = part_rows(spoken, rows)
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(
-                        [texts[row] for row in rows],
+                        [batch[row].text for row in rows],
                         [part[places] for part in parts],
                         one.k,
                         filter=one.filter,

@@ -1,0 +1,117 @@
+"""A change of subject, and the reply to a question back, in decisions.
+
+    python -m benchmarks.quality.subject_change DATA --markdown
+
+Questions of ordinary collections are asked alone, and behind one to four questions about another
+subject (`benchmarks.quality.view_weights`): of the whole corpus, and of it without their answers.
+A question counts as right if one of its first four hits is relevant. Underspecified questions of
+clarify sets are asked, and what the user says then is the label of the last reading that was
+offered, or that among other words: the share of replies whose first hit is of that reading, and
+that are answered. No number of the package was learned from this. DATA is a folder of test
+collections, or set UEC_DATA.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from sklearn.metrics import roc_auc_score
+
+from benchmarks.paper.data import load_collection, read_rows
+from benchmarks.quality.conversation import Conversations
+from benchmarks.quality.hybrid import shipped
+from benchmarks.quality.options import CACHE, Cache, Data, Markdown
+from benchmarks.quality.view_weights import put_behind
+from benchmarks.tables import print_table
+from uec_rag import UEC, Retriever
+
+ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
+CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
+REPLIES = {"label": "{}", "among other words": "I mean {}, please"}
+_QUESTIONS, _ASKED = 150, 40
+
+
+def decided(uec: UEC, some: Conversations) -> list[list[str]]:
+    """A row for questions alone, and one for them behind others."""
+    index = Retriever(uec)
+    index.add(some.passages, [str(place) for place in range(len(some.passages))])
+    turns = some.turns[:_QUESTIONS]
+    gold = [[str(place) for place in np.flatnonzero(row)] for row in some.gains[: len(turns)]]
+    rows = []
+    for name in ("alone", "behind"):
+        answered, confidence, right = [], [], []
+        for turn, wanted in zip(turns, gold, strict=True):
+            history = [turn.before] if name == "behind" else None
+            for filter in (None, {"$not": {"$id": wanted}}):
+                [one] = index.search([turn.text], 4, history=history, filter=filter)
+                answered.append(one.decision.action == "answer")
+                confidence.append(one.decision.confidence)
+                right.append(not set(wanted).isdisjoint(one.ids))
+        there, sure = np.array(answered).reshape(-1, 2), np.array(confidence).reshape(-1, 2)
+        held = np.array(right).reshape(-1, 2)[:, 0]
+        figures = [held.mean(), *there.mean(axis=0), *sure.mean(axis=0)]
+        auroc = roc_auc_score(right, confidence)
+        rows.append([f"{some.name}, {name}", *(f"{value:.2f}" for value in figures)])
+        rows[-1].append(f"{auroc:.3f}")
+    return rows
+
+
+def replied(uec: UEC, folder: Path) -> list[str]:
+    """What is found for replies to questions back."""
+    index = Retriever(uec)
+    passages = list(read_rows(folder / "corpus.jsonl.gz"))
+    texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in passages]
+    titles = [{"title": row["title"]} if row.get("title") else {} for row in passages]
+    index.add(texts, [str(row["_id"]) for row in passages], titles)
+    asked = [
+        str(row["text"])
+        for row in read_rows(folder / "queries.jsonl.gz")
+        if row["label"] == "underspecified"
+    ]
+    results = [one for one in index.search(asked) if one.decision.action == "clarify"][:_ASKED]
+    out = [folder.name, str(len(results))]
+    for words in REPLIES.values():
+        figures = []
+        for one in results:
+            chosen = one.decision.readings[-1]
+            history = [[one.query, one.decision.question_back]]
+            [found] = index.search([words.format(chosen.label)], history=history)
+            first_of_reading = found.ids[0] in chosen.ids
+            figures.append((first_of_reading, found.decision.action == "answer"))
+        out += [f"{value:.2f}" for value in np.mean(figures, axis=0)] if figures else [""] * 2
+    return out
+
+
+def main(
+    data: Data,
+    ordinary: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ORDINARY,
+    clarify: Annotated[str, typer.Option(help="Clarify sets, comma-separated.")] = CLARIFY,
+    cache: Cache = CACHE,
+    markdown: Markdown = False,
+) -> None:
+    """Print the tables."""
+    uec = shipped(cache)
+    rows = []
+    for name in ordinary.split(","):
+        rows += decided(uec, put_behind(load_collection(data / name), same=False))
+    header = [
+        "questions",
+        "found",
+        "answered",
+        "answered without",
+        "confidence",
+        "confidence without",
+    ]
+    print_table("A change of subject", [*header, "AUROC"], rows, markdown=markdown)
+    header = ["set", "asked back"]
+    for name in REPLIES:
+        header += [f"{name}: of the reading", "answered"]
+    rows = [replied(uec, data / name) for name in clarify.split(",")]
+    print_table("Replies to a question back", header, rows, markdown=markdown)
+
+
+if __name__ == "__main__":
+    typer.run(main)
