@@ -344,20 +344,20 @@ class UECRetriever(BaseRetriever):
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = self.memory.get_all()
-        texts, options = self._asked(query_bundle, history)
+        question, texts, options = self._asked(query_bundle, history)
         parts = self.retriever.uec.encode(texts, "query")
-        return self._search(query_bundle.query_str, parts, options)
+        return self._search(question, parts, options)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = await self.memory.aget_all()
-        texts, options = self._asked(query_bundle, history)
+        question, texts, options = self._asked(query_bundle, history)
         parts = await self.retriever.uec.aencode(texts, "query")
-        return await asyncio.to_thread(self._search, query_bundle.query_str, parts, options)
+        return await asyncio.to_thread(self._search, question, parts, options)
 
-    def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[list[str], Options]:
-        """The texts to encode, and the options of the search.
+    def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[str, list[str], Options]:
+        """The question with its spelling corrected, the texts to encode, and the search's options.
 
         What a query transform such as HyDE wrote stands for the question, without history.
         """
@@ -369,10 +369,12 @@ class UECRetriever(BaseRetriever):
             "prefer": self.prefer,
             "within": getattr(query_bundle, "within", None),
         }
-        if before and texts == [query]:
-            spoken = (Spoken.of if options["within"] is None else Spoken)(query, before)
-            return texts_of([spoken]), {**options, "history": [before]}
-        if before:
+        if texts == [query]:
+            [query] = texts = self.retriever.corrected(texts)
+            if before:
+                spoken = (Spoken.of if options["within"] is None else Spoken)(query, before)
+                return query, texts_of([spoken]), {**options, "history": [before]}
+        elif before:
             warnings.warn(
                 "The texts of a query transform are searched without the turns before the "
                 "question; have the transform write them from the whole conversation, or leave it "
@@ -380,7 +382,7 @@ class UECRetriever(BaseRetriever):
                 UserWarning,
                 stacklevel=2,
             )
-        return texts, options
+        return query, texts, options
 
     def _where(self) -> Filter | None:
         """The filters as the index takes them; over another's store they are that store's own."""

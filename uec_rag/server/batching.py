@@ -40,11 +40,9 @@ class Query:
         """Equal for queries that one search can answer."""
         return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
-    @property
-    def spoken(self) -> Spoken:
-        """What is searched."""
-        as_it_is = self.within is not None
-        return (Spoken if as_it_is else Spoken.of)(self.text, self.turns)
+    def spoken(self, text: str) -> Spoken:
+        """What is searched for the question, spelt like this."""
+        return (Spoken.of if self.within is None else Spoken)(text, self.turns)
 
 
 class Batcher:
@@ -120,8 +118,9 @@ class Batcher:
         return HTTPException(422, ANSWER_TOO_LONG.format(self.limits.answer))
 
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
-        spoken = [query.spoken for query in batch]
         with self.live.use() as opened:
+            texts = opened.retriever.corrected([query.text for query in batch])
+            spoken = [query.spoken(text) for query, text in zip(batch, texts, strict=True)]
             with self.metrics.stages.labels("encode").time():
                 parts = opened.retriever.uec.encode(texts_of(spoken), "query")
             found: dict[int, SearchResult | HTTPException] = {}
@@ -131,7 +130,7 @@ class Batcher:
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(
-                        [batch[row].text for row in rows],
+                        [texts[row] for row in rows],
                         [part[places] for part in parts],
                         one.k,
                         filter=one.filter,
