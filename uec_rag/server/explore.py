@@ -1,7 +1,7 @@
 """The explorer: a page over one index for people, and what its script asks for.
 
 The page is three files that hold nothing of the index; all else comes as JSON, and the script puts
-it into the page as text alone.
+it into the page as text, in elements without attributes (`uec_rag.server.markup`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,9 +26,11 @@ from starlette.responses import FileResponse, Response
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.tables import ids_named, read_questions
+from uec_rag.ensemble.views import turns_of
+from uec_rag.evaluation.inspection import writing
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
-from uec_rag.retrieval.files import add_files
+from uec_rag.retrieval.files import add_files, delete_file, file_of
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, harmless, log, problem
@@ -38,6 +40,7 @@ from uec_rag.server.views import (
     Progress,
     View,
     ask_view,
+    file_view,
     index_view,
     inspect_view,
     neighbours_view,
@@ -58,13 +61,23 @@ _POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _REMEMBERED = 200  # questions of a session
+_LONGEST_THREAD = 100  # turns
+
+
+class Turn(BaseModel, strict=True):
+    """What was said before."""
+
+    role: Literal["user", "assistant"]
+    content: str = Field(max_length=LONGEST_QUERY)
 
 
 class Question(BaseModel, strict=True):
-    """What is asked."""
+    """What is asked, the turns before it, and the passages to search, if not all."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     k: int = Field(4, ge=1, le=LARGEST_K)
+    history: list[Turn] = Field([], max_length=_LONGEST_THREAD)
+    within: list[str] = Field([], max_length=LARGEST_K)
 
 
 class Promise(BaseModel):
@@ -143,7 +156,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     work, asked = Work(), deque[View](maxlen=_REMEMBERED)
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
-    known: dict[tuple[int, int], View] = {}  # of the index, which is read to be described
+    known: dict[str, tuple[tuple[int, int], View]] = {}  # of the index, which is read for it
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -174,18 +187,21 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def gate_of(opened: Opened) -> Gate | None:
         return Gate.load(gate_path) if gate_path.exists() else opened.gate
 
+    def of_index(name: str, view: Callable[[Retriever], View]) -> View:
+        """A view of the index as it is now, made anew if it has changed."""
+        with live.use() as opened:
+            state = id(opened.retriever), opened.retriever.changes
+            if name not in known or known[name][0] != state:
+                known[name] = state, view(opened.retriever)
+            return known[name][1]
+
     @app.get("/api/index")
     def described() -> View:
         live.refresh()
         with live.use() as opened:
-            retriever = opened.retriever
-            state = id(retriever), retriever.changes
-            if state not in known:
-                known.clear()
-                known[state] = index_view(retriever)
             gate = gate_of(opened)
-            fits = gate is not None and gate.fits(retriever)
-        return known[state] | {
+            fits = gate is not None and gate.fits(opened.retriever)
+        return of_index("index", index_view) | {
             "name": folder.name,
             "gate": gate and {**gate.threshold.metadata(), "k": gate.k, "fits": fits},
             "formats": [*READERS],
@@ -194,13 +210,21 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             "problem": harmless(live.problem),
         }
 
+    @app.get("/api/writing")
+    def written() -> View:
+        return of_index("writing", lambda retriever: asdict(writing(retriever)))
+
     @app.post("/api/ask")
     def ask(given: Question) -> View:
         live.refresh()
+        turns = turns_of((turn.role, turn.content) for turn in given.history)
         with live.use() as opened:
-            view = ask_view(opened.retriever, given.question, given.k, gate_of(opened))
-        names = ("question", "decision", "confidence", "sigma", "disagreement")
-        asked.appendleft({name: view[name] for name in names})
+            gate, k, among = gate_of(opened), given.k, given.within
+            view = ask_view(opened.retriever, given.question, k, gate, turns, among)
+        names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
+        known_before = [one for one in asked if one["question"] != view["question"]]
+        asked.clear()
+        asked.extend([{name: view[name] for name in names}, *known_before])
         return view
 
     @app.get("/api/asked")
@@ -211,6 +235,21 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def neighbours(id: str) -> View:
         with live.use() as opened:
             return neighbours_view(opened.retriever, id)
+
+    @app.get("/api/file")
+    def file(id: str, start: Annotated[int | None, Query(ge=0)] = None) -> View:
+        with live.use() as opened:
+            return file_view(opened.retriever, id, start)
+
+    @app.delete("/api/file")
+    def delete(id: str) -> dict[str, int]:
+        def change(retriever: Retriever) -> int:
+            name = next((file_of(passage) for passage in retriever.get([id])), None)
+            if name is None:
+                raise KeyError("id: is of no file that is in the index (any more).")
+            return delete_file(retriever, name)
+
+        return {"deleted": live.write(change)}
 
     @app.post("/api/inspect", status_code=202)
     def inspect() -> View:
