@@ -221,10 +221,14 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         with live.use() as opened:
             gate, k, among = gate_of(opened), given.k, given.within
             view = ask_view(opened.retriever, given.question, k, gate, turns, among)
-        names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
-        known_before = [one for one in asked if one["question"] != view["question"]]
-        asked.clear()
-        asked.extend([{name: view[name] for name in names}, *known_before])
+        if not among:  # which is a part of an answer that was remembered
+            names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
+            new = {name: view[name] for name in names}
+            new["before"] = [turn.content for turn in given.history if turn.role == "user"]
+            key = new["before"], new["question"]
+            others = [one for one in asked if (one["before"], one["question"]) != key]
+            asked.clear()
+            asked.extend([new, *others])
         return view
 
     @app.get("/api/asked")

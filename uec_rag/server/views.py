@@ -45,14 +45,14 @@ _LISTED = 15
 _BEGINNING = 90  # characters
 _WORDS = re.compile(r"\w+")
 _PLACES = ("page", "slide", "sheet")
-_MARKS = re.compile(r"```\w*|[`*_|#>]+|:?-{3,}:?")  # of Markdown, in one line
+_MARKS = re.compile(r"```\w*|[`*]+|^[#>]+|\||:?-{3,}:?", re.MULTILINE)  # of Markdown
 
 
 def passage_view(passage: Passage) -> View:
     """Where a passage is from and how it begins, without what a terminal obeys."""
     known = passage.metadata
     source, title = _source(passage), _title(passage)
-    text = _MARKS.sub(" ", _body(passage)[: 3 * _BEGINNING])
+    text = _MARKS.sub("", _body(passage)[: 3 * _BEGINNING])
     beginning = " ".join(visible(text).split())
     return {
         "id": visible(passage.id),

@@ -115,14 +115,12 @@ function passage(hit) {
     rest.length ? h("details", {}, h("summary", {}, "The rest of this passage"), rest) : "");
 }
 
-function heading(hit, ...more) {
-  const where = [hit.title && hit.source, hit.place].filter(Boolean).join(", ") || "the file";
-  return h("h3", {}, hit.title || hit.source, " ", h("a", { class: "dim", href: to("index", { id: hit.id }) }, where), ...more);
-}
-
+const where = (hit) => [hit.title && hit.source, hit.place].filter(Boolean).join(", ");
+const opening = (hit, ...text) => h("a", { href: to("index", { id: hit.id }) }, ...text);
+const heading = (hit, before = "", ...more) =>
+  h("h3", {}, before, hit.title || hit.source, " ", dim(opening(hit, where(hit) || "open")), ...more);
 const short = (hit, more = "") =>
-  h("li", {}, h("b", {}, hit.title || hit.source), " ", dim([hit.title && hit.source, hit.place].filter(Boolean).join(", ")), " ",
-    hit.beginning, more ? dim(` ${more}`) : "");
+  h("li", {}, opening(hit, hit.title || hit.source), " ", dim(where(hit)), " ", hit.beginning, more ? dim(` ${more}`) : "");
 
 const neighboursLink = (hit) => h("a", { href: to("inspect", { id: hit.id }), "aria-label": `Neighbours of ${hit.id}` }, "Neighbours");
 
@@ -150,7 +148,9 @@ const asking = (turns, k, reading = null) => to("ask", [
   ...turns.map((turn) => ["q", turn]), ["k", k],
   ...(reading ? [["label", reading.label], ...reading.ids.map((id) => ["id", id])] : []),
 ]);
-const known = (question) => asked.find((one) => one.question === question);
+const turnsOf = (one) => [...one.before, one.question];
+const known = (turns) => asked.find((one) => String(turnsOf(one)) === String(turns));
+const askedLink = (one) => h("a", { href: asking(turnsOf(one), 4) }, turnsOf(one).join(" → "));
 
 // The similarity of a hit on an axis that all hits share.
 function spread(hit, low, high) {
@@ -172,7 +172,7 @@ function showHit(hit, low, high) {
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
   const relevance = hit.relevance ?? null;
   return h("li", {},
-    heading(hit, hit.is_candidate ? dim(" – may be meant") : ""),
+    heading(hit, `${hit.place_here}. `, hit.is_candidate ? dim(" – may be meant") : ""),
     passage(hit),
     h("details", { class: "numbers" },
       h("summary", {}, relevance === null ? "" : ["relevant ", h("b", { class: "relevance" }, percent(relevance)), " · "],
@@ -191,6 +191,7 @@ function showAnswer(found, turns, k, label) {
   const follows = turns.length > 1 ? " They know nothing of the questions before." : "";
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
+      h("h3", {}, found.question),
       h("p", {}, h("strong", {}, DO[found.decision]), " ", found.reason),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
         h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.label, dim(` ${percent(reading.probability)}`))))) : "",
@@ -222,16 +223,19 @@ function showThread(turns, k) {
   const before = turns.slice(0, -1);
   const fresh = h("button", { type: "button", class: "small", onclick: () => { location.hash = "#ask"; } }, "New subject");
   $("#thread").replaceChildren(...(before.length ? [
-    h("ol", {}, before.map((turn, at) => h("li", {}, h("a", { href: asking(turns.slice(0, at + 1), k) }, turn),
-      known(turn) ? [" ", badge(known(turn).decision), " ", dim(known(turn).reason)] : ""))),
-    fresh] : []));
+    h("ol", {}, before.map((turn, at) => {
+      const so_far = turns.slice(0, at + 1), answered = known(so_far);
+      return h("li", {}, h("a", { href: asking(so_far, k) }, turn),
+        answered ? [" ", badge(answered.decision), " ", dim(answered.reason)] : "");
+    })),
+    h("p", {}, fresh)] : []));
   $("#follow").hidden = !turns.length;
   $("#ask form").elements.follow.checked = before.length > 0;
 }
 
 function showHistory() {
   const items = asked.slice(0, 20).map((one) =>
-    h("li", {}, h("a", { href: asking([one.question], $("#ask form").elements.k.value) }, one.question), " ", badge(one.decision)));
+    h("li", {}, askedLink(one), " ", badge(one.decision)));
   $("#history").replaceChildren(...(items.length ? [h("h3", {}, "Asked before"), h("ul", {}, items)] : []));
 }
 
@@ -250,8 +254,11 @@ async function showAsk(given) {
   }
   form.elements.k.value = k;
   // What was answered matters to what goes on from it if it asked back.
-  const history = turns.slice(0, -1).flatMap((turn) => [{ role: "user", content: turn },
-    ...(known(turn)?.decision === "clarify" ? [{ role: "assistant", content: known(turn).reason }] : [])]);
+  const history = turns.slice(0, -1).flatMap((turn, at) => {
+    const answered = known(turns.slice(0, at + 1));
+    const back = answered?.decision === "clarify" ? [{ role: "assistant", content: answered.reason }] : [];
+    return [{ role: "user", content: turn }, ...back];
+  });
   await attempt(section, async () => {
     const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.getAll("id") });
     if (mine !== latest) return;
@@ -467,7 +474,7 @@ async function showInspect(given) {
     h("h3", {}, "Questions of this session"),
     asked.length
       ? table("The most uncertain first", ["Question", "Decision", "Confidence", "Deviation of the first hit", "Disagreement"],
-        widest.map((one) => [askLink(one.question), badge(one.decision), share(one.confidence), fixed(one.sigma), share(one.disagreement)]))
+        widest.map((one) => [askedLink(one), badge(one.decision), share(one.confidence), fixed(one.sigma), share(one.disagreement)]))
       : h("p", { class: "dim" }, "None yet: ask some."));
 }
 
