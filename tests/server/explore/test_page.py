@@ -390,7 +390,7 @@ _CLIPPED = """() => {
     }
   }
   for (const element of document.querySelectorAll("main *")) {
-    const scrolls = element.matches(".scroll") && innerWidth < 1000;
+    const scrolls = element.matches(".scroll, .wide") && innerWidth < 1000;
     const holds = element.matches("input") || getComputedStyle(element).display === "inline";
     if (seen(element) && !scrolls && !holds && element.scrollWidth > element.clientWidth + 1)
       found.push(`cut off: ${element.outerHTML.slice(0, 100)}`);

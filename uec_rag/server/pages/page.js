@@ -131,7 +131,8 @@ function table(caption, heads, rows) {
   return scrolling(caption,
     h("table", { class: "listed" },
       h("caption", { class: "dim" }, caption),
-      h("thead", {}, h("tr", {}, heads.map((head, column) => h("th", { scope: "col", ...number(rows[0]?.[column] ?? "") }, head)))),
+      h("thead", {}, h("tr", {}, heads.map((head, column) =>
+        head ? h("th", { scope: "col", ...number(rows[0]?.[column] ?? "") }, head) : h("td")))),
       h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", number(value), value)))))));
 }
 
