@@ -16,17 +16,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.tables import ids_named, read_questions
-from uec_rag.ensemble.views import turns_of
 from uec_rag.evaluation.inspection import writing
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
@@ -34,8 +33,10 @@ from uec_rag.retrieval.files import add_files, delete_file, file_of
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, harmless, log, problem
+from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
 from uec_rag.server.running import log_to_stderr, serve
+from uec_rag.server.static import add_pages
 from uec_rag.server.views import (
     Progress,
     View,
@@ -50,34 +51,17 @@ from uec_rag.server.views import (
 LARGEST_TABLE = 10 * 2**20
 """Bytes of a table of questions; a document may have as many as on the command line."""
 
-_FOLDER = Path(__file__).parent / "pages"
-_PAGES = {
-    "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
-}
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_PAGES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
 _REMEMBERED = 200  # questions of a session
-_LONGEST_THREAD = 100  # turns
-
-
-class Turn(BaseModel, strict=True):
-    """What was said before."""
-
-    role: Literal["user", "assistant"]
-    content: str = Field(max_length=LONGEST_QUERY)
 
 
 class Question(BaseModel, strict=True):
-    """What is asked, the turns before it, and the passages to search, if not all."""
+    """What is asked, the turns before it, and the reading to search among, if one was chosen."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     k: int = Field(4, ge=1, le=LARGEST_K)
-    history: list[Turn] = Field([], max_length=_LONGEST_THREAD)
-    within: list[str] = Field([], max_length=LARGEST_K)
+    history: list[Message] = []
+    within: Chosen | None = None
 
 
 class Promise(BaseModel):
@@ -176,13 +160,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         exception_handlers={RequestValidationError: refused, **dict.fromkeys(expected, failed)},
     )
 
-    def page(request: Request) -> Response:
-        name, media_type = _PAGES[request.url.path]
-        headers = {"Content-Security-Policy": _POLICY}
-        return FileResponse(_FOLDER / name, media_type=media_type, headers=headers)
-
-    for path in _PAGES:
-        app.add_route(path, page)
+    add_pages(app, _PAGES)
 
     def gate_of(opened: Opened) -> Gate | None:
         return Gate.load(gate_path) if gate_path.exists() else opened.gate
@@ -217,14 +195,13 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     @app.post("/api/ask")
     def ask(given: Question) -> View:
         live.refresh()
-        turns = turns_of((turn.role, turn.content) for turn in given.history)
         with live.use() as opened:
-            gate, k, among = gate_of(opened), given.k, given.within
-            view = ask_view(opened.retriever, given.question, k, gate, turns, among)
-        if not among:  # which is a part of an answer that was remembered
+            gate, before, among = gate_of(opened), turns(given.history), given.within
+            view = ask_view(opened.retriever, given.question, given.k, gate, before, among)
+        if among is None:  # a reading is a part of an answer that is remembered
             names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
-            new = {name: view[name] for name in names}
-            new["before"] = [turn.content for turn in given.history if turn.role == "user"]
+            said = [one.content for one in given.history if one.role == "user"]
+            new = {"before": said, **{name: view[name] for name in names}}
             key = new["before"], new["question"]
             others = [one for one in asked if (one["before"], one["question"]) != key]
             asked.clear()

@@ -99,14 +99,14 @@ def ask_view(
     k: int,
     gate: Gate | None,
     history: Sequence[str] = (),
-    within: Sequence[str] | None = None,
+    within: Sequence[str] | str | None = None,
 ) -> View:
     """One question: the decision, the hits, and what other ways to search would have found.
 
-    `history`: the turns before it; the other ways know nothing of them. `within`: ids to search.
+    `history`: the turns before it; the other ways know nothing of them. `within`: as in `search`.
     """
     least = max(k, gate.fewest_hits if gate else 1)
-    result = retriever.search([question], least, history=[history], within=within or None)
+    result = retriever.search([question], least, history=[history], within=within)
     if gate is not None:
         result = result.deciding(gate.decide(result))
     found = result[0]

@@ -18,6 +18,7 @@ from uec_rag.evaluation.evaluate import evaluate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import explorer
+from uec_rag.server.http import create_app
 from uec_rag.server.report import report
 
 pytestmark = pytest.mark.ui
@@ -44,12 +45,15 @@ def browser():
         yield playwright.chromium.launch(executable_path=found, args=arguments)
 
 
-@contextmanager
 def served(index, **access):
     """The address of an explorer."""
-    app = explorer(
-        LiveIndex(Place(index)), Access(limits=Limits(body=LARGEST), cookie=True, **access)
-    )
+    allowed = Access(limits=Limits(body=LARGEST), cookie=True, **access)
+    return running(explorer(LiveIndex(Place(index)), allowed))
+
+
+@contextmanager
+def running(app):
+    """The address of an application that is served meanwhile."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -296,7 +300,7 @@ def test_a_thread_goes_on_until_there_is_a_new_subject(page, index):
 
 
 def test_a_reading_is_asked_among(page, index):
-    question = "what every matter begins with"
+    question = "all day"
     result = Retriever.load(index).search([question], 4)
     readings = result.decisions[0].readings
     assert result.decisions[0].action == "clarify"
@@ -304,7 +308,7 @@ def test_a_reading_is_asked_among(page, index):
     expect(page.locator("#answer .choices a")).to_have_count(len(readings))
     page.locator("#answer .choices a").first.click()
     expect(page.locator("#answer .decision")).to_contain_text("Asked among the passages of")
-    expect(page.locator("ol.hits > li")).to_have_count(len(readings[0].ids))
+    expect(page.locator("ol.hits > li")).to_have_count(min(4, len(readings[0].ids)))
 
 
 def test_all_views_work_by_keyboard_alone(page):
@@ -321,10 +325,7 @@ def test_all_views_work_by_keyboard_alone(page):
                 return
         raise AssertionError(f"no way to {wanted}, at {focused()}")
 
-    page.keyboard.press("Tab")
-    assert focused() == "Skip to the content"
-    page.keyboard.press("Enter")
-    tab_to("question")
+    assert focused() == "question"
     page.keyboard.type("keep the honey dry")
     page.keyboard.press("Enter")
     page.wait_for_selector(".hits li")
@@ -335,6 +336,9 @@ def test_all_views_work_by_keyboard_alone(page):
     page.wait_for_selector("#near h4")
     assert page.is_visible("#inspect")
     page.reload()
+    page.wait_for_selector("#near h4")
+    page.keyboard.press("Tab")
+    assert focused() == "Skip to the content"
     tab_to("Tune")
     page.keyboard.press("Enter")
     tab_to("made")
@@ -479,3 +483,28 @@ def test_a_report_fits_a_page_and_a_screen(browser, index, tmp_path):
     assert page.evaluate(_CLIPPED) == []
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_paths_of_the_service_are_tried_on_its_page(browser, index, width):
+    token = "a-token-of-more-than-16-letters"
+    app = create_app(LiveIndex(Place(index)), Access(token=token), write=True)
+    with running(app) as address:
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        said = []
+        page.on("request", lambda request: said.append(request.url))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(address)
+        expect(page.locator(".message")).to_contain_text("Give the server's token")
+        page.fill("[name=token]", token)
+        page.click("text=Use")
+        ask = page.locator("section", has=page.locator("h2:text-is('POST /ask')"))
+        ask.locator("textarea").fill('{"question": "keep the honey dry"}')
+        ask.locator("button").click()
+        expect(ask.locator(".result")).to_contain_text('"decision"')
+        assert ask.locator(".result").inner_text().startswith("200")
+        assert violations(page) == []
+        assert page.evaluate(_CLIPPED) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
+    assert [text for text in said if not text.startswith((address, "data:"))] == []

@@ -261,7 +261,7 @@ async function showAsk(given) {
     return [{ role: "user", content: turn }, ...back];
   });
   await attempt(section, async () => {
-    const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.getAll("id") });
+    const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.has("id") ? given.getAll("id") : null });
     if (mine !== latest) return;
     showAnswer(found, turns, k, label);
     say($(".message", section), `${DO[found.decision]}: ${count(found.hits.length, "passage")} found.`, false, true);
