@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -284,11 +284,16 @@ def index_view(retriever: Retriever) -> View:
 
 
 def _examples(passages: Sequence[Passage]) -> list[str]:
-    """A few questions to begin with: headings, first those that ask, else first sentences."""
-    made = make_questions(passages, None, len(passages)).questions
-    titles = {passage.metadata.get("title") for passage in passages}
-    headings = [question for question in made if question in titles] or made
-    ask = [heading for heading in headings if heading.endswith("?")]
-    others = [heading for heading in headings if not heading.endswith("?")]
-    chosen = [*ask, *others[:: max(len(others) // _EXAMPLES, 1)]][:_EXAMPLES]
-    return [one_line(question.replace("`", "")) for question in chosen]
+    """A few questions to begin with: headings, of as many sources as can be, else sentences."""
+    made = make_questions(passages, None, len(passages))
+    of_source: dict[str, list[str]] = {}
+    for question, places in zip(made.questions, made.relevant, strict=True):
+        passage = passages[places[0]]
+        if _title(passage).endswith(question):
+            of_source.setdefault(_source(passage), []).append(question)
+    # The questions among each source's headings first, and one of each source before the seconds.
+    ranked = [sorted(some, key=lambda one: not one.endswith("?")) for some in of_source.values()]
+    rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
+    chosen = rounds if len(ranked) < _EXAMPLES else rounds[: len(ranked)]
+    chosen = (chosen or made.questions)[:: max(len(chosen) // _EXAMPLES, 1)]
+    return [one_line(question.replace("`", "")) for question in chosen[:_EXAMPLES]]

@@ -197,6 +197,21 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
     assert f"answers begin above {100 * threshold:.0f} %" in page.inner_text("#answer .decision")
 
 
+def test_few_labels_say_what_they_allow_and_save_nothing_that_abstains(page):
+    upload(page, content=table([("honey hive?", "bees-0"), ("why?", "")]))
+    expect(page.locator("#least")).to_contain_text("The least that these 2 labels allow: 34 %")
+    assert page.inner_text("#risk-shown") == "34 %"
+    assert page.is_enabled("#save")
+    page.select_option("#promise", "risks")
+    assert "allow no share up to 50 %" in page.inner_text("#least")
+    assert page.is_disabled("#save")
+    page.select_option("#promise", "wrongs")
+    page.click("#save")
+    expect(page.locator("#saved")).to_contain_text("Saved as gate.json")
+    go(page, "index")
+    expect(page.locator("#facts")).to_contain_text("at most 34 % of all questions")
+
+
 def test_a_bad_table_and_one_of_200_megabytes_are_refused_in_words(page, tmp_path):
     upload(page, content=b"question,answer\nwhy?,x")
     page.wait_for_selector("#tune .message.bad")
