@@ -42,6 +42,12 @@ def test_this_machine_alone_needs_no_token(host):
     assert Access(host).warning is None
 
 
+@pytest.mark.parametrize("origin", ["*", "app.example.com", "https://a.example/x", "https://*.x"])
+def test_an_origin_is_one_site(origin):
+    with pytest.raises(ValueError, match="--cors: expected an origin"):
+        Access(origins=(origin,))
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "docs.example.com"])
 def test_where_others_can_ask_there_must_be_a_token_and_a_warning(host):
     with pytest.raises(ValueError, match="a token is needed: --token TOKEN"):

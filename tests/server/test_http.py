@@ -3,6 +3,7 @@ import itertools
 import json
 import logging
 import os
+import re
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -485,7 +486,7 @@ def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(
     with serving(index, write=True, token=TOKEN) as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         found = client.get("/openapi.json").json()
-        assert client.get("/docs").status_code == client.get("/redoc").status_code == 404
+        assert client.get("/redoc").status_code == 404
     assert {*found["paths"]} == {
         "/search", "/ask", "/documents", "/healthz", "/readyz", "/metrics"
     }  # fmt: skip
@@ -495,6 +496,41 @@ def test_the_description_has_examples_and_no_page_loads_anything_from_elsewhere(
     assert found["paths"]["/ask"]["post"]["operationId"] == "ask"
     assert schemas["Answer"]["properties"]["decision"]["enum"] == ["answer", "clarify", "abstain"]
     assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
+
+
+def test_a_browser_is_shown_the_paths_with_nothing_from_elsewhere_and_without_a_token(index):
+    with serving(index, token=TOKEN) as client:
+        assert client.get("/openapi.json").status_code == 401
+        for path in ("/", "/docs"):
+            page = client.get(path)
+            assert (page.status_code, page.headers["content-type"][:9]) == (200, "text/html")
+            assert "default-src 'none'" in page.headers["content-security-policy"]
+            loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+            assert loaded == ["data:,", "page.css", "docs.js", "openapi.json"]
+        for path in ("/docs.js", "/page.css"):
+            assert client.get(path).status_code == 200
+
+
+def test_pages_of_a_named_origin_may_ask_and_no_others(index):
+    named, token = "https://app.example.com", f"Bearer {TOKEN}"
+    with serving(index, token=TOKEN, origins=(named,)) as client:
+
+        def asked(origin, **headers):
+            headers |= {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
+            return client.post("/ask", json=PARKING, headers=headers)
+
+        before = {"Origin": named, "Access-Control-Request-Method": "POST"}
+        allowed = client.options("/ask", headers=before)
+        assert allowed.headers["access-control-allow-origin"] == named
+        answer = asked(named, Authorization=token)
+        assert answer.status_code == 200
+        assert answer.headers["access-control-allow-origin"] == named
+        refused = asked(named)
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, named)
+        for other in ("https://evil.example", "https://app.example.com.evil.example", "null"):
+            refused = asked(other, Authorization=token)
+            assert refused.status_code == 403
+            assert "access-control-allow-origin" not in refused.headers
 
 
 def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_closed(

@@ -101,9 +101,13 @@ def evaluate(
     mine = opened(index, store)
     other = None if against is None else opened(against, None)
     found = of(*mine)
-    difference = None if other is None else compared(found, of(*other))
+    difference = None
+    if other is not None and against is not None:
+        difference = compared(found, of(*other)) | {"index": against.name}
     if html is not None:
-        html.write_text(report(found, difference), encoding="utf-8")
+        name = None if questions is None else questions.name
+        page = report(found, difference, index=index.absolute().name, questions=name)
+        html.write_text(page, encoding="utf-8")
     if json:
         print_json(asdict(found) | ({} if difference is None else {"against": difference}))
         return

@@ -48,13 +48,18 @@ Limit = Annotated[
 
 
 def access_of(
-    host: str, token: str | None, names: list[str] | None, limit: list[str] | None
+    host: str,
+    token: str | None,
+    names: list[str] | None,
+    limit: list[str] | None,
+    origins: list[str] | None = None,
 ) -> Access:
     """Who may ask, and a note where the network sees it."""
     from uec_rag.server.access import Access, limits_of
 
     allowed = tuple(name.lower() for name in names or ())
-    access = Access(host, token, allowed, limits=limits_of(limit or ()))
+    limits, others = limits_of(limit or ()), tuple(one.rstrip("/") for one in origins or ())
+    access = Access(host, token, allowed, limits=limits, origins=others)
     if access.warning:
         note(access.warning)
     return access
@@ -74,6 +79,10 @@ def serve(
     token: Token = None,
     allow_host: Names = None,
     limit: Limit = None,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Let pages of https://app.example.com ask, too."),
+    ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
@@ -88,6 +97,8 @@ def serve(
 ) -> None:
     """Answer questions over HTTP: /search, /ask, /healthz, /readyz, /metrics, /openapi.json.
 
+    In a browser / and /docs show these paths, to be tried.
+
     A new save of the index is taken up while it runs.
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
@@ -96,7 +107,8 @@ def serve(
     open_place(place)
     from uec_rag.server.http import run
 
-    run(place, access_of(host, token, allow_host, limit), port, write=write, workers=workers)
+    access = access_of(host, token, allow_host, limit, cors)
+    run(place, access, port, write=write, workers=workers)
 
 
 def explore(

@@ -213,17 +213,30 @@ class EncodedFiles:
             kept = [{**p.metadata, **_state(new[p.id])} for p in by_hand]
             retriever.add([p.text for p in by_hand], [p.id for p in by_hand], kept)
         retriever.delete([id_ for id_, p in old.items() if id_ not in new and is_known(p)])
-        calibration = retriever.calibration
-        if (
-            calibration is not None
-            and calibration.source == "self"
-            and calibration.corpus != corpus_fingerprint(retriever.store)
-        ):
-            try:
-                retriever.self_calibrate()
-            except ValueError as error:  # too few questions can be made of what is left
-                warnings.warn(str(error), UserWarning, stacklevel=2)
+        _calibrate_anew(retriever)
         return len(old)
+
+
+def delete_file(retriever: Retriever, source: str) -> int:
+    """Delete a file's passages, and no others that name it. Returns how many there were."""
+    ids = [passage.id for passage in retriever.passages() if file_of(passage) == source]
+    deleted = retriever.delete(ids)
+    _calibrate_anew(retriever)
+    return deleted
+
+
+def _calibrate_anew(retriever: Retriever) -> None:
+    """Make a calibration without labels anew, if the corpus is another."""
+    calibration = retriever.calibration
+    if (
+        calibration is not None
+        and calibration.source == "self"
+        and calibration.corpus != corpus_fingerprint(retriever.store)
+    ):
+        try:
+            retriever.self_calibrate()
+        except ValueError as error:  # too few questions can be made of what is left
+            warnings.warn(str(error), UserWarning, stacklevel=3)
 
 
 def _digest(passage: Passage) -> str:

@@ -23,6 +23,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,7 +36,6 @@ requests = logging.getLogger("uec_rag.server.requests")
 _SHORTEST = 16  # characters of a token
 _BODY_SECONDS = 30
 ANSWER_TOO_LONG = "The answer has more than {:,} bytes; ask for fewer passages (k)."
-_OPEN = ("/healthz", "/readyz")  # need no token, and tell nothing of any passage
 _READING = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -118,7 +118,8 @@ class Access:
     `host`: the address it listens on. `token`: what every request brings, as "Authorization: Bearer
     TOKEN"; needed where `host` is not this machine alone. `names`: others that the server is
     reached by, as a proxy's. `cookie`: whether a browser may bring the token, as "?token=TOKEN" of
-    the first page. `limits`: what a request may take.
+    the first page. `limits`: what a request may take. `origins`: other sites' whose pages may ask.
+    `open`: paths that need no token, and tell nothing of any passage.
     """
 
     host: str = "127.0.0.1"
@@ -126,8 +127,16 @@ class Access:
     names: tuple[str, ...] = ()
     cookie: bool = False
     limits: Limits = Limits()
+    origins: tuple[str, ...] = ()
+    open: tuple[str, ...] = ("/healthz", "/readyz")
 
     def __post_init__(self) -> None:
+        for origin in self.origins:
+            if not re.fullmatch(r"https?://[^\s/*?#@]+", origin):
+                raise ValueError(
+                    f"--cors: expected an origin as browsers name it, https://app.example.com or "
+                    f"http://localhost:3000, got {origin!r:.60}."
+                )
         if self.token is not None and not re.fullmatch(rf"[!-~]{{{_SHORTEST},}}", self.token):
             raise ValueError(
                 f"--token: expected at least {_SHORTEST} letters, digits or signs without blanks; "
@@ -158,13 +167,14 @@ class Access:
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
         """Why a request is not answered; None if it is."""
         host, origin = headers.get("host", ""), headers.get("origin", f"//{headers.get('host')}")
+        allowed = origin in self.origins
         if not self._knows(_name(host)):
             return problem(421, "Host: not a name of this server; name it with --allow-host.")
         own = origin.partition("//")[2] == host or _name(origin.partition("//")[2]) in self.names
-        writes = method not in _READING
-        if not own or (writes and headers.get("sec-fetch-site") == "cross-site"):
+        crossed = method not in _READING and headers.get("sec-fetch-site") == "cross-site"
+        if not allowed and (crossed or not own):
             return problem(403, "Origin: a page of another site may not ask this server.")
-        if self.token is None or path in _OPEN or self._has_token(headers):
+        if self.token is None or path in self.open or self._has_token(headers):
             return None
         refused = problem(401, "Authorization: expected 'Bearer TOKEN' with the server's token.")
         refused.headers["WWW-Authenticate"] = "Bearer"
@@ -237,9 +247,20 @@ class Guard:
         count: Callable[[str, int], None] | None = None,
     ) -> None:
         self.app, self.access, self.count = app, access, count
+        self._answer: ASGIApp = self._guarded
+        if access.origins:  # which a browser tells its page of, also if a request is refused
+            self._answer = CORSMiddleware(
+                self._guarded,
+                allow_origins=access.origins,
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=["Authorization", "Content-Type"],
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or have the application do it."""
+        await self._answer(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -277,7 +298,7 @@ class Guard:
         """Count an answer, and log it in a line that has nothing of what was asked."""
         if self.count is None:
             return
-        unrouted = scope["path"] if scope["path"] in _OPEN else "other"
+        unrouted = scope["path"] if scope["path"] in self.access.open else "other"
         path = str(getattr(scope.get("route"), "path", unrouted))
         self.count(path, status)
         milliseconds = (time.perf_counter() - begun) * 1000

@@ -1,7 +1,7 @@
 """The explorer: a page over one index for people, and what its script asks for.
 
 The page is three files that hold nothing of the index; all else comes as JSON, and the script puts
-it into the page as text alone.
+it into the page as text, in elements without attributes (`uec_rag.server.markup`).
 """
 
 from __future__ import annotations
@@ -21,23 +21,27 @@ from typing import Annotated, Any
 from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.corpora.readers import READERS
 from uec_rag.corpora.tables import ids_named, read_questions
+from uec_rag.evaluation.inspection import writing
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.calibrate import corpus_fingerprint
-from uec_rag.retrieval.files import add_files
+from uec_rag.retrieval.files import add_files, delete_file, file_of
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, harmless, log, problem
+from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
 from uec_rag.server.running import log_to_stderr, serve
+from uec_rag.server.static import add_pages
 from uec_rag.server.views import (
     Progress,
     View,
     ask_view,
+    file_view,
     index_view,
     inspect_view,
     neighbours_view,
@@ -47,24 +51,17 @@ from uec_rag.server.views import (
 LARGEST_TABLE = 10 * 2**20
 """Bytes of a table of questions; a document may have as many as on the command line."""
 
-_FOLDER = Path(__file__).parent / "pages"
-_PAGES = {
-    "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
-}
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+_PAGES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
 _REMEMBERED = 200  # questions of a session
 
 
 class Question(BaseModel, strict=True):
-    """What is asked."""
+    """What is asked, the turns before it, and the reading to search among, if one was chosen."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     k: int = Field(4, ge=1, le=LARGEST_K)
+    history: list[Message] = []
+    within: Chosen | None = None
 
 
 class Promise(BaseModel):
@@ -143,7 +140,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     work, asked = Work(), deque[View](maxlen=_REMEMBERED)
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
-    known: dict[tuple[int, int], View] = {}  # of the index, which is read to be described
+    known: dict[str, tuple[tuple[int, int], View]] = {}  # of the index, which is read for it
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -163,29 +160,26 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         exception_handlers={RequestValidationError: refused, **dict.fromkeys(expected, failed)},
     )
 
-    def page(request: Request) -> Response:
-        name, media_type = _PAGES[request.url.path]
-        headers = {"Content-Security-Policy": _POLICY}
-        return FileResponse(_FOLDER / name, media_type=media_type, headers=headers)
-
-    for path in _PAGES:
-        app.add_route(path, page)
+    add_pages(app, _PAGES)
 
     def gate_of(opened: Opened) -> Gate | None:
         return Gate.load(gate_path) if gate_path.exists() else opened.gate
+
+    def of_index(name: str, view: Callable[[Retriever], View]) -> View:
+        """A view of the index as it is now, made anew if it has changed."""
+        with live.use() as opened:
+            state = id(opened.retriever), opened.retriever.changes
+            if name not in known or known[name][0] != state:
+                known[name] = state, view(opened.retriever)
+            return known[name][1]
 
     @app.get("/api/index")
     def described() -> View:
         live.refresh()
         with live.use() as opened:
-            retriever = opened.retriever
-            state = id(retriever), retriever.changes
-            if state not in known:
-                known.clear()
-                known[state] = index_view(retriever)
             gate = gate_of(opened)
-            fits = gate is not None and gate.fits(retriever)
-        return known[state] | {
+            fits = gate is not None and gate.fits(opened.retriever)
+        return of_index("index", index_view) | {
             "name": folder.name,
             "gate": gate and {**gate.threshold.metadata(), "k": gate.k, "fits": fits},
             "formats": [*READERS],
@@ -194,13 +188,24 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             "problem": harmless(live.problem),
         }
 
+    @app.get("/api/writing")
+    def written() -> View:
+        return of_index("writing", lambda retriever: asdict(writing(retriever)))
+
     @app.post("/api/ask")
     def ask(given: Question) -> View:
         live.refresh()
         with live.use() as opened:
-            view = ask_view(opened.retriever, given.question, given.k, gate_of(opened))
-        names = ("question", "decision", "confidence", "sigma", "disagreement")
-        asked.appendleft({name: view[name] for name in names})
+            gate, before, among = gate_of(opened), turns(given.history), given.within
+            view = ask_view(opened.retriever, given.question, given.k, gate, before, among)
+        if among is None:  # a reading is a part of an answer that is remembered
+            names = ("question", "decision", "reason", "confidence", "sigma", "disagreement")
+            said = [one.content for one in given.history if one.role == "user"]
+            new = {"before": said, **{name: view[name] for name in names}}
+            key = new["before"], new["question"]
+            others = [one for one in asked if (one["before"], one["question"]) != key]
+            asked.clear()
+            asked.extend([new, *others])
         return view
 
     @app.get("/api/asked")
@@ -211,6 +216,21 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def neighbours(id: str) -> View:
         with live.use() as opened:
             return neighbours_view(opened.retriever, id)
+
+    @app.get("/api/file")
+    def file(id: str, start: Annotated[int | None, Query(ge=0)] = None) -> View:
+        with live.use() as opened:
+            return file_view(opened.retriever, id, start)
+
+    @app.delete("/api/file")
+    def delete(id: str) -> dict[str, int]:
+        def change(retriever: Retriever) -> int:
+            name = next((file_of(passage) for passage in retriever.get([id])), None)
+            if name is None:
+                raise KeyError("id: is of no file that is in the index (any more).")
+            return delete_file(retriever, name)
+
+        return {"deleted": live.write(change)}
 
     @app.post("/api/inspect", status_code=202)
     def inspect() -> View:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,7 @@ from uec_rag.server.batching import TOGETHER, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.metrics import SHARED, Metrics
 from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
+from uec_rag.server.static import add_pages
 from uec_rag.stores.base import checked_text
 from uec_rag.stores.filters import check_size, parse
 
@@ -41,6 +42,10 @@ LARGEST_K, LONGEST_QUERY, LONGEST_PASSAGE, MOST_PASSAGES = 100, 8_000, 1_000_000
 _WRITERS = 8  # requests to write that may wait
 _GIVEN = "UEC_SERVE"  # variable of the environment by which worker processes are told
 _WATCH = 1.0  # seconds between two looks for a new save
+_PAGES = {
+    **{"/": "docs.html", "/docs": "docs.html"},
+    **{"/docs.js": "docs.js", "/page.css": "page.css"},
+}
 
 
 class Question(BaseModel):
@@ -170,7 +175,7 @@ def create_app(
         title="uec-rag",
         version=__version__,
         summary="Search that knows when it does not know.",
-        docs_url=None,  # that page would load scripts from elsewhere
+        docs_url=None,  # that page would load scripts from elsewhere; `_PAGES` has one of ours
         redoc_url=None,
         lifespan=running,
         generate_unique_id_function=lambda route: route.name,  # operations are `ask`, `search`
@@ -247,7 +252,8 @@ def create_app(
 
     if write:
         _add_writing(app, live)
-    return Guard(app, access, metrics.requested)
+    add_pages(app, _PAGES)
+    return Guard(app, replace(access, open=(*access.open, *_PAGES)), metrics.requested)
 
 
 def _add_writing(app: FastAPI, live: LiveIndex) -> None:

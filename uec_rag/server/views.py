@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
+from itertools import islice, zip_longest
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -13,19 +14,24 @@ import numpy as np
 
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability, risk_over_coverage
-from uec_rag.encoders.lexical import marked
+from uec_rag.corpora.questions import make_questions
 from uec_rag.evaluation.alternatives import disagreement, fused, members_alone, plain_cosine
-from uec_rag.evaluation.inspection import Probe, inspect, neighbours, writing
+from uec_rag.evaluation.inspection import Probe, inspect, neighbours
 from uec_rag.retrieval import Gate, Retriever
+from uec_rag.retrieval.files import file_of
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
+from uec_rag.server.markup import Node, markup
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called as `progress(stage, done, total)`."""
 
-SHOWN = 2_000
+SHOWN = 20_000
 """Characters of a passage that the page shows."""
+
+AT_ONCE = 50
+"""Passages of a file that the page shows at a time."""
 
 RISKS = [percent / 100 for percent in range(1, 51)]
 """What the slider can be set to."""
@@ -33,27 +39,53 @@ RISKS = [percent / 100 for percent in range(1, 51)]
 _FUSED = 100  # hits of each member that are fused
 _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions whose decisions the page lists
+_MOST_PASSAGES = 100_000  # whose files are listed
+_EXAMPLES, _ASKED_FOR = 6, 2_000  # questions to begin with, and passages that they are made from
 _LISTED = 15
+_BEGINNING = 90  # characters
 _WORDS = re.compile(r"\w+")
 _PLACES = ("page", "slide", "sheet")
+_MARKS = re.compile(r"```\w*|[`*]+|^[#>]+|\||:?-{3,}:?", re.MULTILINE)  # of Markdown
 
 
-def passage_view(passage: Passage, words: Collection[str] = ()) -> View:
-    """A passage as the page shows it: cut, without what a terminal obeys, some words marked."""
+def passage_view(passage: Passage) -> View:
+    """Where a passage is from and how it begins, without what a terminal obeys."""
     known = passage.metadata
-    source = one_line(str(known.get("source", passage.id)))
-    if PurePath(source).is_absolute():  # of this machine: nobody's business
-        source = PurePath(source).name
-    title = one_line(str(known.get("title", "")))
+    source, title = _source(passage), _title(passage)
+    text = _MARKS.sub("", _body(passage)[: 3 * _BEGINNING])
+    beginning = " ".join(visible(text).split())
     return {
         "id": visible(passage.id),
         "source": source[:200],
         "place": one_line(", ".join(f"{at} {known[at]}" for at in _PLACES if at in known))[:100],
         "title": "" if title == source else title[:200],
-        "parts": marked(visible(passage.text[:SHOWN]), words),
-        "characters": len(passage.text),
-        "cut": len(passage.text) > SHOWN,
+        "beginning": beginning[:_BEGINNING] + " …" * (len(beginning) > _BEGINNING),
     }
+
+
+def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
+    """A passage as it is read: with its text, of which the page shows a tree, some words marked."""
+    text = _body(passage)
+    is_markdown = _source(passage).lower().endswith((".md", ".markdown"))
+    body: list[Node] = markup(visible(text[:SHOWN]), words, is_markdown=is_markdown)
+    shown = {"body": body, "markdown": is_markdown, "characters": len(text)}
+    shown |= {"cut": len(text) > SHOWN}
+    return passage_view(passage) | shown
+
+
+def _source(passage: Passage) -> str:
+    source = one_line(str(passage.metadata.get("source", passage.id)))
+    # A path of this machine is nobody's business.
+    return PurePath(source).name if PurePath(source).is_absolute() else source
+
+
+def _title(passage: Passage) -> str:
+    return one_line(str(passage.metadata.get("title", "")))
+
+
+def _body(passage: Passage) -> str:
+    """The text below the heading that `passages_of` puts before it."""
+    return passage.text.removeprefix(str(passage.metadata.get("title", ""))).strip()
 
 
 def number(value: float) -> float | None:
@@ -61,11 +93,20 @@ def number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> View:
-    """One question: the decision, the hits, and what other ways to search would have found."""
-    [asked] = retriever.corrected([question])
-    parts = retriever.uec.encode([asked], "query")
-    result = retriever.search_encoded([asked], parts, max(k, gate.fewest_hits if gate else 1))
+def ask_view(
+    retriever: Retriever,
+    question: str,
+    k: int,
+    gate: Gate | None,
+    history: Sequence[str] = (),
+    within: Sequence[str] | str | None = None,
+) -> View:
+    """One question: the decision, the hits, and what other ways to search would have found.
+
+    `history`: the turns before it; the other ways know nothing of them. `within`: as in `search`.
+    """
+    least = max(k, gate.fewest_hits if gate else 1)
+    result = retriever.search([question], least, history=[history], within=within)
     if gate is not None:
         result = result.deciding(gate.decide(result))
     found = result[0]
@@ -74,7 +115,7 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
     hits = []
     for rank, passage in enumerate(result.passages[0]):
         known = found.metadata(rank, details=True)
-        hit = passage_view(passage, words[rank] if words else _WORDS.findall(question))
+        hit = whole_view(passage, words[rank] if words else _WORDS.findall(question))
         hit |= {name: known.get(f"uec_{name}") for name in ("score", "mu", "relevance", "members")}
         hit |= {"sigma": math.sqrt(known["uec_sigma2"]), "place_here": rank + 1}
         hits.append(hit | {"is_candidate": passage.id in decision.candidates})
@@ -83,6 +124,7 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
         "question": visible(question),
         "decision": decision.action,
         "reason": visible(decision.reason),
+        "readings": [one | {"label": visible(one["label"])} for one in decision.choices],
         "confidence": decision.confidence,
         "in_corpus": decision.in_corpus,
         "threshold": 0.5 if gate is None else number(gate.threshold.threshold),
@@ -91,6 +133,7 @@ def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> 
         "hits": hits,
         "sigma": hits[0]["sigma"] if hits else None,
     }
+    parts = retriever.uec.encode([question], "query")
     rankings = members_alone(retriever, [question], parts, _FUSED)
     if not rankings or not hits:
         return view | {"others": [], "disagreement": None}
@@ -188,7 +231,7 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
     near = neighbours(retriever, id_)
     [passage] = retriever.get([id_])
     return {
-        "passage": passage_view(passage),
+        "passage": whole_view(passage),
         "columns": [
             {"name": name or "All together", "hits": [passage_view(one) for one in found]}
             for name, found in near.items()
@@ -196,9 +239,35 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
     }
 
 
+def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
+    """The passages of the source that a passage is from, some at a time; KeyError without it.
+
+    `start`: the first that is shown; by default the passage is among those that are.
+    """
+    passage = next(iter(retriever.get([id_])), None)
+    if passage is None:
+        raise KeyError(f"id: {visible(id_)[:100]!r} is not in the index (any more).")
+    source = passage.metadata.get("source")
+    passages = [passage] if source is None else [*retriever.passages({"source": source})]
+    if start is None:
+        start = passages.index(passage) // AT_ONCE * AT_ONCE
+    return {
+        "source": _source(passage),
+        "passages": [whole_view(one) for one in passages[start : start + AT_ONCE]],
+        "start": start,
+        "at_once": AT_ONCE,
+        "total": len(passages),
+    }
+
+
 def index_view(retriever: Retriever) -> View:
-    """What an index is: size, encoders, what confidence rests on, language and familiarity."""
+    """What an index is: size, encoders, what confidence rests on, its files, what to ask it."""
     uec, store = retriever.uec, retriever.store
+    files: dict[str, View] = {}
+    for passage in islice(retriever.passages(), _MOST_PASSAGES):
+        is_file = file_of(passage) is not None
+        new = {"source": _source(passage), "id": passage.id, "passages": 0, "is_file": is_file}
+        files.setdefault(_source(passage), new)["passages"] += 1
     return {
         "passages": len(retriever),
         "store": type(store).__name__,
@@ -208,5 +277,23 @@ def index_view(retriever: Retriever) -> View:
             for name, weight in zip(uec.names, uec.weights, strict=True)
         ],
         "report": visible(retriever.report),
-        **asdict(writing(retriever)),
+        "sources": sorted(files.values(), key=lambda file: str(file["source"])),
+        "sources_of": min(len(retriever), _MOST_PASSAGES),
+        "examples": _examples([*islice(retriever.passages(), _ASKED_FOR)]),
     }
+
+
+def _examples(passages: Sequence[Passage]) -> list[str]:
+    """A few questions to begin with: headings, of as many sources as can be, else sentences."""
+    made = make_questions(passages, None, len(passages))
+    of_source: dict[str, list[str]] = {}
+    for question, places in zip(made.questions, made.relevant, strict=True):
+        passage = passages[places[0]]
+        if _title(passage).endswith(question):
+            of_source.setdefault(_source(passage), []).append(question)
+    # The questions among each source's headings first, and one of each source before the seconds.
+    ranked = [sorted(some, key=lambda one: not one.endswith("?")) for some in of_source.values()]
+    rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
+    chosen = rounds if len(ranked) < _EXAMPLES else rounds[: len(ranked)]
+    chosen = (chosen or made.questions)[:: max(len(chosen) // _EXAMPLES, 1)]
+    return [one_line(question.replace("`", "")) for question in chosen[:_EXAMPLES]]

@@ -21,7 +21,7 @@ from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import explore
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import LARGEST_TABLE, explorer
-from uec_rag.server.views import SHOWN, passage_view
+from uec_rag.server.views import AT_ONCE, SHOWN, whole_view
 from uec_rag.stores.base import Passage
 from uec_rag.stores.places import store_at
 
@@ -48,6 +48,11 @@ def finished(client):
 
 def ask(client, question, k=5):
     return client.post("/api/ask", json={"question": question, "k": k}).json()
+
+
+def text_of(nodes):
+    """The text of a tree as `uec_rag.server.markup` makes it."""
+    return "".join(node if isinstance(node, str) else text_of(node[1:]) for node in nodes)
 
 
 def tune(client, content=None, name="questions.csv", **options):
@@ -85,7 +90,7 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
         assert hit["relevance"] == pytest.approx(known["uec_relevance"])
         assert hit["members"].keys() == known["uec_members"].keys()
         assert hit["members"]["bm25"] == pytest.approx(known["uec_members"]["bm25"])
-    assert ("honey", True) in map(tuple, shown["hits"][0]["parts"])
+    assert ["mark", "honey"] in shown["hits"][0]["body"][0]
 
 
 def test_beside_the_hits_are_those_of_a_member_alone_of_rank_fusion_and_of_cosines(client, index):
@@ -108,7 +113,7 @@ def test_beside_the_hits_are_those_of_a_member_alone_of_rank_fusion_and_of_cosin
 
 def test_text_of_a_passage_comes_without_what_a_terminal_obeys(client):
     hits = ask(client, "gnu owned alert script", 9)["hits"]
-    found = {hit["id"]: "".join(text for text, _ in hit["parts"]) for hit in hits}
+    found = {hit["id"]: text_of(hit["body"]) for hit in hits}
     assert found["script"] == SCRIPT  # the page takes it as text
     assert not {*"\x1b\x07\u202e"} & {*found["escapes"]}
     assert r"\x1b[2J" in found["escapes"]
@@ -116,14 +121,24 @@ def test_text_of_a_passage_comes_without_what_a_terminal_obeys(client):
 
 def test_a_long_passage_is_cut_and_a_source_elsewhere_is_a_name():
     source = {"source": "/home/me/zebra.txt", "page": "3\x1b", "title": "On\x1b zebras"}
-    shown = passage_view(Passage("long", "zebra " * 2**21, source), ["zebra"])
-    assert (shown["cut"], shown["characters"]) == (True, 6 * 2**21)
-    assert sum(len(text) for text, _ in shown["parts"]) == SHOWN
+    shown = whole_view(Passage("long", "zebra " * 2**21, source), ["zebra"])
+    assert (shown["cut"], shown["characters"]) == (True, 6 * 2**21 - 1)
+    assert len(text_of(shown["body"])) == SHOWN
     assert (shown["source"], shown["place"], shown["title"]) == (
         "zebra.txt",
         r"page 3\x1b",
         r"On\x1b zebras",
     )
+
+
+def test_the_heading_of_a_passage_is_shown_once_and_markdown_only_of_markdown():
+    known = {"source": "zebras.md", "title": "On zebras"}
+    passage = Passage("z", "On zebras\n\n| a | b |\n|---|---|\n| **1** | 2 |", known)
+    shown = whole_view(passage)
+    assert [block[0] for block in shown["body"]] == ["table"]
+    assert (shown["title"], shown["beginning"]) == ("On zebras", "a b 1 2")
+    plain = whole_view(Passage("z", passage.text, known | {"source": "zebras.txt"}))
+    assert plain["body"] == [["p", "| a | b |\n|---|---|\n| **1** | 2 |"]]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +232,7 @@ def test_the_index_is_looked_at(client):
     assert all(one["times"] for one in seen["hubs"])
     [asked] = client.get("/api/asked").json()
     assert asked["question"] == "is the sail in the hive"
-    assert client.get("/api/index").json()["languages"] == ["Latin letters"]
+    assert client.get("/api/writing").json()["languages"] == ["Latin letters"]
 
 
 def test_neighbours_of_a_passage_are_shown_for_each_encoder(client, index):
@@ -248,6 +263,65 @@ def test_files_are_added_and_replaced_and_the_index_is_saved(client, index):
     assert "Okapis\n\nThey hide." in texts
     assert not any("Zebras" in text for text in texts)
     assert client.get("/api/files").json() == []
+
+
+def test_a_thread_goes_on_and_a_reading_narrows_it_down(client, index):
+    first, then = "who keeps the honey dry?", "and what begins with it?"
+    history = [{"role": "user", "content": first}, {"role": "assistant", "content": "The hive."}]
+    asked = {"question": then, "k": 3, "history": history}
+    shown = client.post("/api/ask", json=asked).json()
+    retriever = Retriever.load(index)
+    result = retriever.search([then], 3, history=[[first]])
+    assert [hit["id"] for hit in shown["hits"]] == result.ids[0]
+    assert shown["confidence"] == pytest.approx(result.decisions[0].confidence)
+    [remembered] = client.get("/api/asked").json()
+    assert (remembered["before"], remembered["question"]) == ([first], then)
+
+    among = {"question": first, "within": ["bees-1", "bees-2"]}
+    shown = client.post("/api/ask", json=among).json()
+    assert {hit["id"] for hit in shown["hits"]} == {"bees-1", "bees-2"}
+    assert client.get("/api/asked").json() == [remembered]
+
+
+def test_readings_come_with_what_to_ask_again_among(client, index):
+    retriever = Retriever.load(index)
+    for question in ("what begins?", "all day", "what every matter begins with", "keeps dry"):
+        shown, [decision] = ask(client, question, 4), retriever.search([question], 4).decisions
+        assert shown["readings"] == decision.choices
+
+
+def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
+    added = "\n\n".join(
+        f"# What is part {n} for?\n\nIt turns wheel {n} of the mill, and stops at low water."
+        for n in range(70)
+    )
+    add(client, parts_md=added.encode())
+    shown = client.get("/api/index").json()
+    [file] = [one for one in shown["sources"] if one["source"] == "parts.md"]
+    assert (file["passages"], file["is_file"]) == (70, True)
+    assert sum(one["passages"] for one in shown["sources"]) == shown["passages"]
+    assert len(shown["examples"]) == 6
+    assert shown["examples"][0] == "What is part 0 for?"
+    one = client.get("/api/file", params={"id": "parts.md#60"}).json()
+    assert (one["start"], one["total"]) == (AT_ONCE, 70)
+    assert (
+        text_of(one["passages"][0]["body"])
+        == "It turns wheel 50 of the mill, and stops at low water."
+    )
+
+
+def test_a_file_is_deleted_and_what_only_names_it_stays(client, index):
+    other = Retriever.load(index)
+    other.add(["A note on zebras."], ["note"], [{"source": "zebras.md"}])
+    other.save(index)
+    before = {passage.id for passage in other.passages()}
+    add(client, zebras_md=b"# Zebras\n\nThey graze.")
+    gone = client.delete("/api/file", params={"id": "zebras.md#0"})
+    assert gone.json() == {"deleted": 1}
+    assert {passage.id for passage in Retriever.load(index).passages()} == before
+    for id_ in ("zebras.md#0", "note"):
+        refused = client.delete("/api/file", params={"id": id_})
+        assert (refused.status_code, "of no file" in refused.json()["detail"]) == (422, True)
 
 
 def test_while_another_process_saves_nothing_is_changed_and_the_files_stay(client, index):

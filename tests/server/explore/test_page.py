@@ -11,12 +11,15 @@ import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from tests.server.conftest import until
-from tests.server.explore.conftest import table
+from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.corpora.folder import LARGEST
+from uec_rag.evaluation.evaluate import evaluate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import explorer
+from uec_rag.server.http import create_app
+from uec_rag.server.report import report
 
 pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect
@@ -42,12 +45,15 @@ def browser():
         yield playwright.chromium.launch(executable_path=found, args=arguments)
 
 
-@contextmanager
 def served(index, **access):
     """The address of an explorer."""
-    app = explorer(
-        LiveIndex(Place(index)), Access(limits=Limits(body=LARGEST), cookie=True, **access)
-    )
+    allowed = Access(limits=Limits(body=LARGEST), cookie=True, **access)
+    return running(explorer(LiveIndex(Place(index)), allowed))
+
+
+@contextmanager
+def running(app):
+    """The address of an application that is served meanwhile."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -84,14 +90,14 @@ def page(browser, index):
 
 
 def go(page, view):
-    page.click(f"nav a[href='#{view}']")
+    page.click(f"nav a[data-view='{view}']")
 
 
 def ask(page, question):
     go(page, "ask")
     page.fill("#ask input[name=question]", question)
     page.click("#ask form button")
-    expect(page.locator("#ask .message")).to_contain_text("found")
+    expect(page.locator("#answer .decision h3")).to_have_text(question)
 
 
 def upload(page, name="questions.csv", content=None):
@@ -126,14 +132,20 @@ def test_what_is_shown_of_a_question_is_what_a_search_finds(page, index):
     result = Retriever.load(index).search(["keep the honey dry"], 4)
     decision = result.decisions[0]
     assert decision.reason in page.inner_text("#answer .decision")
-    assert page.inner_text("#confidence") == f"{decision.confidence:.3f}"
+    assert page.inner_text("#confidence") == f"{100 * decision.confidence:.0f} %"
     scores, relevance = page.locator("b.score").all_inner_texts(), page.locator("b.relevance")
     assert scores == [f"{score:.3f}" for score in result.scores[0]]
     assert relevance.all_inner_texts() == [f"{100 * one:.0f} %" for one in result.relevance[0]]
+    page.locator(".hits summary").first.click()
     label = page.locator(".hits svg").first.get_attribute("aria-label")
     assert label.startswith(f"Mean {result.mu[0, 0]:.3f}, from ")
     member = result[0].metadata(0, details=True)["uec_members"]["bm25"]
-    row = page.locator(".hits table").first.locator("tr", has_text="bm25").inner_text().split("\t")
+    row = (
+        page.locator(".hits table.listed")
+        .first.locator("tr", has_text="bm25")
+        .inner_text()
+        .split("\t")
+    )
     assert row[1:] == [
         f"{member['similarity']:.3f}",
         str(member["rank"]),
@@ -182,7 +194,22 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
     assert page.inner_text("#risk-shown") == "20 %"
     threshold = Gate.load(index / "gate.json").threshold.threshold
     ask(page, "keep the honey dry")
-    assert f"threshold {threshold:.3f}" in page.inner_text("#answer .decision")
+    assert f"answers begin above {100 * threshold:.0f} %" in page.inner_text("#answer .decision")
+
+
+def test_few_labels_say_what_they_allow_and_save_nothing_that_abstains(page):
+    upload(page, content=table([("honey hive?", "bees-0"), ("why?", "")]))
+    expect(page.locator("#least")).to_contain_text("The least that these 2 labels allow: 34 %")
+    assert page.inner_text("#risk-shown") == "34 %"
+    assert page.is_enabled("#save")
+    page.select_option("#promise", "risks")
+    assert "allow no share up to 50 %" in page.inner_text("#least")
+    assert page.is_disabled("#save")
+    page.select_option("#promise", "wrongs")
+    page.click("#save")
+    expect(page.locator("#saved")).to_contain_text("Saved as gate.json")
+    go(page, "index")
+    expect(page.locator("#facts")).to_contain_text("at most 34 % of all questions")
 
 
 def test_a_bad_table_and_one_of_200_megabytes_are_refused_in_words(page, tmp_path):
@@ -200,11 +227,6 @@ def test_a_bad_table_and_one_of_200_megabytes_are_refused_in_words(page, tmp_pat
 
 def test_dropped_files_are_added_and_what_cannot_be_read_is_named(page, index, tmp_path):
     go(page, "index")
-    large = tmp_path / "large.txt"
-    with large.open("wb") as file:
-        file.truncate(200 * 2**20)
-    page.set_input_files("#drop input", large)
-    expect(page.locator("#staged li")).to_have_count(1)
     dropped = page.evaluate_handle(
         """() => {
             const data = new DataTransfer();
@@ -214,22 +236,101 @@ def test_dropped_files_are_added_and_what_cannot_be_read_is_named(page, index, t
         }"""
     )
     page.dispatch_event("#drop", "drop", {"dataTransfer": dropped})
-    page.wait_for_selector("#index .message.bad")
-    assert "run.exe: expected a file that ends in .txt" in page.inner_text("#index .message")
-    assert page.locator("#staged li").all_inner_texts() == ["large.txt, 200 MB", "news.md, 0.00 MB"]
-    page.click("#add")
-    expect(page.locator("#index .message")).to_contain_text("is saved")
-    said = page.inner_text("#index .message")
-    assert "1 passage of 1 file added, 0 replaced" in said
-    assert "large.txt cannot be read: it is not a text file" in said
-    expect(page.locator("#staged li")).to_have_count(0)
+    message = page.locator("#index .message")
+    expect(message).to_contain_text("is saved")
+    assert "run.exe: expected a file that ends in .txt" in message.inner_text()
+    assert "1 passage of 1 file added, 0 replaced" in message.inner_text()
     assert "news.md#0" in {passage.id for passage in Retriever.load(index).passages()}
+    large = tmp_path / "large.txt"
+    with large.open("wb") as file:
+        file.truncate(200 * 2**20)
+    page.set_input_files("#drop input", large)
+    expect(message).to_contain_text("large.txt cannot be read: it is not a text file")
+    assert page.locator("#staged li").all_inner_texts() == ["large.txt, 200 MB"]
+    page.click("text=Forget them")
+    expect(page.locator("#staged")).to_be_hidden()
+
+
+def test_a_file_is_opened_and_deleted(page, index):
+    page.on("dialog", lambda dialog: dialog.accept())
+    before = len(Retriever.load(index))
+    page.set_input_files(
+        "#drop input",
+        {"name": "news.md", "mimeType": "text/markdown", "buffer": b"# Okapis\n\n- They **hide**."},
+    )
+    go(page, "index")
+    page.click("#sources a:text-is('news.md')")
+    expect(page.locator("#file li.current h4")).to_contain_text("Okapis")
+    assert page.locator("#file strong").all_inner_texts() == ["hide"]
+    go(page, "index")
+    page.click("[aria-label='Delete news.md']")
+    expect(page.locator("#index .message")).to_contain_text("news.md: 1 passage deleted")
+    assert page.locator("#sources a:text-is('news.md')").count() == 0
+    assert len(Retriever.load(index)) == before
+
+
+def test_the_first_view_has_questions_to_begin_with_and_the_index_its_sources(page):
+    assert page.evaluate("document.activeElement.name") == "question"
+    expect(page.locator("#answer .choices a")).to_have_count(6)
+    assert page.locator("#answer ul:not(.choices) a").first.inner_text() == "bees.md"
+    question = page.locator("#answer .choices a").first.inner_text()
+    page.locator("#answer .choices a").first.click()
+    expect(page.locator("#answer .decision h3")).to_have_text(question)
+    page.keyboard.press("Tab")
+    page.keyboard.press("/")
+    page.keyboard.type("honey")
+    assert page.input_value("#ask input[name=question]") == "honey"
+
+
+def test_a_question_is_in_the_address_and_those_before_lead_back(browser, page):
+    ask(page, "keep the honey dry")
+    ask(page, "where is the anchor?")
+    page.go_back()
+    expect(page.locator("#answer .decision h3")).to_have_text("keep the honey dry")
+    page.reload()
+    expect(page.locator("#answer .decision h3")).to_have_text("keep the honey dry")
+    page.click("#history a:text-is('where is the anchor?')")
+    expect(page.locator("#answer .decision h3")).to_have_text("where is the anchor?")
+    go(page, "inspect")
+    page.click("#asked a:text-is('keep the honey dry')")
+    expect(page.locator("#answer .decision h3")).to_have_text("keep the honey dry")
+
+
+def test_a_thread_goes_on_until_there_is_a_new_subject(page, index):
+    ask(page, "who keeps the honey dry?")
+    page.check("#follow input")
+    ask(page, "what begins with it?")
+    turns = [["who keeps the honey dry?"]]
+    result = Retriever.load(index).search(["what begins with it?"], 4, history=turns)
+    scores = [f"{score:.3f}" for score in result.scores[0]]
+    assert page.locator("b.score").all_inner_texts() == scores
+    assert page.locator("#thread li a").all_inner_texts() == turns[0]
+    page.reload()
+    expect(page.locator("#answer .decision h3")).to_have_text("what begins with it?")
+    assert page.locator("b.score").all_inner_texts() == scores
+    page.click("text=New subject")
+    expect(page.locator("#thread li")).to_have_count(0)
+    ask(page, "what begins with it?")
+    assert page.locator("b.score").all_inner_texts() != scores
+
+
+def test_a_reading_is_asked_among(page, index):
+    question = "all day"
+    result = Retriever.load(index).search([question], 4)
+    readings = result.decisions[0].readings
+    assert result.decisions[0].action == "clarify"
+    ask(page, question)
+    expect(page.locator("#answer .choices a")).to_have_count(len(readings))
+    page.locator("#answer .choices a").first.click()
+    expect(page.locator("#answer .decision")).to_contain_text("Asked among the passages of")
+    expect(page.locator("ol.hits > li")).to_have_count(min(4, len(readings[0].ids)))
 
 
 def test_all_views_work_by_keyboard_alone(page):
     def focused():
         return page.evaluate(
-            "(({ name, id, textContent }) => name || id || textContent)(document.activeElement)"
+            "(({ name, id, tagName, textContent }) => name || id || "
+            "(tagName === 'SUMMARY' ? tagName : textContent))(document.activeElement)"
         )
 
     def tab_to(wanted, most=60):
@@ -239,18 +340,20 @@ def test_all_views_work_by_keyboard_alone(page):
                 return
         raise AssertionError(f"no way to {wanted}, at {focused()}")
 
-    page.keyboard.press("Tab")
-    assert focused() == "Skip to the content"
-    page.keyboard.press("Enter")
-    tab_to("question")
+    assert focused() == "question"
     page.keyboard.type("keep the honey dry")
     page.keyboard.press("Enter")
     page.wait_for_selector(".hits li")
+    tab_to("SUMMARY")
+    page.keyboard.press("Enter")
     tab_to("Neighbours")
     page.keyboard.press("Enter")
     page.wait_for_selector("#near h4")
     assert page.is_visible("#inspect")
     page.reload()
+    page.wait_for_selector("#near h4")
+    page.keyboard.press("Tab")
+    assert focused() == "Skip to the content"
     tab_to("Tune")
     page.keyboard.press("Enter")
     tab_to("made")
@@ -290,24 +393,133 @@ def test_an_explorer_that_is_gone_is_said_to_be(browser, index):
     page.close()
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1100, "light"), (400, "dark")])
-def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(browser, index, width, theme):
+# Words that are broken, and what is cut off beyond what scrolls, of all that is shown.
+_CLIPPED = """() => {
+  const found = [];
+  const seen = (element) => element.checkVisibility() && !element.closest(".quiet, svg");
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+    if (!seen(text.parentElement) || text.parentElement.closest("pre")) continue;
+    for (const word of text.data.matchAll(/[\\p{L}\\p{N}.%]+/gu)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+      if (word[0].length <= 20 && lines.size > 1) found.push(`broken: ${word[0]}`);
+    }
+  }
+  for (const element of document.querySelectorAll("main *")) {
+    const scrolls = element.matches(".scroll, .wide") && innerWidth < 1000;
+    const holds = element.matches("input") || getComputedStyle(element).display === "inline";
+    if (seen(element) && !scrolls && !holds && element.scrollWidth > element.clientWidth + 1)
+      found.push(`cut off: ${element.outerHTML.slice(0, 100)}`);
+  }
+  return found;
+}"""
+
+LONG = (
+    "which of the many matters of the hive and of the anchor begins with the longest question here?"
+)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(
+    browser, index, width, theme, tmp_path
+):
+    wide = Retriever.load(index)
+    cells = " | ".join(f"heading{n}" for n in range(9))
+    text = f"| {cells} |\n{'|---' * 9}|\n| {cells} |\n\nSee `a/very/long/path/{'x' * 60}`."
+    wide.add([f"The honey table\n\n{text}"], ["table"], [{"source": "table.md"}])
+    wide.save(index)
+    questions = [("honey in the hive?", "bees-0"), (LONG, ""), (f"{LONG[:-1]} of all?", "bees-1")]
     with served(index) as address, opened(browser, address, width=width, theme=theme) as page:
         assert page.evaluate("document.documentElement.dataset.theme") == theme
-        ask(page, "keep the honey dry")
-        tune(page)
-        slide(page, 30)
-        go(page, "inspect")
-        page.click("#look")
-        page.wait_for_selector("#seen h3")
-        page.fill("#neighbours input", "bees-0")
-        page.click("#neighbours button")
-        page.wait_for_selector("#near h4")
+        views = {"first": "ask"} | {view: view for view in VIEWS}
         for other in (theme, {"light": "dark", "dark": "light"}[theme]):
             if other != theme:
                 page.click("#theme")
             assert page.evaluate("document.documentElement.dataset.theme") == other
-            for view in VIEWS:
+            for name, view in views.items():
+                if other == theme:
+                    _fill(page, name, questions)
                 go(page, view)
+                page.screenshot(path=tmp_path / f"{name}-{width}-{other}.png", full_page=True)
                 assert violations(page) == []
+                assert page.evaluate(_CLIPPED) == [], (name, width)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def _fill(page, name, questions):
+    """Have a view show all that it can."""
+    if name == "first":
+        page.wait_for_selector(".choices")
+    elif name == "ask":
+        ask(page, LONG)
+        page.check("#follow input")
+        ask(page, "and the honey table?")
+        for summary in page.locator(".hits summary").all():
+            summary.click()
+    elif name == "tune":
+        upload(page, content=table((*questions, *QUESTIONS)))
+        page.wait_for_selector("#tuned:not([hidden])")
+        slide(page, 50)
+        for summary in page.locator("#tuned summary").all():
+            summary.click()
+    elif name == "inspect":
+        go(page, "inspect")
+        page.click("#look")
+        page.wait_for_selector("#seen h3")
+        page.fill("#neighbours input", "table")
+        page.click("#neighbours button")
+        page.wait_for_selector("#near h4")
+    else:
+        go(page, "index")
+        expect(page.locator("#facts dd").nth(3)).not_to_have_text("Looking …")
+        page.click("#sources a:text-is('table.md')")
+        page.wait_for_selector("#file li")
+
+
+def test_a_report_fits_a_page_and_a_screen(browser, index, tmp_path):
+    file = tmp_path / "report.html"
+    found = evaluate(Retriever.load(index), {**{q: [id_] for q, id_ in QUESTIONS}, LONG: []}, k=4)
+    file.write_text(
+        report(found, index="idx", questions="a-long-name-of-questions.csv"), encoding="utf-8"
+    )
+    for width in (1280, 390):
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        page.goto(file.as_uri())
+        assert page.evaluate(_CLIPPED) == [], width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert violations(page) == []
+        page.close()
+    page = browser.new_page(viewport={"width": 690, "height": 1000}, color_scheme="dark")
+    page.emulate_media(media="print")
+    page.goto(file.as_uri())
+    assert page.evaluate(_CLIPPED) == []
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_paths_of_the_service_are_tried_on_its_page(browser, index, width):
+    token = "a-token-of-more-than-16-letters"
+    app = create_app(LiveIndex(Place(index)), Access(token=token), write=True)
+    with running(app) as address:
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        said = []
+        page.on("request", lambda request: said.append(request.url))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(address)
+        expect(page.locator(".message")).to_contain_text("Give the server's token")
+        page.fill("[name=token]", token)
+        page.click("text=Use")
+        ask = page.locator("section", has=page.locator("h2:text-is('POST /ask')"))
+        ask.locator("textarea").fill('{"question": "keep the honey dry"}')
+        ask.locator("button").click()
+        expect(ask.locator(".result")).to_contain_text('"decision"')
+        assert ask.locator(".result").inner_text().startswith("200")
+        assert violations(page) == []
+        assert page.evaluate(_CLIPPED) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.close()
+    assert [text for text in said if not text.startswith((address, "data:"))] == []

@@ -1,11 +1,11 @@
 "use strict";
-// Whatever comes from the index is put into the page as text, never as HTML.
+// Whatever comes from the index is put into the page as text, in elements without attributes.
 
 const $ = (selector, inside = document) => inside.querySelector(selector);
 const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)} %`;
 const fixed = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
-const megabytes = (bytes) => bytes < 2 ** 20 ? `${Math.ceil(bytes / 2 ** 10)} kB` : `${Math.round(bytes / 2 ** 20)} MB`;
+const megabytes = (bytes) => (bytes < 2 ** 20 ? `${Math.ceil(bytes / 1024)} kB` : `${Math.round(bytes / 2 ** 20)} MB`);
 
 function build(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
@@ -18,6 +18,8 @@ function build(element, properties, children) {
 const h = (tag, properties = {}, ...children) => build(document.createElement(tag), properties, children);
 const svg = (tag, properties = {}, ...children) =>
   build(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
+const dim = (...children) => h("span", { class: "dim" }, ...children);
+const scrolling = (label, ...children) => h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, ...children);
 
 async function call(path, options = {}) {
   let answer;
@@ -43,7 +45,7 @@ function say(place, text, bad = false, quiet = false) {
 // Runs what a button or a form starts: says what is wrong with it, and that nothing else is lost.
 async function attempt(section, work) {
   const place = $(".message", section);
-  const buttons = [...section.querySelectorAll("button")];
+  const buttons = [...section.querySelectorAll("button:not(#save)")];
   say(place, "");
   for (const button of buttons) button.disabled = true;
   try {
@@ -55,22 +57,25 @@ async function attempt(section, work) {
   }
 }
 
-// ---- Views ----------------------------------------------------------------------------------------
+// ---- Views: what is shown is in the address, "#ask?q=QUESTION" --------------------------------------
 
 const VIEWS = ["ask", "tune", "inspect", "index"];
 function show() {
-  const wanted = location.hash.slice(1);
+  const [wanted, query] = location.hash.slice(1).split("?");
   if (wanted === "content") return;
-  const view = VIEWS.includes(wanted) ? wanted : "ask";
+  const view = VIEWS.includes(wanted) ? wanted : "ask", given = new URLSearchParams(query);
   for (const name of VIEWS) {
     document.getElementById(name).classList.toggle("current", name === view);
-    const link = $(`nav a[href="#${name}"]`);
+    const link = $(`nav a[data-view="${name}"]`);
     if (name === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   scrollTo(0, 0);
-  if (view === "inspect") showAsked().catch(() => {});
+  if (view === "ask") showAsk(given);
+  if (view === "inspect") showInspect(given);
+  if (view === "index") showIndex(given);
 }
+const to = (view, pairs) => `#${view}?${new URLSearchParams(pairs)}`;
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
@@ -91,49 +96,74 @@ function startTheme() {
 // ---- Passages -------------------------------------------------------------------------------------
 
 const place = (hit) => [hit.source, hit.place, hit.title].filter(Boolean).join(", ");
-const beginning = (hit) => {
-  const all = hit.parts.map(([part]) => part).join("");
-  const text = (hit.title && all.startsWith(hit.title) ? all.slice(hit.title.length) : all).replace(/\s+/g, " ").trim();
-  return text.length > 90 ? `${text.slice(0, 90)} …` : text;
-};
+const LONG = 1500; // characters that are shown at once
 
+function node(tree) {
+  if (typeof tree === "string") return tree;
+  const element = h(tree[0], {}, tree.slice(1).map(node));
+  return tree[0] === "table" ? scrolling("Table of the passage", element) : element;
+}
+
+// A text's first blocks, and the others on demand.
 function passage(hit) {
-  const rest = hit.cut ? h("p", { class: "dim" }, `The first part of ${count(hit.characters, "character")}.`) : null;
-  const pieces = hit.parts.map(([text, isWord]) => (isWord ? h("mark", {}, text) : text));
-  return [h("div", { class: "text", tabindex: "0", role: "group", "aria-label": "Text" }, pieces), rest ?? ""];
+  const blocks = hit.body.map(node);
+  let shown = 0, length = 0;
+  while (shown < blocks.length && length < LONG) length += (blocks[shown++].textContent ?? "").length;
+  const rest = blocks.slice(shown);
+  if (hit.cut) rest.push(h("p", { class: "dim" }, `Of ${count(hit.characters, "character")} these are the first.`));
+  return h("div", { class: hit.markdown ? "text" : "text plain" }, blocks.slice(0, shown),
+    rest.length ? h("details", {}, h("summary", {}, "The rest of this passage"), rest) : "");
 }
 
+const where = (hit) => [hit.title && hit.source, hit.place].filter(Boolean).join(", ");
+const opening = (hit, ...text) => h("a", { href: to("index", { id: hit.id }) }, ...text);
+const heading = (hit, before = "", ...more) =>
+  h("h3", {}, before, hit.title || hit.source, " ", dim(opening(hit, where(hit) || "open")), ...more);
 const short = (hit, more = "") =>
-  h("li", {}, h("b", {}, place(hit)), " ", beginning(hit), more ? h("span", { class: "dim" }, ` ${more}`) : "");
+  h("li", {}, opening(hit, hit.title || hit.source), " ", dim(where(hit)), " ", hit.beginning, more ? dim(` ${more}`) : "");
 
-function neighboursButton(hit) {
-  const go = () => {
-    $("#neighbours").elements.id.value = hit.id;
-    location.hash = "inspect";
-    $("#neighbours").requestSubmit();
-  };
-  return h("button", { class: "small", type: "button", onclick: go, "aria-label": `Neighbours of ${hit.id}` }, "Neighbours");
-}
+const neighboursLink = (hit) => h("a", { href: to("inspect", { id: hit.id }), "aria-label": `Neighbours of ${hit.id}` }, "Neighbours");
 
+// A value is a text, a node, or a number: an array of the text to show.
+const isNumber = (value) => /^[\d.,–-]+( %)?$/.test(value);
 function table(caption, heads, rows) {
-  const cell = (value) =>
-    value instanceof Node ? h("td", {}, value) : h("td", /^[\d.,–-]+( %)?$/.test(value) ? { class: "number" } : {}, String(value));
-  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption },
-    h("table", {},
+  const number = (value) => (!(value instanceof Node) && isNumber(value) ? { class: "number" } : {});
+  return scrolling(caption,
+    h("table", { class: "listed" },
       h("caption", { class: "dim" }, caption),
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
+      h("thead", {}, h("tr", {}, heads.map((head, column) =>
+        head ? h("th", { scope: "col", ...number(rows[0]?.[column] ?? "") }, head) : h("td")))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", number(value), value)))))));
 }
 
 // ---- Ask ------------------------------------------------------------------------------------------
 
+const DO = { answer: "Answer", clarify: "Ask back", abstain: "Do not answer" };
+const badge = (decision) => h("span", { class: `badge ${decision}` }, DO[decision]);
+let asked = []; // of this session, the last first
+let thread = []; // the questions of the answer on the page, each after those that it goes on from
+let latest = 0;
+
+// The address of a thread; a reading that was chosen narrows its last question down.
+const asking = (turns, k, reading = null) => to("ask", [
+  ...turns.map((turn) => ["q", turn]), ["k", k],
+  ...(reading ? [["label", reading.label], ...reading.ids.map((id) => ["id", id])] : []),
+]);
+const turnsOf = (one) => [...one.before, one.question];
+const known = (turns) => asked.find((one) => String(turnsOf(one)) === String(turns));
+const askedLink = (one) => h("a", { href: asking(turnsOf(one), 4) }, turnsOf(one).join(" → "));
+
+// The similarity of a hit on an axis that all hits share.
 function spread(hit, low, high) {
-  const x = (value) => 4 + (192 * (value - low)) / Math.max(high - low, 1e-9);
-  const [from, to] = [hit.mu - 2 * hit.sigma, hit.mu + 2 * hit.sigma];
-  const label = `Mean ${fixed(hit.mu)}, from ${fixed(from)} to ${fixed(to)}; score ${fixed(hit.score)}`;
-  return svg("svg", { viewBox: "0 0 200 20", width: 200, height: 20, role: "img", "aria-label": label },
-    svg("line", { class: "axis", x1: 0, x2: 200, y1: 19, y2: 19 }),
-    svg("line", { class: "spread", x1: x(from), x2: x(to), y1: 10, y2: 10 }),
+  const x = (value) => 20 + (280 * (value - low)) / Math.max(high - low, 1e-9);
+  const [from, until] = [hit.mu - 2 * hit.sigma, hit.mu + 2 * hit.sigma];
+  const label = `Mean ${fixed(hit.mu)}, from ${fixed(from)} to ${fixed(until)}; score ${fixed(hit.score)}`;
+  const ticks = [low, (low + high) / 2, high].map((value) => [
+    svg("line", { class: "axis", x1: x(value), x2: x(value), y1: 20, y2: 24 }),
+    svg("text", { x: x(value), y: 36, "text-anchor": "middle" }, fixed(value, 2))]);
+  return svg("svg", { viewBox: "0 0 320 40", width: 320, height: 40, role: "img", "aria-label": label },
+    svg("line", { class: "axis", x1: x(low), x2: x(high), y1: 20, y2: 20 }), ticks.flat(),
+    svg("line", { class: "spread", x1: x(from), x2: x(until), y1: 10, y2: 10 }),
     svg("circle", { class: "dot", cx: x(hit.mu), cy: 10, r: 4 }),
     svg("line", { class: "score", x1: x(hit.score), x2: x(hit.score), y1: 3, y2: 17 }));
 }
@@ -141,49 +171,122 @@ function spread(hit, low, high) {
 function showHit(hit, low, high) {
   const members = Object.entries(hit.members ?? {}).map(([name, own]) =>
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
+  const relevance = hit.relevance ?? null;
   return h("li", {},
-    h("h3", {}, place(hit), hit.is_candidate ? h("span", { class: "dim" }, " (may be meant)") : ""),
+    heading(hit, `${hit.place_here}. `, hit.is_candidate ? dim(" – may be meant") : ""),
     passage(hit),
-    h("div", { class: "numbers" },
-      h("span", {}, "score ", h("b", { class: "score" }, fixed(hit.score))),
-      h("span", {}, `mean ${fixed(hit.mu)} ± ${fixed(2 * hit.sigma)}`),
+    h("details", { class: "numbers" },
+      h("summary", {}, relevance === null ? "" : ["relevant ", h("b", { class: "relevance" }, percent(relevance)), " · "],
+        "score ", h("b", { class: "score" }, fixed(hit.score))),
       spread(hit, low, high),
-      hit.relevance === null || hit.relevance === undefined ? "" : h("span", {}, "relevant ", h("b", { class: "relevance" }, percent(hit.relevance))),
-      neighboursButton(hit)),
-    members.length ? table("What each encoder says", ["Encoder", "Similarity", "Rank", "Share of the score"], members) : "");
+      h("p", { class: "dim" }, `Dot: the mean similarity, ${fixed(hit.mu)}. Line: two standard deviations, ${fixed(2 * hit.sigma)}, to either side. Red: the score, lowered where the similarity is uncertain.`),
+      members.length ? table("What each encoder says", ["Encoder", "Similarity", "Rank", "Share of the score"], members) : "",
+      h("p", { class: "dim" }, neighboursLink(hit), ` · id ${hit.id}`)));
 }
 
-const DO = { answer: "Answer", clarify: "Ask back", abstain: "Do not answer" };
-function showAnswer(found) {
+function showAnswer(found, turns, k, label) {
   const shares = Object.entries(found.shares).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.hits.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.hits.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
   const columns = [{ name: "This index", hits: found.hits }, ...found.others];
+  const follows = turns.length > 1 ? " They know nothing of the questions before." : "";
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
-      h("p", {}, h("strong", {}, `${DO[found.decision]}`), `: ${found.reason}`),
-      h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, fixed(found.confidence)),
-        found.threshold === null ? "; the gate abstains on everything" : `, threshold ${fixed(found.threshold)}`,
-        `. The corpus holds an answer with probability ${fixed(found.in_corpus, 2)}.`),
+      h("h3", {}, found.question),
+      h("p", {}, h("strong", {}, DO[found.decision]), " ", found.reason),
+      found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
+        h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.label, dim(` ${percent(reading.probability)}`))))) : "",
+      label ? h("p", {}, "Asked among the passages of ", h("b", {}, label), ". ", h("a", { href: asking(turns, k) }, "Among all")) : "",
+      h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
+        found.threshold === null ? "; the gate abstains on everything" : `, answers begin above ${percent(found.threshold)}`,
+        `. The documents hold an answer with probability ${percent(found.in_corpus)}.`),
       h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`)),
-    h("p", { class: "dim" }, "Dot: mean similarity. Line: two standard deviations to either side. Red: the score, lowered where the similarity is uncertain."),
     h("ol", { class: "hits" }, found.hits.map((hit) => showHit(hit, low, high))),
     found.others.length ? h("h3", {}, "What other ways to search would have found") : "",
+    found.others.length && follows ? h("p", { class: "dim" }, follows) : "",
     found.others.length ? h("div", { class: "columns" }, columns.map((column, first) =>
       h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) =>
         short(hit, first === 0 ? "" : hit.place_here ? `(here ${hit.place_here})` : "(not here)")))))) : "");
 }
 
+function showWelcome() {
+  if (!facts || thread.length) return;
+  const files = facts.sources.slice(0, 12);
+  $("#answer").replaceChildren(
+    facts.examples.length ? h("h3", {}, "Questions to begin with") : "",
+    h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))),
+    h("h3", {}, `In this index: ${count(facts.passages, "passage")} of ${count(facts.sources.length, "source")}`),
+    h("ul", {}, files.map((file) => h("li", {}, fileLink(file), dim(` ${count(file.passages, "passage")}`)))),
+    files.length < facts.sources.length ? h("p", {}, h("a", { href: "#index" }, "All of them")) : "");
+}
+
+function showThread(turns, k) {
+  const before = turns.slice(0, -1);
+  const fresh = h("button", { type: "button", class: "small", onclick: () => { location.hash = "#ask"; } }, "New subject");
+  $("#thread").replaceChildren(...(before.length ? [
+    h("ol", {}, before.map((turn, at) => {
+      const so_far = turns.slice(0, at + 1), answered = known(so_far);
+      return h("li", {}, h("a", { href: asking(so_far, k) }, turn),
+        answered ? [" ", badge(answered.decision), " ", dim(answered.reason)] : "");
+    })),
+    h("p", {}, fresh)] : []));
+  $("#follow").hidden = !turns.length;
+  $("#ask form").elements.follow.checked = before.length > 0;
+}
+
+function showHistory() {
+  const items = asked.slice(0, 20).map((one) =>
+    h("li", {}, askedLink(one), " ", badge(one.decision)));
+  $("#history").replaceChildren(...(items.length ? [h("h3", {}, "Asked before"), h("ul", {}, items)] : []));
+}
+
+async function showAsk(given) {
+  const section = $("#ask"), form = $("form", section), turns = given.getAll("q");
+  const k = Number(given.get("k") ?? 4), label = given.get("label");
+  const mine = ++latest;
+  $('nav a[data-view="ask"]').href = location.hash.startsWith("#ask") ? location.hash : "#ask";
+  thread = label ? [...turns, label] : turns;
+  form.elements.question.value = turns.length > 1 ? "" : turns.join();
+  showThread(turns, k);
+  if (!turns.length) {
+    showWelcome();
+    form.elements.question.focus();
+    return;
+  }
+  form.elements.k.value = k;
+  // What was answered matters to what goes on from it if it asked back.
+  const history = turns.slice(0, -1).flatMap((turn, at) => {
+    const answered = known(turns.slice(0, at + 1));
+    const back = answered?.decision === "clarify" ? [{ role: "assistant", content: answered.reason }] : [];
+    return [{ role: "user", content: turn }, ...back];
+  });
+  await attempt(section, async () => {
+    const found = await post("api/ask", { question: turns.at(-1), k, history, within: given.has("id") ? given.getAll("id") : null });
+    if (mine !== latest) return;
+    showAnswer(found, turns, k, label);
+    say($(".message", section), `${DO[found.decision]}: ${count(found.hits.length, "passage")} found.`, false, true);
+    asked = await call("api/asked");
+    showHistory();
+  });
+}
+
 function startAsk() {
-  const section = $("#ask");
-  $("form", section).addEventListener("submit", (event) => {
+  const form = $("#ask form"), { question, k, follow } = form.elements;
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const { question, k } = event.target.elements;
-    attempt(section, async () => {
-      const found = await post("api/ask", { question: question.value, k: k.valueAsNumber });
-      showAnswer(found);
-      say($(".message", section), `${DO[found.decision]}: ${count(found.hits.length, "passage")} found.`, false, true);
-    });
+    const wanted = asking([...(follow.checked ? thread : []), question.value.trim()], k.value);
+    if (location.hash === wanted) show();
+    else location.hash = wanted;
+  });
+  follow.addEventListener("change", () => {
+    if (follow.checked) question.value = "";
+    question.focus();
+  });
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    event.preventDefault();
+    if (!$("#ask").classList.contains("current")) location.hash = $('nav a[data-view="ask"]').hash;
+    setTimeout(() => question.select());
   });
 }
 
@@ -244,7 +347,7 @@ function drawCurve(now) {
     axes(label, "answered", "wrong among the answered", most,
       svg("polyline", { class: "curve", points: line }),
       now.threshold === null ? "" : svg("circle", { class: "now", cx: across(share), cy: up(risk, most), r: 5 })),
-    h("figcaption", {}, "Risk over coverage; the dot is the threshold."));
+    h("figcaption", {}, "Risk over coverage. The dot is the threshold, beside the line if some questions are asked back instead."));
 }
 
 function drawReliability() {
@@ -272,22 +375,26 @@ function showRisk() {
   $("#risk").setAttribute("aria-valuetext", percent(now.risk));
   $("#risk-shown").textContent = percent(now.risk);
   $("#risk-report").textContent = now.report;
+  const least = thresholds().find((one) => one.threshold !== null);
+  $("#least").textContent = least
+    ? `The least that these ${count(now.queries, "label")} allow: ${percent(least.risk)}, which answers ${least.answered} of them.`
+    : `These ${count(now.queries, "label")} allow no share up to ${percent(thresholds().at(-1).risk)}: give more, or improve what is found.`;
   $("#save").disabled = now.threshold === null;
   drawCurve(now);
   const flips = tuned.rows.filter((row) => isAnswered(row, now.threshold) !== isAnswered(row, baseline.threshold));
   const rows = flips.map((row) =>
-    [row.question, fixed(row.confidence), isAnswered(row, now.threshold) ? "now answered" : "no longer answered", verdict(row)]);
+    [row.question, percent(row.confidence), isAnswered(row, now.threshold) ? "now answered" : "no longer answered", verdict(row)]);
   $("#flips").replaceChildren(
     h("h3", {}, `${count(flips.length, "question")} flip${flips.length === 1 ? "s" : ""}`),
     h("p", { class: "dim" }, `Compared with ${baseline.name}.`),
     rows.length ? table("Questions that flip", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
   const answered = tuned.rows.filter((row) => isAnswered(row, now.threshold));
-  const wrong = answered.filter((row) => !row.right).map((row) => [row.question, fixed(row.confidence), verdict(row)]);
+  const wrong = answered.filter((row) => !row.right).map((row) => [row.question, percent(row.confidence), verdict(row)]);
   $("#rows").replaceChildren(
     h("h3", {}, `${now.answered} of ${count(now.queries, "question")} answered, ${now.wrong} wrongly`),
     wrong.length ? table("Answered wrongly", ["Question", "Confidence", "Its answer"], wrong.slice(0, 100)) : "",
     h("details", {}, h("summary", {}, "All answered"),
-      table("Answered", ["Question", "Confidence", "Its answer"], answered.slice(0, 500).map((row) => [row.question, fixed(row.confidence), verdict(row)]))));
+      table("Answered", ["Question", "Confidence", "Its answer"], answered.slice(0, 500).map((row) => [row.question, percent(row.confidence), verdict(row)]))));
 }
 
 function showTuned(found) {
@@ -295,10 +402,11 @@ function showTuned(found) {
   tuned = found;
   const gate = facts?.gate;
   $("#promise").value = gate && gate.delta !== null ? "risks" : "wrongs";
-  const start = gate ? thresholds().findIndex((one) => Math.abs(one.risk - gate.risk) < 1e-9) : 9;
+  const start = gate ? thresholds().findIndex((one) => Math.abs(one.risk - gate.risk) < 1e-9) : -1;
+  const usual = Math.max(9, thresholds().findIndex((one) => one.threshold !== null)); // 10 %, if labels allow that
   $("#risk").max = thresholds().length - 1;
-  $("#risk").value = start < 0 ? 9 : start;
-  const first = thresholds()[9];
+  $("#risk").value = start < 0 ? usual : start;
+  const first = thresholds()[usual];
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
   const alike = found.chosen_on < found.questions ? ` The threshold is chosen on ${found.chosen_on}, one of those that share an answer.`
@@ -334,10 +442,10 @@ function startTune() {
     try {
       const share = thresholds()[$("#risk").valueAsNumber].risk;
       const saved = await post("api/gate", $("#promise").value === "wrongs" ? { wrong: share } : { risk: share });
-      facts.gate = saved;
+      await showFacts();
       baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
-      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${fixed(saved.threshold)} from now on, also of uec-rag ask, serve and mcp on this index.`);
+      say($("#saved"), `Saved as ${saved.file}: answers take a confidence above ${percent(saved.threshold, 1)} from now on, also of uec-rag ask, serve and mcp on this index.`);
     } catch (error) {
       say($("#saved"), error.message, true);
     }
@@ -346,15 +454,28 @@ function startTune() {
 
 // ---- Inspect --------------------------------------------------------------------------------------
 
-async function showAsked() {
-  const asked = await call("api/asked");
+const askLink = (question) => h("a", { href: asking([question], 4) }, question);
+
+async function showInspect(given) {
+  const section = $("#inspect"), id = given.get("id");
+  if (id) {
+    $("#neighbours").elements.id.value = id;
+    await attempt(section, async () => {
+      const found = await call(`api/neighbours?${new URLSearchParams({ id })}`);
+      $("#near").replaceChildren(
+        heading(found.passage), passage(found.passage),
+        h("div", { class: "columns" }, found.columns.map((column) =>
+          h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) => short(hit)))))));
+      $("#neighbours").scrollIntoView();
+    });
+  }
   const widest = asked.filter((one) => one.sigma !== null).sort((a, b) => b.sigma - a.sigma);
-  const number = (value) => (value === null ? "–" : fixed(value, 2));
+  const share = (value) => (value === null ? "–" : percent(value));
   $("#asked").replaceChildren(
     h("h3", {}, "Questions of this session"),
     asked.length
       ? table("The most uncertain first", ["Question", "Decision", "Confidence", "Deviation of the first hit", "Disagreement"],
-        widest.map((one) => [one.question, one.decision, number(one.confidence), fixed(one.sigma), number(one.disagreement)]))
+        widest.map((one) => [askedLink(one), badge(one.decision), share(one.confidence), fixed(one.sigma), share(one.disagreement)]))
       : h("p", { class: "dim" }, "None yet: ask some."));
 }
 
@@ -370,10 +491,10 @@ function showSeen(seen) {
       `Among the first 10 hits of ${count(seen.questions, "question")}, not counting those that a passage was asked for by. By chance each would come up ${seen.fair.toFixed(1)} times.`,
       seen.hubs.map((hit) => short(hit, count(hit.times, "time"))), "No passage comes up for other questions than its own."),
     list("Questions of the highest variance", "Standard deviation of the similarity of the first hit.",
-      seen.uncertain.map((one) => h("li", {}, `${one.question} `, h("span", { class: "dim" }, fixed(one.sigma)))),
+      seen.uncertain.map((one) => h("li", {}, askLink(one.question), dim(` ${fixed(one.sigma)}`))),
       "Variances are 0: the ensemble is not fitted."),
     list("Where encoders disagree", "Share of the first ten hits that two encoders do not have in common.",
-      seen.disagreeing.map((one) => h("li", {}, h("b", {}, one.question), ` ${percent(one.share)} `,
+      seen.disagreeing.map((one) => h("li", {}, askLink(one.question), ` ${percent(one.share)} `,
         h("ul", {}, Object.entries(one.firsts).map(([name, hit]) => h("li", {}, `${name}: ${place(hit)}`))))),
       "There is one encoder, or the index does not keep them apart."),
   ].flat());
@@ -383,14 +504,9 @@ function startInspect() {
   const section = $("#inspect");
   $("#neighbours").addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(section, async () => {
-      const query = new URLSearchParams({ id: event.target.elements.id.value });
-      const found = await call(`api/neighbours?${query}`);
-      $("#near").replaceChildren(
-        h("h4", {}, place(found.passage)), ...passage(found.passage),
-        h("div", { class: "columns" }, found.columns.map((column) =>
-          h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) => short(hit)))))));
-    });
+    const wanted = to("inspect", { id: event.target.elements.id.value });
+    if (location.hash === wanted) show();
+    else location.hash = wanted;
   });
   $("#look").addEventListener("click", () => attempt(section, async () => {
     await call("api/inspect", { method: "POST" });
@@ -401,52 +517,107 @@ function startInspect() {
 // ---- Index ----------------------------------------------------------------------------------------
 
 let facts = null;
+const fileLink = (file) => h("a", { href: to("index", { id: file.id }) }, file.source);
 
 async function showFacts() {
   facts = await call("api/index");
   $("#name").textContent = facts.name;
   document.title = `${facts.name} – uec-rag explore`;
-  const known = facts.fitted_on.join(", ");
-  const unknown = facts.languages.filter((language) => known && !facts.fitted_on.includes(language));
-  const familiar = facts.strange ?? (unknown.length ? `The fit knows no ${unknown.join(", ")}, and its encoders tell the passages apart.`
-    : known ? "Texts like those that the ensemble was fitted on." : "Not known: the ensemble is not fitted.");
-  const gate = facts.gate;
+  const gate = facts.gate, language = h("span", {}, "Looking …");
   if (facts.problem) say($(".message", $("#index")), facts.problem, true);
   const rows = {
     Passages: facts.passages.toLocaleString("en"),
-    "Stored in": `${facts.store}, ${facts.exact ? "searched exactly" : "searched approximately"}`,
+    "Stored in": facts.exact ? "memory and the index's folder, searched exactly" : `${facts.store}, searched approximately`,
     Encoders: facts.encoders.map((one) => `${one.name} (weight ${one.weight.toFixed(2)})`).join(", "),
+    Language: language,
     Confidence: facts.report,
-    Written: facts.languages.join(", ") || "nothing yet",
-    Familiar: familiar,
-    Gate: !gate ? "none saved" : `${promised(gate)}: confidence above ${fixed(gate.threshold)}, for ${count(gate.k, "passage")}${gate.fits ? "" : ". It was made with another index, or before this one changed: make it again"}`,
-    Files: facts.formats.join(", "),
+    Gate: !gate ? "none saved" : `${promised(gate)}: confidence above ${percent(gate.threshold, 1)}, for ${count(gate.k, "passage")}${gate.fits ? "" : ". It was made with another index, or before this one changed: make it again"}`,
+    "Kinds of files": facts.formats.join(", "),
   };
   $("#facts").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  const some = facts.sources_of < facts.passages ? ` of the first ${count(facts.sources_of, "passage")}` : "";
+  $("#sources").replaceChildren(table(`${count(facts.sources.length, "source")}${some}`, ["Name", "Passages", "", ],
+    facts.sources.map((file) => [fileLink(file), file.passages.toLocaleString("en"), file.is_file ? deleteButton(file) : ""])));
+  showWelcome();
+  call("api/writing").then((found) => { language.textContent = languages(found); }, (error) => { language.textContent = error.message; });
+}
+
+function languages(found) {
+  const unknown = found.languages.filter((one) => found.fitted_on.length && !found.fitted_on.includes(one));
+  const familiar = found.strange ?? (unknown.length ? `the fit knows no ${unknown.join(", ")}, and its encoders tell the passages apart`
+    : found.fitted_on.length ? "as in the pairs that the ensemble was fitted on" : "the ensemble is not fitted, so whether it knows that is not known");
+  return found.languages.length ? `${found.languages.join(", ")}: ${familiar}` : "nothing is written yet";
+}
+
+const deleteButton = (file) => h("button", {
+  type: "button", class: "small", "aria-label": `Delete ${file.source}`,
+  onclick: () => {
+    if (!confirm(`Delete ${file.source} (${count(file.passages, "passage")}) from the index? An update with its folder would add it again.`)) return;
+    attempt($("#index"), async () => {
+      const { deleted } = await call(`api/file?${new URLSearchParams({ id: file.id })}`, { method: "DELETE" });
+      await showFacts();
+      say($(".message", $("#index")), `${file.source}: ${count(deleted, "passage")} deleted; the index is saved.`);
+    });
+  },
+}, "Delete");
+
+async function showIndex(given) {
+  const section = $("#index"), id = given.get("id");
+  $("#file").replaceChildren();
+  await attempt(section, async () => {
+    if (!id) return showFacts();
+    const found = await call(`api/file?${given}`);
+    const pages = [[found.start - found.at_once, "Those before"], [found.start + found.at_once, "Those after"]];
+    const last = Math.min(found.start + found.at_once, found.total);
+    $("#file").replaceChildren(
+      h("h3", {}, found.source, dim(` passages ${found.start + 1} to ${last} of ${found.total}`)),
+      h("ol", { class: "hits" }, found.passages.map((one) =>
+        h("li", one.id === id ? { class: "current" } : {},
+          h("h4", {}, one.title || one.id, " ", dim(one.place)), passage(one), h("p", { class: "dim" }, neighboursLink(one), ` · id ${one.id}`)))),
+      h("p", {}, pages.filter(([start]) => start >= 0 && start < found.total).map(([start, text]) =>
+        [h("a", { href: to("index", { id, start }) }, text), " "])));
+    $(".current", $("#file"))?.scrollIntoView({ block: "center" });
+  });
 }
 
 function showStaged(files) {
-  $("#staged").replaceChildren(...files.map((file) => h("li", {}, `${file.name}, ${megabytes(file.bytes)}`)));
+  $("#staged").hidden = !files.length;
+  $("#staged").replaceChildren(
+    h("p", {}, "Not added yet:"),
+    h("ul", {}, files.map((file) => h("li", {}, `${file.name}, ${megabytes(file.bytes)}`))),
+    h("button", { type: "button", onclick: () => attempt($("#index"), add) }, "Add to the index"), " ",
+    h("button", { type: "button", onclick: () => attempt($("#index"), async () => showStaged(await call("api/files", { method: "DELETE" }))) }, "Forget them"));
 }
 
-async function stage(files) {
-  const section = $("#index");
-  await attempt(section, async () => {
-    const refused = [];
-    for (const file of files) {
-      if (facts && file.size > facts.largest_file) {
-        refused.push(`${file.name} has ${megabytes(file.size)}, a file may have ${megabytes(facts.largest_file)}: split it.`);
-        continue;
-      }
-      say($(".message", section), `Uploading ${file.name} …`);
-      const query = new URLSearchParams({ name: file.name });
-      const options = { method: "PUT", headers: { "Content-Type": "application/octet-stream" }, body: file };
-      await call(`api/files?${query}`, options).then(showStaged, (error) => refused.push(error.message));
-    }
-    say($(".message", section), "");
-    if (refused.length) throw new Error(refused.join(" "));
-  });
+async function add() {
+  try {
+    await call("api/index", { method: "POST" });
+    const found = await follow($("#index"));
+    await showFacts();
+    showAdded(found);
+  } finally {
+    showStaged(await call("api/files"));
+  }
 }
+
+// Uploads files one after the other, and adds what came through.
+const addFiles = (files) => attempt($("#index"), async () => {
+  const message = $(".message", $("#index")), refused = [];
+  let staged = 0;
+  for (const file of files) {
+    if (facts && file.size > facts.largest_file) {
+      refused.push(`${file.name} has ${megabytes(file.size)}, a file may have ${megabytes(facts.largest_file)}: split it.`);
+      continue;
+    }
+    say(message, `Uploading ${file.name} …`);
+    const options = { method: "PUT", headers: { "Content-Type": "application/octet-stream" }, body: file };
+    await call(`api/files?${new URLSearchParams({ name: file.name })}`, options)
+      .then(() => { staged += 1; }, (error) => refused.push(error.message));
+  }
+  say(message, "");
+  if (staged) await add();
+  if (refused.length) say(message, [...refused, message.textContent].join(" "), true);
+});
 
 function showAdded(found) {
   const left_out = Object.entries(found.left_out).map(([name, problem]) => `${name} ${problem}`).join("; ");
@@ -454,8 +625,8 @@ function showAdded(found) {
 }
 
 function startIndex() {
-  const section = $("#index"), drop = $("#drop"), input = $("input", drop);
-  const chosen = (files) => stage([...files]).then(() => { input.value = ""; });
+  const drop = $("#drop"), input = $("input", drop);
+  const chosen = (files) => addFiles([...files]).then(() => { input.value = ""; });
   input.addEventListener("change", () => chosen(input.files));
   for (const kind of ["dragover", "dragleave", "drop"]) {
     drop.addEventListener(kind, (event) => {
@@ -464,18 +635,7 @@ function startIndex() {
       if (kind === "drop") chosen(event.dataTransfer.files);
     });
   }
-  $("#files").addEventListener("submit", (event) => event.preventDefault());
-  $("#add").addEventListener("click", () => attempt(section, async () => {
-    await call("api/index", { method: "POST" });
-    try {
-      showAdded(await follow(section));
-      await showFacts();
-    } finally {
-      showStaged(await call("api/files"));
-    }
-  }));
-  $("#clear").addEventListener("click", () => attempt(section, async () =>
-    showStaged(await call("api/files", { method: "DELETE" }))));
+  drop.addEventListener("submit", (event) => event.preventDefault());
 }
 
 // ---- Start ----------------------------------------------------------------------------------------
@@ -486,10 +646,12 @@ startAsk();
 startTune();
 startInspect();
 startIndex();
-show();
 
 // After a reload: what is there already, and what is still going on.
 (async () => {
+  asked = await call("api/asked");
+  showHistory();
+  show();
   await showFacts();
   showStaged(await call("api/files"));
   const state = await call("api/work");
