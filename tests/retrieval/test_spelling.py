@@ -2,8 +2,13 @@
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import Whitespace
 
+from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
+from uec_rag.encoders import load_encoder
 from uec_rag.retrieval.spelling import corrected
 
 TEXTS = [
@@ -13,13 +18,20 @@ TEXTS = [
 ]
 
 
-def letters(texts):
-    return np.array([[text.count("a") + 1.0, text.count("e") + 1.0] for text in texts])
+@pytest.fixture(scope="module")
+def model():
+    """An encoder whose tokenizer knows one word that no passage has, and splits others."""
+    letters = [f"{mark}{chr(97 + i)}" for i in range(26) for mark in ("", "##")]
+    tokens = {token: i for i, token in enumerate(["[UNK]", "sell", *letters])}
+    encoder = load_encoder(bag_of_words(16, "a"))
+    encoder.tokenizer = Tokenizer(WordPiece(tokens, unk_token="[UNK]"))
+    encoder.tokenizer.pre_tokenizer = Whitespace()
+    return encoder
 
 
 @pytest.fixture
-def retriever():
-    made = Retriever(UEC(["bm25"]))
+def retriever(model):
+    made = Retriever(UEC([model, "bm25"]))
     made.add(TEXTS)
     return made
 
@@ -34,6 +46,7 @@ def retriever():
         ("Wer hat die virtul und die pacakge?", "Wer hat die virtul und die pacakge?"),
         ("VIRTUL virtul2 vir_tul", "VIRTUL virtul2 vir_tul"),
         ("a giraffe", "a giraffe"),
+        ("Does Virtul sell a virtul package?", "Does Virtul sell a virtual package?"),
     ],
 )
 def test_a_word_that_no_passage_has_becomes_the_one_that_is_a_letter_away(
@@ -43,15 +56,22 @@ def test_a_word_that_no_passage_has_becomes_the_one_that_is_a_letter_away(
 
 
 def test_a_search_reads_the_corrected_question_and_says_so(retriever):
-    found = retriever.search(["virtul pacakge"], k=1)
-    assert found.queries == ["virtual package"]
-    assert found.passages[0][0].text == TEXTS[0]
+    [found] = retriever.search(["virtul pacakge"], k=1)
+    assert found.query == "virtul pacakge"
+    assert found.passages[0].text == TEXTS[0]
+    note = "it was read as 'virtual package'"
+    assert found.decision.unfamiliar == note
+    assert found.decision.reason.endswith(f" Note: {note}.")
+    assert found.decide(0.99).reason.endswith(f" Note: {note}.")
 
 
 def test_of_several_words_the_one_that_most_passages_have_is_taken():
     held = {"form": 2, "from": 5}
-    said = corrected("frmo", lambda words: np.array([held.get(word, 0) for word in words]))
-    assert said == "from"
+
+    def holding(words):
+        return np.array([held.get(word, 0) for word in words])
+
+    assert corrected("frmo", holding, lambda word: False) == "from"
 
 
 def test_a_question_with_many_unknown_words_stays(retriever):
@@ -61,13 +81,14 @@ def test_a_question_with_many_unknown_words_stays(retriever):
 
 def test_a_word_is_known_as_long_as_a_passage_has_it(retriever, tmp_path):
     retriever.save(tmp_path / "index")
-    saved = Retriever.load(tmp_path / "index")
+    saved = Retriever.load(tmp_path / "index", retriever.uec)
     assert saved.corrected(["refudns"]) == ["refunds"]
     saved.delete([passage.id for passage in saved.passages() if "Refunds" in passage.text])
     assert saved.corrected(["refudns"]) == ["refudns"]
 
 
-def test_without_words_as_a_member_nothing_is_replaced():
-    retriever = Retriever(UEC([letters]))
-    retriever.add(TEXTS)
-    assert retriever.corrected(["virtul"]) == ["virtul"]
+def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
+    for members in ([model], ["bm25"]):
+        retriever = Retriever(UEC(members))
+        retriever.add(TEXTS)
+        assert retriever.corrected(["virtul"]) == ["virtul"]

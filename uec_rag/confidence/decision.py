@@ -44,7 +44,8 @@ class Decision:
     threshold : float
         Of confidence, above which to answer.
     unfamiliar : str
-        How the query differs from those that confidence was learned from; "" if it does not.
+        How the query differs from those that confidence was learned from, or how its spelling was
+        corrected; "" if neither.
     basis : str
         Fingerprint of what confidence rests on (see `Retriever.basis`), if it is known.
     hits : int
@@ -177,11 +178,15 @@ def decide_one(
         reason = "The documents may answer this, but these passages do not seem to."
     else:
         reason = "It is not certain enough that these passages answer this."
-    if unfamiliar:
-        reason = f"{reason} Note: {unfamiliar}."
-    return Decision(
-        action, reason, readings, confidence, in_corpus, underspecified, threshold, unfamiliar
-    )
+    decision = Decision(action, reason, readings, confidence, in_corpus, underspecified, threshold)
+    return with_note(decision, unfamiliar) if unfamiliar else decision
+
+
+def with_note(decision: Decision, unfamiliar: str) -> Decision:
+    """Add to a decision, and to its reason, what is unusual about the query."""
+    notes = "; ".join(filter(None, (decision.unfamiliar, unfamiliar)))
+    reason = f"{decision.reason} Note: {unfamiliar}."
+    return replace(decision, unfamiliar=notes, reason=reason)
 
 
 def decide_again(known: Decision, threshold: float, ask: float = ASK) -> Decision:

@@ -346,7 +346,7 @@ class UECRetriever(BaseRetriever):
             history = self.memory.get_all()
         question, texts, options = self._asked(query_bundle, history)
         parts = self.retriever.uec.encode(texts, "query")
-        return self._search(question, parts, options)
+        return self._search(query_bundle.query_str, question, parts, options)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
@@ -354,7 +354,8 @@ class UECRetriever(BaseRetriever):
             history = await self.memory.aget_all()
         question, texts, options = self._asked(query_bundle, history)
         parts = await self.retriever.uec.aencode(texts, "query")
-        return await asyncio.to_thread(self._search, question, parts, options)
+        asked = query_bundle.query_str
+        return await asyncio.to_thread(self._search, asked, question, parts, options)
 
     def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[str, list[str], Options]:
         """The question with its spelling corrected, the texts to encode, and the search's options.
@@ -392,12 +393,15 @@ class UECRetriever(BaseRetriever):
         self.retriever.check_filter(where)
         return where
 
-    def _search(self, query: str, parts: list[Gaussian], options: Options) -> list[NodeWithScore]:
+    def _search(
+        self, asked: str, query: str, parts: list[Gaussian], options: Options
+    ) -> list[NodeWithScore]:
         index = self.retriever
         if self.weights is not None:
             index = index.weighting(self.weights)
         several = len(parts[0]) > 1 and "history" not in options
         own = averaged(parts) if several else parts
         result = index.search_encoded([query], own, self.similarity_top_k, **options)
-        announce(query, result)
+        result = result.asked_as([asked])
+        announce(asked, result)
         return hits(result, self.details)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, one_line, visible
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import Value, retrieval
-from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again
+from uec_rag.confidence.decision import NOTHING_FOUND, Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.stores.base import Found, Passage
@@ -231,6 +231,13 @@ class Result:
             members=None if self.members is None else self.members.taking(at),
             copies=None if self.copies is None else [self.copies[place] for place in at],
         )
+
+    def asked_as(self, query: str) -> Result:
+        """The same result under the question as it was asked, before its spelling was corrected."""
+        if query == self.query:
+            return self
+        note = f"it was read as {visible(self.query)!r}"
+        return replace(self, query=query, decision=with_note(self.decision, note))
 
     def deciding(self, threshold: float) -> Result:
         """The same result with the decision at a threshold."""
@@ -453,6 +460,10 @@ class SearchResult:
         """
         check_threshold(threshold)
         return [one.decide(threshold, k, ask) for one in self.results]
+
+    def asked_as(self, queries: Sequence[str]) -> SearchResult:
+        """The same results under the questions as they were asked: see `Result.asked_as`."""
+        return SearchResult([one.asked_as(query) for one, query in zip(self, queries, strict=True)])
 
     def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
         """The same results with other decisions, such as a gate's."""

@@ -21,7 +21,7 @@ from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Within, chosen_ids, reading_named
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.base import WithoutVectors, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
@@ -207,7 +207,8 @@ class Retriever(Index):
             history=history,
             within=within,
         )
-        return self._search(checked, self.uec.encode(options.texts(checked), "query"), options)
+        parts = self.uec.encode(options.texts(checked), "query")
+        return self._search(checked, parts, options).asked_as(queries)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -215,14 +216,15 @@ class Retriever(Index):
         """`search` without blocking the event loop."""
         checked, asked = self.corrected(queries), self._options(k, **options)
         parts = await self.uec.aencode(asked.texts(checked), "query")
-        return await asyncio.to_thread(self._search, checked, parts, asked)
+        found = await asyncio.to_thread(self._search, checked, parts, asked)
+        return found.asked_as(queries)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
         """Replace misspelt words of questions, as `search` does.
 
-        A word that no passage has is replaced by the one that most passages have among those one
-        letter away. In a store in memory with words as a member; elsewhere, and in questions
-        that are not in English, nothing is replaced.
+        A word that no passage has, and that a model has to split, is replaced by the one that most
+        passages have among those one letter away. In a store in memory, with words and a model with
+        a tokenizer as members; elsewhere, and in questions that are not in English, nothing is.
 
         Parameters
         ----------
@@ -240,15 +242,21 @@ class Retriever(Index):
         checked, store = check_texts(queries, "queries"), self.store
         sparse = [encoder for encoder in self.uec.encoders if isinstance(encoder, WithoutVectors)]
         words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
-        if not words or not isinstance(store, MemoryStore) or not len(store):
+        split = any(getattr(encoder, "tokenizer", None) for encoder in self.uec.encoders)
+        if not words or not split or not isinstance(store, MemoryStore) or not len(store):
             return checked
-        [(block, tokens), *_] = words
+        [(block, tokens), *_], count = words, token_counter(self.uec.encoders)
 
         def holding(words: Sequence[str]) -> NDArray[np.int64]:
             return store.document_frequencies(block, tokens.stem_keys(words))
 
+        def is_word(word: str) -> bool:
+            return count(word) == 1
+
         return [
-            corrected(text, holding) if tokens.language or writing_of(text) == LATIN else text
+            corrected(text, holding, is_word)
+            if tokens.language or writing_of(text) == LATIN
+            else text
             for text in checked
         ]
 

@@ -1,8 +1,9 @@
 """Misspelt words of a question, replaced by words of the corpus.
 
-A word that no passage has is taken for a slip of the finger if a word that passages have is one
-letter away: left out, doubled, wrong, or in another order. All members then read the corrected
-question, since a model splits a misspelt word into pieces that mean nothing to it.
+A word that no passage has is taken for a slip of the finger if it is no word that a model knows,
+and a word that passages have is one letter away: left out, doubled, wrong, or in another order. All
+members then read the corrected question, since a model splits a misspelt word into pieces that mean
+nothing to it; the decision says so (`Result.asked_as`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
-_WORD = regex.compile(r"\b[A-Za-z][a-z]{3,23}\b")  # no identifier, number or abbreviation
+# No identifier, number or abbreviation; in capitals the first word alone, since names are not
+# misspelt for not being in the corpus.
+_WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST = 3  # letters of what replaces a word
 _MOST = 8  # words of a question; one with more is not misspelt but about something else
 
 
-def corrected(text: str, holding: Callable[[Sequence[str]], NDArray[np.int64]]) -> str:
+def corrected(
+    text: str,
+    holding: Callable[[Sequence[str]], NDArray[np.int64]],
+    is_word: Callable[[str], bool],
+) -> str:
     """Replace misspelt words of a question.
 
     Parameters
@@ -27,12 +34,15 @@ def corrected(text: str, holding: Callable[[Sequence[str]], NDArray[np.int64]]) 
     text : str
     holding : callable
         How many passages hold each of some words, in any inflection; words are in lower case.
+    is_word : callable
+        Whether a word in lower case is one, of the corpus or not.
 
     Examples
     --------
-    >>> corpus = {"virtual": 3, "package": 9}
-    >>> corrected("A virtul pacakge", lambda words: np.array([corpus.get(w, 0) for w in words]))
-    'A virtual package'
+    >>> def holding(words):
+    ...     return np.array([{"virtual": 3, "package": 9, "shell": 5}.get(w, 0) for w in words])
+    >>> corrected("Who can sell a virtul pacakge", holding, {"sell"}.__contains__)
+    'Who can sell a virtual package'
     """
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
     if not words:
@@ -42,6 +52,8 @@ def corrected(text: str, holding: Callable[[Sequence[str]], NDArray[np.int64]]) 
         return text
     found = {}
     for word in missing:
+        if is_word(word):
+            continue
         others = _one_letter_away(word)
         held = holding(others)
         if held.any():

@@ -137,6 +137,7 @@ class Batcher:
                         history=[batch[row].turns for row in rows],
                         within=one.within,
                     )
+                result = result.asked_as([batch[row].text for row in rows])
                 each = (self._checked(SearchResult([answer])) for answer in result)
                 found |= zip(rows, each, strict=True)
             if (gate := opened.gate) is not None:
