@@ -26,7 +26,7 @@ import numpy as np
 import typer
 
 import uec_rag.confidence
-from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.data import Collection, load_collection, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.fit import FitView, fit_temperature
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
@@ -53,6 +53,7 @@ HELD_OUT = {
 DOMAINS = LEARNED | HELD_OUT
 FIT = "tydiqa_goldp_en"
 K = 10
+QUESTIONS = 200
 # How many corpora of each size are cut out of a collection; a whole one counts as size 0.
 SMALL = {5: 24, 20: 10, 100: 4, 600: 1}
 # What a question counts: an answerable one, one whose answer was removed, another collection's.
@@ -325,20 +326,27 @@ def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -
 
 
 def run(
-    data: Path, ensembles: Sequence[Sequence[Encoder]], sets: Sequence[Sequence[str]], most: int
+    data: Path,
+    ensembles: Sequence[Sequence[Encoder]],
+    sets: Sequence[Sequence[str]],
+    most: int,
+    passages: Sequence[int],
 ) -> dict[str, object]:
-    """Study ensembles of each kind on collections of their own; return what was learned."""
+    """Study ensembles of each kind on collections of their own; return what was learned.
+
+    `passages`: of a collection at most, for each ensemble, beside those that are relevant.
+    """
     warnings.simplefilter("ignore")
     pairs = load_collection(data / FIT, "train").pairs()
     learned: dict[str, object] = {}
     for kind in ("fitted", "words", "unfitted"):
         groups, temperatures = [], []
-        for encoders, names in zip(ensembles, sets, strict=True):
+        for encoders, names, size in zip(ensembles, sets, passages, strict=True):
             specs = tuple(encoder.spec for encoder in encoders)
             if ("bm25" in specs) != (kind == "words"):
                 continue
             uec = UEC(list(encoders))
-            collections = [load_collection(data / name) for name in names]
+            collections = [_loaded(data / name, size) for name in names]
             if specs == EMBEDDED:
                 uec.fitted = UEC().fitted
             elif kind != "unfitted":
@@ -364,6 +372,13 @@ def run(
     return learned
 
 
+def _loaded(folder: Path, passages: int) -> Collection:
+    collection = load_collection(folder)
+    if passages >= len(collection.passages):
+        return collection
+    return sample_collection(collection, QUESTIONS, passages)
+
+
 def cells_of(
     uec: UEC, model: ConfidenceModel, collections: Sequence[Collection], most: int
 ) -> Iterator[Cell]:
@@ -380,12 +395,14 @@ def main(
     data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
     ensemble: Annotated[list[str], typer.Option(help="Models, comma-separated.")],
     sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ",".join(DOMAINS),
-    most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
+    most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = QUESTIONS,
+    passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = 100_000,
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the model into the package."""
     encoders = [[cached(load_encoder(name)) for name in names.split(",")] for names in ensemble]
-    learned = run(data, encoders, [sets.split(",")] * len(encoders), most)
+    count = len(encoders)
+    learned = run(data, encoders, [sets.split(",")] * count, most, [passages] * count)
     if write:
         save(learned)
 
