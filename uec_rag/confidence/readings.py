@@ -8,10 +8,11 @@ one reading.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -29,7 +30,7 @@ ASK = 0.66
 SUBJECT_KEYS = ("title", "heading", "header", "source")
 """Metadata that says what a passage is about; the first that a passage has counts."""
 
-FEATURES = ("rivals", "brief", "common", "others", "referent")
+FEATURES = ("rivals", "brief", "common", "others", "referent", "namesakes")
 """Names of the `features`, each evidence for an underspecified question."""
 
 _ALIKE = 0.93  # cosine of two passages without a subject in their metadata that have the same one
@@ -41,6 +42,7 @@ _SHOWN, _ENOUGH = 5, 0.9
 _LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same in ASCII, at a third of the time
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,11 @@ class Candidates:
                 f"least one hit, got {lengths}."
             )
 
+    @cached_property
+    def titles(self) -> list[str]:
+        """The subject that each hit's metadata names; "" if none."""
+        return [subject_of(metadata) for metadata in self.metadata]
+
 
 def subjects(candidates: Candidates) -> NDArray[np.intp]:
     """Number the subjects of hits from 0 in the order of their first hits, shape (m,).
@@ -121,20 +128,19 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     Hits of one title, heading or source share a subject; of those without any, hits as similar to
     each other as passages of one text.
     """
-    alike: NDArray[np.bool_] | None = None
+    alike: list[list[bool]] = []
     if candidates.vectors is not None:
         vectors = np.asarray(candidates.vectors, np.float32)
         norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         unit = vectors / norms
-        alike = unit @ unit.T >= _ALIKE
+        alike = (unit @ unit.T >= _ALIKE).tolist()
     numbers: dict[object, int] = {}
     leaders: list[int] = []
     found = []
-    for row, metadata in enumerate(candidates.metadata):
-        key: object = subject_of(metadata)
-        if not key:
-            near = [] if alike is None else np.flatnonzero(alike[row, leaders]).tolist()
-            leader = leaders[near[0]] if near else row
+    for row, title in enumerate(candidates.titles):
+        key: object = title
+        if not title:
+            leader = next((one for one in leaders if alike and alike[row][one]), row)
             if leader == row:
                 leaders.append(row)
             key = (leader,)
@@ -148,79 +154,93 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
 
 
 def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
-    """What tells whether a question says which of its readings is meant, shape (5,).
+    """What tells whether a question says which of its readings is meant, shape (6,).
 
     rivals
         ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over the subjects r but the best hit's, with l_r the
         idf of the question's words that the best subject's hits have and r's have not, and h_r that
         of those in titles and first words: how many subjects have all that the question says.
     brief
-        ``-log(1 + sum of idf)`` over the question's words: how little it says.
+        Minus the log of the number of the question's words: how little it says.
     common
         Minus the highest idf of a word that some hit has: how little its most specific word tells.
     others
         Log odds that the posterior over the hits gives to subjects other than the best hit's.
     referent
         1 if `lacks_referent`, else 0: evidence in English alone.
+    namesakes
+        The share of the question's squared idf that is in the best subject's titles and in another
+        one's as well, less what the best has and that one lacks, in titles and in texts; of the
+        subject that has the most, at least 0: how far what it says is a name that several bear.
 
     Any idf is in units of that of a word that no passage has, so that a corpus's size cancels.
 
     `subject`: as `subjects` gives it.
     """
     unknown = float(np.log1p(2 * candidates.size + 1))
-    idf = {word: value / unknown for word, value in candidates.idf.items()}
-    held = [frozenset(words) & idf.keys() for words in candidates.words]
-    heads = [
-        _in_head(words, subject_of(metadata), text)
-        for words, metadata, text in zip(held, candidates.metadata, candidates.texts, strict=True)
-    ]
-    lacking = _lacking(held, subject, idf) + _lacking(heads, subject, idf)
-    rivals = float(np.exp(-_LACK * lacking[1:]).sum())
-    mass = _mass(candidates.logits, subject)
-    best = float(np.clip(mass[0], 1e-4, 1 - 1e-4))
-    known = frozenset().union(*held)
+    place = {word: i for i, word in enumerate(candidates.idf)}
+    idf = np.fromiter(candidates.idf.values(), np.float64, len(place)) / unknown
+    held = [frozenset(words) & place.keys() for words in candidates.words]
+    titled, heads = [], []
+    for words, title, text in zip(held, candidates.titles, candidates.texts, strict=True):
+        titled.append(_named(words, title))
+        first = " ".join(text[:400].split()[:_HEAD])
+        heads.append(titled[-1] | _named(words - titled[-1], first))
+    in_text, in_head, in_title = (
+        _by_subject(some, subject, place) for some in (held, heads, titled)
+    )
+    rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
+    names = (in_title & in_title[0]).astype(np.float64) - _lacking(in_title) - _lacking(in_text)
+    namesakes = (names @ idf**2)[1:].max(initial=0.0) / max(float(idf @ idf), 1e-12)
+    best = float(np.clip(_mass(candidates.logits, subject)[0], 1e-4, 1 - 1e-4))
     return np.array(
         [
             np.log1p(rivals),
-            -np.log1p(sum(idf.values())),
-            -max((idf[word] for word in known), default=0.0),
+            -np.log(max(len(idf), 1)),
+            -(in_text.any(axis=0) * idf).max(initial=0.0),
             np.log1p(-best) - np.log(best),
             lacks_referent(question),
+            namesakes,
         ],
         dtype=np.float32,
     )
 
 
-def _in_head(words: frozenset[str], title: str, text: str) -> frozenset[str]:
-    """Those of some words that a passage's title or first words have."""
-    if not words:
-        return words
-    head = f"{title} {' '.join(text[:400].split()[:_HEAD])}".casefold()
-    there = set(_WORD.findall(head))
-    there |= {word.removesuffix("s") for word in there} | {f"{word}s" for word in there}
+def _named(words: frozenset[str], text: str) -> frozenset[str]:
+    """Those of some words that a short text has, in the singular or the plural."""
+    low = text.casefold()
+    there = {*_split(low)} if words else set()
     return frozenset(
         word
         for word in words
-        if (low := word.casefold()) in there or (not low.isascii() and low in head)
+        if not there.isdisjoint({(one := word.casefold()), f"{one}s", one.removesuffix("s")})
+        or (not one.isascii() and one in low)
     )
 
 
-def _lacking(
-    held: Sequence[frozenset[str]], subject: NDArray[np.intp], idf: Mapping[str, float]
-) -> NDArray[np.float64]:
-    """The idf of words that the first subject's hits have and each subject's have not."""
-    of: list[set[str]] = [set() for _ in range(int(subject.max()) + 1)]
-    for words, number in zip(held, subject.tolist(), strict=True):
-        of[number] |= words
-    return np.array([sum(idf[word] for word in of[0] - words) for words in of])
+def _split(text: str) -> list[str]:
+    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+
+
+def _by_subject(
+    found: Sequence[frozenset[str]], subject: NDArray[np.intp], place: Mapping[str, int]
+) -> NDArray[np.bool_]:
+    """Which words the hits of each subject have, shape (subjects, words)."""
+    table = np.zeros((int(subject.max()) + 1, len(place)), dtype=bool)
+    for row, words in zip(subject.tolist(), found, strict=True):
+        table[row, [place[word] for word in words]] = True
+    return table
+
+
+def _lacking(by_subject: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The words that the first subject has and each subject has not."""
+    return (by_subject[0] & ~by_subject).astype(np.float64)
 
 
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
     """Each subject's share of the posterior over the hits."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    mass = np.zeros(int(subject.max()) + 1)
-    np.add.at(mass, subject, weights / weights.sum())
-    return mass
+    return np.bincount(subject, weights / weights.sum())
 
 
 @cache
@@ -235,21 +255,23 @@ def underspecified(
 ) -> FloatArray:
     """P(the corpus answers several readings and the question does not say which), shape (n,).
 
-    What a question that is answered lacks, times how plausible it is that any reading is answered:
-    to ask back about readings of which none is answered helps with nothing.
+    A question says too little, or what it says is a name that several subjects bear: either is
+    enough. Times how plausible it is that any reading is answered: to ask back about readings of
+    which none is answered helps with nothing.
 
     Parameters
     ----------
-    found : array, shape (n, 5)
+    found : array, shape (n, 6)
         `features` of each question.
     in_corpus : array, shape (n,)
         P(the corpus answers the question).
     model : Calibrator, optional
-        The shipped one by default.
+        Of all features but the last, which is a probability as it is; the shipped one by default.
     """
-    unsaid = (model or shipped_underspecified()).predict(np.asarray(found, np.float32))
+    known = np.asarray(found, np.float32)
+    said = 1 - (model or shipped_underspecified()).predict(known[:, :-1])
     plausible: FloatArray = np.minimum(np.asarray(in_corpus, np.float32) / np.float32(_FULL), 1)
-    return unsaid * plausible
+    return (1 - said * (1 - known[:, -1])) * plausible
 
 
 def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:
@@ -275,19 +297,18 @@ def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]
 
 def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """What tells each of some groups of hits from the others."""
-    words = {
-        number: {w.casefold() for row in some for w in _WORD.findall(candidates.texts[row])}
-        for number, some in rows.items()
-    }
-    shared = Counter(word for some in words.values() for word in some)
+    titles = {number: candidates.titles[some[0]] for number, some in rows.items()}
+    shared: Counter[str] = Counter()
+    if not all(titles.values()):
+        for some in rows.values():
+            shared.update({w for row in some for w in _split(candidates.texts[row].casefold())})
     asked = {word.casefold() for word in candidates.idf}
     labels = {}
     for number, some in rows.items():
-        title = subject_of(candidates.metadata[some[0]])
+        title = titles[number]
         if not title:
-            written = _WORD.findall(candidates.texts[some[0]])[:_LABEL_FROM]
             first: dict[str, str] = {}
-            for word in written:
+            for word in _split(candidates.texts[some[0]])[:_LABEL_FROM]:
                 if word.casefold() not in asked:
                     first.setdefault(word.casefold(), word)
             # The rarest among the readings, then the longest: small words are in all of them.
