@@ -19,7 +19,7 @@ import json
 import random
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ import uec_rag.confidence
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.decision import is_asked_back
 from uec_rag.confidence.model import Calibrator, fit_calibrator
 from uec_rag.confidence.readings import (
     FEATURES,
@@ -67,7 +68,7 @@ class Example:
     ----------
     label : str
         One of `LABELS`.
-    found : array, shape (5,)
+    found : array, shape (6,)
         `features`.
     confidence, in_corpus : float
     before : str
@@ -182,7 +183,7 @@ def learn(sets: dict[str, list[Example]]) -> Calibrator:
         counts = {label: sum(e.label == label for e in examples) for label in LABELS}
         for one in examples:
             if one.label != "unanswerable":
-                found.append(one.found)
+                found.append(one.found[:-1])
                 labels.append(one.label == "underspecified")
                 weights.append(share / counts[one.label])
     return fit_calibrator(np.array(found), labels, PENALTY, weights)
@@ -196,19 +197,24 @@ def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
 
 def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
     """The lowest that asks at most `NEEDLESS` of the ordinary answerable questions back."""
-    needless = [
-        probabilities(model, [one for one in examples if one.label == "answerable"])
+    ordinary = [
+        one
         for name, examples in sets.items()
-        if name not in (*CLARIFY, *CONVERSATIONS)
+        for one in examples
+        if name not in (*CLARIFY, *CONVERSATIONS) and one.label == "answerable"
     ]
-    return float(np.quantile(np.concatenate(needless), 1 - NEEDLESS))
+    needless = [
+        told if is_asked_back(told, one.in_corpus, (), 0.0) else 0.0
+        for one, told in zip(ordinary, probabilities(model, ordinary).tolist(), strict=True)
+    ]
+    return float(np.quantile(needless, 1 - NEEDLESS))
 
 
-def decided(confidence: float, unsaid: float, ask: float) -> str:
+def decided(one: Example, unsaid: float, ask: float) -> str:
     """The label that a decision stands for."""
-    if unsaid >= ask:
+    if is_asked_back(unsaid, one.in_corpus, (), ask):
         return "underspecified"
-    return "answerable" if confidence > 0.5 else "unanswerable"
+    return "answerable" if one.confidence > 0.5 else "unanswerable"
 
 
 def figures(
@@ -244,10 +250,7 @@ def study(sets: dict[str, list[Example]]) -> None:
         told = probabilities(model, sets[name])
         judged[name] = (
             told,
-            [
-                decided(one.confidence, float(p), ask)
-                for one, p in zip(sets[name], told, strict=True)
-            ],
+            [decided(one, float(p), ask) for one, p in zip(sets[name], told, strict=True)],
         )
     ordinary = [name for name in sets if name in ORDINARY]
     for title, names in (
@@ -278,28 +281,20 @@ def _needless(examples: Sequence[Example], decided: Sequence[str]) -> float:
 
 def _areas(sets: dict[str, list[Example]], left: str) -> dict[str, float]:
     """AUROC of underspecified against answerable of each set left out, without a feature."""
-    keep = [place for place, name in enumerate(FEATURES) if name != left]
+    keep = np.array([name != left for name in FEATURES], dtype=np.float32)
+    told = {n: [replace(e, found=e.found * keep) for e in part] for n, part in sets.items()}
     out: dict[str, float] = {}
     for name in (*CLARIFY, *CONVERSATIONS):
         if name not in sets:
             continue
         # No conversation teaches what another is judged by.
         kind = CONVERSATIONS if name in CONVERSATIONS else (name,)
-        model = learn({n: _with(part, keep) for n, part in sets.items() if n not in kind})
-        some = [one for one in _with(sets[name], keep) if one.label != "unanswerable"]
-        score = model.score(np.array([one.found for one in some]))
+        model = learn({n: part for n, part in told.items() if n not in kind})
+        some = [one for one in told[name] if one.label != "unanswerable"]
+        score = underspecified(np.array([one.found for one in some]), np.ones(len(some)), model)
         out[name] = float(roc_auc_score([one.label == "underspecified" for one in some], score))
     out["mean of clarify"] = float(np.mean([out[name] for name in CLARIFY if name in out]))
     return out
-
-
-def _with(examples: Sequence[Example], keep: Sequence[int]) -> list[Example]:
-    return [
-        Example(
-            e.label, e.found[list(keep)], e.confidence, e.in_corpus, e.before, e.first, e.chosen
-        )
-        for e in examples
-    ]
 
 
 def _print(rows: dict[str, dict[str, float]]) -> None:

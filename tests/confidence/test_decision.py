@@ -48,6 +48,11 @@ def test_a_question_that_says_what_it_means_or_can_mean_one_thing_is_not(undersp
         assert decision.question_back == ""
 
 
+def test_what_is_likelier_unanswerable_than_underspecified_is_not():
+    assert decide_one(0.4, 0.9, TWO, in_corpus=0.6).action == "clarify"
+    assert decide_one(0.4, 0.9, TWO, in_corpus=0.5).action == "abstain"
+
+
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid, one, other):
     low, high = (decide_one(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))

@@ -545,7 +545,7 @@ def ambiguous(searched, unsaid):
     """The same search, with a probability of being underspecified for each question."""
     two = (Reading("one", ("p1",), 0.5), Reading("other", ("p2",), 0.5))
     decisions = [
-        replace(one, underspecified=float(p), readings=two)
+        replace(one, underspecified=float(p), in_corpus=1.0, readings=two)
         for one, p in zip(searched.result.decisions, unsaid, strict=True)
     ]
     return replace(searched, result=searched.result.deciding(decisions))

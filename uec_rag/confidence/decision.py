@@ -123,12 +123,16 @@ def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
 
-def is_asked_back(underspecified: float, readings: Sequence[Reading], ask: float = ASK) -> bool:
-    """Whether a question is asked back: if it is probably underspecified, and there is a choice.
+def is_asked_back(
+    underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
+) -> bool:
+    """Whether a question is asked back about.
 
-    Parameters are those of `decide_one`.
+    It is if it is probably underspecified, which is likelier than that the corpus does not answer
+    it, and there is a choice. Parameters are those of `decide_one`.
     """
-    return underspecified >= ask and len(readings) != 1
+    likelier = underspecified * in_corpus > 1 - in_corpus
+    return underspecified >= ask and likelier and len(readings) != 1
 
 
 def decide_one(
@@ -141,7 +145,7 @@ def decide_one(
     in_corpus: float = 1.0,
     unfamiliar: str = "",
 ) -> Decision:
-    """Ask back if the question is probably underspecified; else answer if confident, else abstain.
+    """Ask back (see `is_asked_back`), else answer if confident, else abstain.
 
     Parameters
     ----------
@@ -161,7 +165,7 @@ def decide_one(
     ['answer', 'clarify', 'abstain']
     """
     action: Action = "abstain"
-    if is_asked_back(underspecified, readings, ask):
+    if is_asked_back(underspecified, in_corpus, readings, ask):
         action, reason = "clarify", ask_back(readings)
     elif confidence > threshold:
         action, reason = "answer", REASONS["answer"]

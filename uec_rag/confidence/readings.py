@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -24,7 +24,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
-ASK = 0.66
+ASK = 0.68
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")
@@ -36,8 +36,7 @@ FEATURES = ("rivals", "brief", "common", "others", "referent", "namesakes")
 _ALIKE = 0.93  # cosine of two passages without a subject in their metadata that have the same one
 _HEAD = 10  # words at the beginning of a passage that say what it is about, beside its subject
 _LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks and no passage has
-_FULL = 0.3  # in_corpus from which on readings are plausible: from .2 on more of the underspecified
-# are asked back (.48 instead of .46), and more that have no answer; from .5 on fewer of both (.42)
+_FULL = 0.3  # in_corpus from which on readings are plausible
 _SHOWN, _ENOUGH = 5, 0.9
 _LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
@@ -178,16 +177,16 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     `subject`: as `subjects` gives it.
     """
     unknown = float(np.log1p(2 * candidates.size + 1))
-    place = {word: i for i, word in enumerate(candidates.idf)}
-    idf = np.fromiter(candidates.idf.values(), np.float64, len(place)) / unknown
-    held = [frozenset(words) & place.keys() for words in candidates.words]
+    idf = np.array([*candidates.idf.values()], np.float64) / unknown
+    forms = {word: _forms(word) for word in candidates.idf}
+    held = [forms.keys() & words for words in candidates.words]
     titled, heads = [], []
     for words, title, text in zip(held, candidates.titles, candidates.texts, strict=True):
-        titled.append(_named(words, title))
-        first = " ".join(text[:400].split()[:_HEAD])
-        heads.append(titled[-1] | _named(words - titled[-1], first))
+        name = _named(words, title, forms)
+        titled.append(name)
+        heads.append(name | _named(words, " ".join(text[:400].split(None, _HEAD)[:_HEAD]), forms))
     in_text, in_head, in_title = (
-        _by_subject(some, subject, place) for some in (held, heads, titled)
+        _by_subject(some, subject, [*forms]) for some in (held, heads, titled)
     )
     rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
     names = (in_title & in_title[0]).astype(np.float64) - _lacking(in_title) - _lacking(in_text)
@@ -206,16 +205,23 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     )
 
 
-def _named(words: frozenset[str], text: str) -> frozenset[str]:
+def _forms(word: str) -> frozenset[str]:
+    """A word in lower case, with and without an s at its end."""
+    low = word.casefold()
+    return frozenset((low, f"{low}s", low.removesuffix("s")))
+
+
+def _named(words: Set[str], text: str, forms: Mapping[str, frozenset[str]]) -> set[str]:
     """Those of some words that a short text has, in the singular or the plural."""
+    if not words or not text:
+        return set()
     low = text.casefold()
-    there = {*_split(low)} if words else set()
-    return frozenset(
+    there = _split(low)
+    return {
         word
         for word in words
-        if not there.isdisjoint({(one := word.casefold()), f"{one}s", one.removesuffix("s")})
-        or (not one.isascii() and one in low)
-    )
+        if not forms[word].isdisjoint(there) or (not word.isascii() and word.casefold() in low)
+    }
 
 
 def _split(text: str) -> list[str]:
@@ -223,12 +229,14 @@ def _split(text: str) -> list[str]:
 
 
 def _by_subject(
-    found: Sequence[frozenset[str]], subject: NDArray[np.intp], place: Mapping[str, int]
+    found: Sequence[Set[str]], subject: NDArray[np.intp], words: Sequence[str]
 ) -> NDArray[np.bool_]:
     """Which words the hits of each subject have, shape (subjects, words)."""
+    place = {word: column for column, word in enumerate(words)}
     table = np.zeros((int(subject.max()) + 1, len(place)), dtype=bool)
-    for row, words in zip(subject.tolist(), found, strict=True):
-        table[row, [place[word] for word in words]] = True
+    pairs = [*zip(subject.tolist(), found, strict=True)]
+    rows = [number for number, some in pairs for _ in some]
+    table[rows, [place[word] for _, some in pairs for word in some]] = True
     return table
 
 

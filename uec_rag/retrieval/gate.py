@@ -668,8 +668,13 @@ class LabelledSearch:
 
     def _confidence_unless_asked(self, ask: float) -> NDArray[np.float64]:
         """Confidence, shape (n,); -infinity if a question is asked back instead."""
-        asked = [is_asked_back(one.underspecified, one.readings, ask) for one in self._decisions]
-        return np.where(asked, -np.inf, self.confidence)
+        return np.where(self._asked(ask), -np.inf, self.confidence)
+
+    def _asked(self, ask: float) -> list[bool]:
+        return [
+            is_asked_back(one.underspecified, one.in_corpus, one.readings, ask)
+            for one in self._decisions
+        ]
 
     @cached_property
     def _decisions(self) -> list[Decision]:
@@ -677,9 +682,8 @@ class LabelledSearch:
 
     def _ask(self, needless: float) -> float:
         """P(underspecified) from which on at most a share of the answerable is asked back."""
-        unsaid = np.array(
-            [one.underspecified if len(one.readings) > 1 else -math.inf for one in self._decisions]
-        )
+        unsaid = np.array([one.underspecified for one in self._decisions])
+        unsaid = np.where(self._asked(0.0), unsaid, -np.inf)
         rows = [row for row in self.rows if self.relevant[row]]
         if not rows:
             return _NEVER
