@@ -33,6 +33,7 @@ from benchmarks.paper.metrics import score_retrieval
 from benchmarks.quality.gate import figures as gate_figures
 from benchmarks.quality.gate import halves, relative
 from benchmarks.quality.shipped_confidence import (
+    ALL,
     DOMAINS,
     FIT,
     MIX_WITH_WORDS,
@@ -43,6 +44,7 @@ from benchmarks.quality.shipped_confidence import (
     certainty,
     chosen_questions,
     learned_elsewhere,
+    loaded,
     strange_questions,
 )
 from uec_rag import UEC, Retriever
@@ -373,11 +375,12 @@ def main(
     sets: Annotated[str, typer.Option(help="Collections.")] = ",".join(DOMAINS),
     languages: Annotated[str, typer.Option(help="Collections in others.")] = LANGUAGES,
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
+    passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = ALL,
 ) -> None:
     """Print the tables."""
     warnings.simplefilter("ignore")
     pairs = load_collection(data / FIT, "train").pairs()
-    collections = [load_collection(data / name) for name in sets.split(",")]
+    collections = [loaded(data / name, passages) for name in sets.split(",")]
     start = replace(shipped_model("words"), temperature=1.0)
     ensembles, groups = [], []
     for members in ensemble:

@@ -54,6 +54,7 @@ DOMAINS = LEARNED | HELD_OUT
 FIT = "tydiqa_goldp_en"
 K = 10
 QUESTIONS = 200
+ALL = 100_000  # passages: more than any collection has
 # How many corpora of each size are cut out of a collection; a whole one counts as size 0.
 SMALL = {5: 24, 20: 10, 100: 4, 600: 1}
 # What a question counts: an answerable one, one whose answer was removed, another collection's.
@@ -346,7 +347,7 @@ def run(
             if ("bm25" in specs) != (kind == "words"):
                 continue
             uec = UEC(list(encoders))
-            collections = [_loaded(data / name, size) for name in names]
+            collections = [loaded(data / name, size) for name in names]
             if specs == EMBEDDED:
                 uec.fitted = UEC().fitted
             elif kind != "unfitted":
@@ -372,7 +373,8 @@ def run(
     return learned
 
 
-def _loaded(folder: Path, passages: int) -> Collection:
+def loaded(folder: Path, passages: int) -> Collection:
+    """A collection, or so many passages of it, some questions and what is relevant to them."""
     collection = load_collection(folder)
     if passages >= len(collection.passages):
         return collection
@@ -396,7 +398,7 @@ def main(
     ensemble: Annotated[list[str], typer.Option(help="Models, comma-separated.")],
     sets: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ",".join(DOMAINS),
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = QUESTIONS,
-    passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = 100_000,
+    passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = ALL,
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the model into the package."""

@@ -8,7 +8,8 @@ number. Here the model is the member with vectors of `UEC()`, and the number the
 wrong answers, of the answers given, at the risk: on collections of other domains, as a user would
 choose it, or on the very questions that are asked, as an oracle. Beside it stand confidence as
 `UEC()` gives it, learned from other domains alone, at one half; with a number chosen as for the
-cosine; and a gate made of a hundred labels, asked the other questions.
+cosine; and gates made of a hundred labels, asked the other questions: of the answers given, or of
+all questions, the risk at most is answered wrongly.
 
 Each collection is asked its own questions and, as three in ten, others'. An answer is right if one
 of its first four hits is relevant. DATA is a folder of test collections, or set UEC_DATA.
@@ -17,7 +18,7 @@ of its first four hits is relevant. DATA is a folder of test collections, or set
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -26,20 +27,21 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from benchmarks.paper.data import load_collection
 from benchmarks.quality.shipped_confidence import (
+    ALL,
     DOMAINS,
     MIX_WITH_WORDS,
     cached,
     cells_of,
     chosen_questions,
     learned_elsewhere,
+    loaded,
     strange_questions,
 )
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import shipped_model
-from uec_rag.confidence.risk import risk_threshold
+from uec_rag.confidence.risk import RiskThreshold, conformal_threshold, risk_threshold
 from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.retrieval.pipeline import compare
 
@@ -86,8 +88,13 @@ def lowest(systems: Sequence[Answers], risk: float) -> float:
     return float(np.nextafter(sure[order][within[-1]], -np.inf)) if len(within) else np.inf
 
 
-def gated(answers: Answers, risk: float) -> list[float]:
-    """What a gate of a hundred questions answers of the others; the mean of some draws."""
+def gated(
+    answers: Answers, made: Callable[[NDArray[np.float64], NDArray[np.bool_]], RiskThreshold]
+) -> list[float]:
+    """What a gate of a hundred questions answers of the others; the mean of some draws.
+
+    `made`: the threshold of confidences and whether hits are right.
+    """
     rows = []
     for seed in range(DRAWS):
         rng = np.random.default_rng(seed)
@@ -96,18 +103,20 @@ def gated(answers: Answers, risk: float) -> list[float]:
         own, other = drawn[~answers.foreign[drawn]], drawn[answers.foreign[drawn]]
         count = round((1 - FOREIGN) * LABELS)
         mine = np.concatenate([own[:count], other[: LABELS - count]])
-        gate = risk_threshold(answers.sure[mine], answers.right[mine], risk)
+        gate = made(answers.sure[mine], answers.right[mine])
         rows.append(answers.figures(gate.threshold, np.setdiff1d(drawn, mine)))
     return np.mean(rows, axis=0).tolist()
 
 
-def systems_of(data: Path, names: Sequence[str], most: int) -> dict[str, dict[str, Answers]]:
+def systems_of(
+    data: Path, names: Sequence[str], most: int, passages: int
+) -> dict[str, dict[str, Answers]]:
     """Of each collection the cosine's answers and confidence's."""
     uec = UEC([cached(load_encoder(name)) for name in EMBEDDED])
     uec.fitted = UEC().fitted
     shipped = shipped_model("words")
     start = replace(shipped, temperature=uec.confidence_model.temperature)
-    collections = [load_collection(data / name) for name in names]
+    collections = [loaded(data / name, passages) for name in names]
     cells = list(cells_of(uec, start, collections, most))
     found = {}
     for place, collection in enumerate(collections):
@@ -148,7 +157,8 @@ WAYS = (
     "cosine, number from these very questions",
     "confidence above one half",
     "confidence, number from other domains",
-    "gate, a hundred labels",
+    "gate, a hundred labels, wrong of these",
+    "gate, a hundred labels, wrong of all",
     "confidence, number from these very questions",
 )
 
@@ -158,31 +168,37 @@ def main(
     sets: Annotated[str, typer.Option(help="Collections.")] = ",".join(DOMAINS),
     risk: Annotated[float, typer.Option(help="Wrong answers among those given.")] = 0.1,
     most: Annotated[int, typer.Option(help="Questions of a collection at most.")] = 200,
+    passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = ALL,
     picture: Annotated[Path | None, typer.Option(help="Draw it there.")] = None,
 ) -> None:
     """Print the tables."""
     warnings.simplefilter("ignore")
     names = sets.split(",")
-    found = systems_of(data, names, most)
+    found = systems_of(data, names, most, passages)
     rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     for name in names:
         elsewhere = [other for other in names if DOMAINS[other] != DOMAINS[name]]
         for system, (chosen, oracle) in {
             "cosine": WAYS[:2],
-            "confidence": (WAYS[3], WAYS[5]),
+            "confidence": (WAYS[3], WAYS[6]),
         }.items():
             answers = found[name][system]
             others = [found[other][system] for other in elsewhere]
             rows[chosen].append(answers.figures(lowest(others, risk)))
             rows[oracle].append(answers.figures(lowest([answers], risk)))
         rows[WAYS[2]].append(found[name]["confidence"].figures(0.5))
-        rows[WAYS[4]].append(gated(found[name]["confidence"], risk))
+        sure = found[name]["confidence"]
+        rows[WAYS[4]].append(gated(sure, lambda s, right: risk_threshold(s, right, risk)))
+        rows[WAYS[5]].append(gated(sure, lambda s, right: conformal_threshold(s, ~right, risk)))
     header = ["", "answered", "wrong of these", "worst", "right answered", "foreign answered"]
+    header += ["wrong of all", "worst of all"]
     table = []
     for way, of_sets in rows.items():
         answered, wrong, right, foreign = np.mean(of_sets, axis=0)
         worst = max(row[1] for row in of_sets)
-        table.append([way, *(f"{v:.3f}" for v in (answered, wrong, worst, right, foreign))])
+        of_all = [row[0] * row[1] for row in of_sets]
+        values = (answered, wrong, worst, right, foreign, np.mean(of_all), max(of_all))
+        table.append([way, *(f"{value:.3f}" for value in values)])
     print_table(f"Risk {risk:g}, mean of {len(names)} collections", header, table, markdown=True)
     header = ["collection", *WAYS]
     table = [
@@ -220,7 +236,7 @@ def draw(
     for system, colour in (("cosine", "#b35806"), ("confidence", "#2166ac")):
         axes.plot(*curve([of[system] for of in found.values()]), color=colour)
     axes.axhline(risk, color="#999999", linewidth=0.8, linestyle=":")
-    marks = dict(zip(WAYS[:5], "osD^*", strict=True))
+    marks = dict(zip(WAYS[:6], "osD^*P", strict=True))
     for way, mark in marks.items():
         answered, wrong = np.array(rows[way])[:, :2].T
         colour = "#b35806" if way.startswith("cosine") else "#2166ac"
