@@ -8,9 +8,10 @@ the threshold, too, is chosen without it, as the lowest at which 2 % of the ordi
 answerable questions are asked back. In ordinary collections questions are asked once as they are
 and once of the corpus without their answers. In conversations the last turn alone is underspecified
 if it depends on earlier turns; it and its rewrite are learned from, not reported. "Before" are the
-decisions without asking back. After asking back a person chooses the reading that holds what they
-meant, and the share of questions whose first passage of that reading is right is given beside that
-of the first hit.
+decisions without asking back. "Unanswerable above" is the share of the unanswerable that are surer
+than the least sure of the surest 85 % of the answerable. After asking back a person chooses the
+reading that holds what they meant, and the share of questions whose first passage of that reading
+is right is given beside that of the first hit.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ SHARE = {"clarify": 1.0, "conv": 0.3}  # how much a set counts in learning; othe
 OTHERS = 0.15
 PENALTY = 0.01
 NEEDLESS = 0.02  # share of ordinary answerable questions that may be asked back
+ANSWERED = 0.85
 K = 4
 LABELS = ("answerable", "underspecified", "unanswerable")
 ACTIONS = dict(zip(("answer", "clarify", "abstain"), LABELS, strict=True))
@@ -231,6 +233,10 @@ def figures(
     out["balanced accuracy"] = float(np.mean(list(out.values())))
     out["answerable asked"] = float(asked[part["answerable"]].mean())
     out["asked rightly"] = float(part["underspecified"][asked].mean()) if asked.any() else np.nan
+    if part["unanswerable"].any():
+        sure = np.array([one.confidence for one in examples])
+        enough = np.quantile(sure[part["answerable"]], 1 - ANSWERED)
+        out["unanswerable above"] = float((sure[part["unanswerable"]] > enough).mean())
     if part["underspecified"].any():
         out["AUROC"] = float(roc_auc_score(part["underspecified"][known], told[known]))
         some = [one for one in examples if one.label == "underspecified"]

@@ -24,7 +24,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
-ASK = 0.68
+ASK = 0.67
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")
@@ -178,15 +178,23 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     """
     unknown = float(np.log1p(2 * candidates.size + 1))
     idf = np.array([*candidates.idf.values()], np.float64) / unknown
-    forms = {word: _forms(word) for word in candidates.idf}
-    held = [forms.keys() & words for words in candidates.words]
+    words = [*candidates.idf]
+    called: dict[str, set[str]] = {}  # words by their forms in a title, and in scripts of no spaces
+    inside: dict[str, str] = {}
+    for word in words:
+        low = word.casefold()
+        for form in {low, f"{low}s", low.removesuffix("s")}:
+            called.setdefault(form, set()).add(word)
+        if not low.isascii():
+            inside[word] = low
+    held = [candidates.idf.keys() & some for some in candidates.words]
     titled, heads = [], []
-    for words, title, text in zip(held, candidates.titles, candidates.texts, strict=True):
-        name = _named(words, title, forms)
-        titled.append(name)
-        heads.append(name | _named(words, " ".join(text[:400].split(None, _HEAD)[:_HEAD]), forms))
+    for some, title, text in zip(held, candidates.titles, candidates.texts, strict=True):
+        first = " ".join(text[:400].split(None, _HEAD)[:_HEAD])
+        titled.append(_named(title, called, inside) & some)
+        heads.append(titled[-1] | _named(first, called, inside) & some)
     in_text, in_head, in_title = (
-        _by_subject(some, subject, [*forms]) for some in (held, heads, titled)
+        _by_subject(some, subject, words) for some in (held, heads, titled)
     )
     rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
     names = (in_title & in_title[0]).astype(np.float64) - _lacking(in_title) - _lacking(in_text)
@@ -205,23 +213,13 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     )
 
 
-def _forms(word: str) -> frozenset[str]:
-    """A word in lower case, with and without an s at its end."""
-    low = word.casefold()
-    return frozenset((low, f"{low}s", low.removesuffix("s")))
-
-
-def _named(words: Set[str], text: str, forms: Mapping[str, frozenset[str]]) -> set[str]:
-    """Those of some words that a short text has, in the singular or the plural."""
-    if not words or not text:
-        return set()
+def _named(text: str, called: Mapping[str, set[str]], inside: Mapping[str, str]) -> set[str]:
+    """The words of which a short text has a form, or that are inside of it."""
     low = text.casefold()
-    there = _split(low)
-    return {
-        word
-        for word in words
-        if not forms[word].isdisjoint(there) or (not word.isascii() and word.casefold() in low)
-    }
+    found = {word for form in _split(low) if form in called for word in called[form]}
+    if inside and not low.isascii():
+        found.update(word for word, form in inside.items() if form in low)
+    return found
 
 
 def _split(text: str) -> list[str]:
