@@ -62,19 +62,20 @@ class Answers:
         share = self.foreign.mean()
         return np.where(self.foreign, FOREIGN / share, (1 - FOREIGN) / (1 - share)) / len(self.sure)
 
-    def figures(
-        self, threshold: float, among: slice | NDArray[np.intp] = slice(None)
-    ) -> list[float]:
-        """Share answered, wrong ones of these, right ones answered, foreign ones answered."""
-        given = (self.sure > threshold)[among]
-        right, foreign, weight = self.right[among], self.foreign[among], self.weight[among]
-        answered = float(weight @ given)
-        wrong = float(weight @ (given & ~right)) / answered if answered else 0.0
+    def of(self, rows: NDArray[np.intp]) -> Answers:
+        """Those to some of the questions."""
+        return Answers(self.sure[rows], self.right[rows], self.foreign[rows])
+
+    def figures(self, threshold: float) -> list[float]:
+        """Share answered, wrong ones of these and of all, right and foreign ones answered."""
+        given = self.sure > threshold
+        answered, wrong = float(self.weight @ given), float(self.weight @ (given & ~self.right))
         return [
-            answered / weight.sum(),
+            answered,
+            wrong / answered if answered else 0.0,
             wrong,
-            float(given[right].mean()) if right.any() else 0.0,
-            float(given[foreign].mean()) if foreign.any() else 0.0,
+            float(given[self.right].mean()) if self.right.any() else 0.0,
+            float(given[self.foreign].mean()) if self.foreign.any() else 0.0,
         ]
 
 
@@ -104,7 +105,7 @@ def gated(
         count = round((1 - FOREIGN) * LABELS)
         mine = np.concatenate([own[:count], other[: LABELS - count]])
         gate = made(answers.sure[mine], answers.right[mine])
-        rows.append(answers.figures(gate.threshold, np.setdiff1d(drawn, mine)))
+        rows.append(answers.of(np.setdiff1d(drawn, mine)).figures(gate.threshold))
     return np.mean(rows, axis=0).tolist()
 
 
@@ -190,15 +191,12 @@ def main(
         sure = found[name]["confidence"]
         rows[WAYS[4]].append(gated(sure, lambda s, right: risk_threshold(s, right, risk)))
         rows[WAYS[5]].append(gated(sure, lambda s, right: conformal_threshold(s, ~right, risk)))
-    header = ["", "answered", "wrong of these", "worst", "right answered", "foreign answered"]
-    header += ["wrong of all", "worst of all"]
+    shown = ("answered", "wrong of these", "wrong of all", "right answered", "foreign answered")
+    header = ["", *shown, "most wrong of these", "of all"]
     table = []
     for way, of_sets in rows.items():
-        answered, wrong, right, foreign = np.mean(of_sets, axis=0)
-        worst = max(row[1] for row in of_sets)
-        of_all = [row[0] * row[1] for row in of_sets]
-        values = (answered, wrong, worst, right, foreign, np.mean(of_all), max(of_all))
-        table.append([way, *(f"{value:.3f}" for value in values)])
+        worst = np.max(of_sets, axis=0)[1:3]
+        table.append([way, *(f"{v:.3f}" for v in (*np.mean(of_sets, axis=0), *worst))])
     print_table(f"Risk {risk:g}, mean of {len(names)} collections", header, table, markdown=True)
     header = ["collection", *WAYS]
     table = [
