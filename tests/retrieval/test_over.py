@@ -221,6 +221,24 @@ def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_w
         assert [*map(list, mine.members.words)] == [*map(list, ours.members.words)]
 
 
+def test_a_conversation_is_the_same_as_in_a_store_of_ours(with_words):
+    ours = Retriever(with_words)
+    ours.add(TEXTS, [f"p{i}" for i in range(len(TEXTS))])
+    theirs = elsewhere(with_words, Theirs(TEXTS), len(TEXTS))
+    turns = [[TEXTS[7]], [TEXTS[3], TEXTS[5]]]
+    asked = QUERIES[:2]
+    same(theirs.search(asked, history=turns), ours.search(asked, history=turns), rtol=2e-3)
+
+
+def test_a_label_is_searched_as_words_in_reply_and_refused_as_a_reading(with_words):
+    theirs = elsewhere(with_words, Theirs(TEXTS), len(TEXTS))
+    said, label = "Which of them is it?", " ".join(TEXTS[7].split()[:3])
+    [found] = theirs.search([label], history=[[said, f"Do you mean {label} or that?"]])
+    assert found.ids == theirs.search([f"{said}\n{label}"])[0].ids
+    with pytest.raises(ValueError, match="within: "):
+        theirs.search([said], within=label)
+
+
 def test_words_order_the_candidates(with_words):
     query = f"{QUERIES[0]} zanzibar"
     texts = [f"{text} usual" for text in TEXTS]
