@@ -18,7 +18,7 @@ PAGES = sorted(
 )
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"\b\d+\.\d+\b")
+_NUMBER = re.compile(r"\b\d+(?:\.\d+\b|%)")
 
 
 @dataclass(frozen=True)
@@ -47,5 +47,9 @@ def examples(page: str) -> list[Example]:
 def assert_prints(printed: str, expected: str) -> None:
     """Compare; processors round differently: a probability may differ in its last digit."""
     assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", expected)
-    numbers = [[float(n) for n in _NUMBER.findall(t)] for t in (printed, expected)]
+    numbers = [[_value(n) for n in _NUMBER.findall(t)] for t in (printed, expected)]
     assert numbers[0] == pytest.approx(numbers[1], abs=0.11)
+
+
+def _value(number: str) -> float:
+    return float(number[:-1]) / 100 if number.endswith("%") else float(number)

@@ -367,11 +367,14 @@ class Postings:
                 out.append((columns * asked.shares[mine, None]).T)
         return out
 
+    def holding(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
+        """Return the number of passages that hold each term."""
+        distinct, place = np.unique(keys, return_inverse=True)
+        return _held(distinct, list(self._pieces(distinct)), corpus)[place]
+
     def rarities(self, queries: Terms, corpus: Corpus) -> list[NDArray[np.float64]]:
         """Inverse document frequency of each term of n queries, in the order of their `keys`."""
-        keys, term = np.unique(queries.keys, return_inverse=True)
-        held = _held(keys, list(self._pieces(keys)), corpus)
-        found = rarity(held, self._size(corpus)[0])[term]
+        found = rarity(self.holding(queries.keys, corpus), self._size(corpus)[0])
         return np.split(found, queries.starts[1:-1])
 
     def _impacts(

@@ -134,6 +134,11 @@ class WordTokenizer:
             found.update((key_of(other), other) for other in others)
         return found
 
+    def stem_keys(self, words: Sequence[str]) -> NDArray[np.uint64]:
+        """Keys of the stems of words in ASCII letters and lower case."""
+        stems = Stemmer.Stemmer(self.language or "english", 0).stemWords(list(words))
+        return np.fromiter(map(key_of, stems), dtype=np.uint64, count=len(stems))
+
     def _keys(self, word: str, runs: bool) -> tuple[int, ...]:
         if len(word) > _LONGEST:
             return self._keys_anew(word, runs)
@@ -433,6 +438,11 @@ class Lexical(WithoutVectors):
         self.name = NAME
         self._own = tokenizer
         self._words = WordTokenizer(language)
+
+    @property
+    def words(self) -> WordTokenizer | None:
+        """The built-in tokenizer; None with a custom one."""
+        return self._words if self._own is None else None
 
     @property
     def spec(self) -> str | None:

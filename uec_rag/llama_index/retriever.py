@@ -343,20 +343,20 @@ class UECRetriever(BaseRetriever):
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = self.memory.get_all()
-        texts, options = self._asked(query_bundle, history)
+        question, texts, options = self._asked(query_bundle, history)
         parts = self.retriever.uec.encode(texts, "query")
-        return self._search(query_bundle.query_str, parts, options)
+        return self._search(question, parts, options)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = await self.memory.aget_all()
-        texts, options = self._asked(query_bundle, history)
+        question, texts, options = self._asked(query_bundle, history)
         parts = await self.retriever.uec.aencode(texts, "query")
-        return await asyncio.to_thread(self._search, query_bundle.query_str, parts, options)
+        return await asyncio.to_thread(self._search, question, parts, options)
 
-    def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[list[str], Options]:
-        """The texts to encode, and the options of the search.
+    def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[str, list[str], Options]:
+        """The question with its spelling corrected, the texts to encode, and the search's options.
 
         What a query transform such as HyDE wrote stands for the question, without history.
         """
@@ -368,10 +368,13 @@ class UECRetriever(BaseRetriever):
             "prefer": self.prefer,
             "within": getattr(query_bundle, "within", None),
         }
-        together = in_context(query_bundle.query_str, before)
-        if texts == [query_bundle.query_str] and together != query_bundle.query_str:
-            return [*texts, together], {**options, "history": [before]}
-        return texts, options
+        if texts != [query_bundle.query_str]:
+            return query_bundle.query_str, texts, options
+        [question] = texts = self.retriever.corrected(texts)
+        together = in_context(question, before)
+        if together != question:
+            return question, [*texts, together], {**options, "history": [before]}
+        return question, texts, options
 
     def _where(self) -> Filter | None:
         """The filters as the index takes them; over another's store they are that store's own."""

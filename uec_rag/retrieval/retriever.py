@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Within, chosen_ids, reading_named
 from uec_rag.corpora.questions import QuestionGenerator
+from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
@@ -46,6 +49,7 @@ from uec_rag.retrieval.preferences import (
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
+from uec_rag.retrieval.spelling import corrected
 from uec_rag.stores.base import Filter, SharedState, Store, checked_text
 from uec_rag.stores.engine.store import EngineStore
 from uec_rag.stores.filters import parse
@@ -188,7 +192,7 @@ class Retriever(Index):
             If a query is empty or not a string, k < 1, `filter`, `prefer`, `history` or `within` is
             not one, or no reading has the label (`UnknownReading`).
         """
-        checked = check_texts(queries, "queries")
+        checked = self.corrected(queries)
         options = self._options(
             k,
             filter=filter,
@@ -203,9 +207,44 @@ class Retriever(Index):
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """`search` without blocking the event loop."""
-        checked, asked = check_texts(queries, "queries"), self._options(k, **options)
+        checked, asked = self.corrected(queries), self._options(k, **options)
         parts = await self.uec.aencode(asked.texts(checked), "query")
         return await asyncio.to_thread(self._search, checked, parts, asked)
+
+    def corrected(self, queries: Sequence[str]) -> list[str]:
+        """Replace misspelt words of questions, as `search` does.
+
+        A word that no passage has is replaced by the one that most passages have among those one
+        letter away. In a store in memory with words as a member; elsewhere, and in questions
+        that are not in English, nothing is replaced.
+
+        Parameters
+        ----------
+        queries : sequence of str
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a query is empty or not a string.
+        """
+        checked, store = check_texts(queries, "queries"), self.store
+        sparse = [encoder for encoder in self.uec.encoders if isinstance(encoder, WithoutVectors)]
+        words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
+        if not words or not isinstance(store, MemoryStore) or not len(store):
+            return checked
+        [(block, tokens), *_] = words
+
+        def holding(words: Sequence[str]) -> NDArray[np.int64]:
+            return store.document_frequencies(block, tokens.stem_keys(words))
+
+        return [
+            corrected(text, holding) if tokens.language or writing_of(text) == LATIN else text
+            for text in checked
+        ]
 
     def search_encoded(
         self,

@@ -40,11 +40,6 @@ class Query:
         alone = id(self) if isinstance(self.within, str) else None  # a label is of one question
         return json.dumps([self.k, self.filter, self.within, alone], sort_keys=True)
 
-    @property
-    def context(self) -> str:
-        """The question behind the turns before it, if there are any."""
-        return in_context(self.text, self.turns)
-
 
 class Batcher:
     """Answers queries in batches, one batch after the other.
@@ -119,11 +114,12 @@ class Batcher:
         return HTTPException(422, ANSWER_TOO_LONG.format(self.limits.answer))
 
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
-        texts = [query.text for query in batch]
-        contexts = [query.context for query in batch]
-        follows = [row for row, context in enumerate(contexts) if context != texts[row]]
-        behind = {row: len(batch) + place for place, row in enumerate(follows)}
         with self.live.use() as opened:
+            texts = opened.retriever.corrected([query.text for query in batch])
+            pairs = zip(texts, batch, strict=True)
+            contexts = [in_context(text, query.turns) for text, query in pairs]
+            follows = [row for row, context in enumerate(contexts) if context != texts[row]]
+            behind = {row: len(batch) + place for place, row in enumerate(follows)}
             with self.metrics.stages.labels("encode").time():
                 asked = [*texts, *(contexts[row] for row in follows)]
                 parts = opened.retriever.uec.encode(asked, "query")

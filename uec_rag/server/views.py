@@ -63,8 +63,9 @@ def number(value: float) -> float | None:
 
 def ask_view(retriever: Retriever, question: str, k: int, gate: Gate | None) -> View:
     """One question: the decision, the hits, and what other ways to search would have found."""
-    parts = retriever.uec.encode([question], "query")
-    result = retriever.search_encoded([question], parts, max(k, gate.fewest_hits if gate else 1))
+    [asked] = retriever.corrected([question])
+    parts = retriever.uec.encode([asked], "query")
+    result = retriever.search_encoded([asked], parts, max(k, gate.fewest_hits if gate else 1))
     if gate is not None:
         result = result.deciding(gate.decide(result))
     found = result[0]

@@ -292,6 +292,11 @@ class MemoryStore:
         """
         return contributions(self._state, terms, self._rows(columns))
 
+    def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the number of passages that hold each term of a sparse block."""
+        held, corpus = self._state.words[block]
+        return held.holding(keys, corpus)
+
     def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
         """Inverse document frequency of each term of n queries, for each sparse block."""
         pairs = zip(self._state.words, terms, strict=False)

@@ -1,0 +1,64 @@
+"""Misspelt words of a question, replaced by words of the corpus.
+
+A word that no passage has is taken for a slip of the finger if a word that passages have is one
+letter away: left out, doubled, wrong, or in another order. All members then read the corrected
+question, since a model splits a misspelt word into pieces that mean nothing to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+_WORD = regex.compile(r"\b[A-Za-z][a-z]{3,23}\b")  # no identifier, number or abbreviation
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_SHORTEST = 3  # letters of what replaces a word
+_MOST = 8  # words of a question; one with more is not misspelt but about something else
+
+
+def corrected(text: str, holding: Callable[[Sequence[str]], NDArray[np.int64]]) -> str:
+    """Replace misspelt words of a question.
+
+    Parameters
+    ----------
+    text : str
+    holding : callable
+        How many passages hold each of some words, in any inflection; words are in lower case.
+
+    Examples
+    --------
+    >>> corpus = {"virtual": 3, "package": 9}
+    >>> corrected("A virtul pacakge", lambda words: np.array([corpus.get(w, 0) for w in words]))
+    'A virtual package'
+    """
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
+    if not words:
+        return text
+    missing = [word for word, held in zip(words, holding(words).tolist(), strict=True) if not held]
+    if len(missing) > _MOST:
+        return text
+    found = {}
+    for word in missing:
+        others = _one_letter_away(word)
+        held = holding(others)
+        if held.any():
+            found[word] = others[int(held.argmax())]
+    return _WORD.sub(lambda one: found.get(one[0].lower(), one[0]), text)
+
+
+def _one_letter_away(word: str) -> list[str]:
+    """All strings with two neighbours exchanged, or one letter less, replaced or more.
+
+    In this order, since the first of those that stand for one stem is taken.
+    """
+    splits = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    found = [
+        *(left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1),
+        *(left + right[1:] for left, right in splits if right),
+        *(left + letter + right[1:] for left, right in splits if right for letter in _LETTERS),
+        *(left + letter + right for left, right in splits for letter in _LETTERS),
+    ]
+    return [other for other in dict.fromkeys(found) if other != word and len(other) >= _SHORTEST]
