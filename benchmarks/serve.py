@@ -1,8 +1,10 @@
-"""`uec-rag serve` under load: many clients on loopback, queries in batches and one at a time.
+"""`uec-rag serve` under load: many clients on loopback, questions that are new or asked again.
 
 python -m benchmarks.serve --markdown
 
-Each client sends its next question when it has the answer to the last one. The server is a process
+Each client sends its next question when it has the answer to the last one: a new one, or one of a
+hundred that were asked before. What a question takes in each stage is the server's own count, from
+/metrics; "the rest" is HTTP, JSON and the clients. The server is a process
 of its own; clients share the processors with it, so that both are slower than on two machines.
 """
 
@@ -10,13 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import multiprocessing
 import random
+import re
 import socket
 import tempfile
 import time
+import urllib.request
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -35,14 +41,23 @@ from uec_rag.server.batching import TOGETHER
 from uec_rag.server.http import create_app
 from uec_rag.server.running import listen
 
+STAGES = ("encode", "search", "judge")
+_KNOWN = 100  # questions that are asked again
+
 
 def build(folder: Path, passages: int) -> list[str]:
-    """Save an index of Python's documentation; returns questions, the beginnings of passages."""
+    """Save an index of Python's documentation; returns questions, pieces of passages."""
     corpus = passages_of(gather_corpus(passages))
     index = Retriever(UEC())
     index.add([p.text for p in corpus], [p.id for p in corpus], [p.metadata for p in corpus])
     index.save(folder)
-    return [" ".join(passage.text.split()[:12]) for passage in corpus]
+    split = [passage.text.split() for passage in corpus]
+    found = {
+        " ".join(words[start : start + 12]) for words in split for start in range(len(words) - 12)
+    }
+    questions = sorted(found)
+    random.Random(0).shuffle(questions)
+    return questions
 
 
 def serve(folder: Path, together: int, listening: socket.socket) -> None:
@@ -51,11 +66,15 @@ def serve(folder: Path, together: int, listening: socket.socket) -> None:
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listening])
 
 
-async def ask(port: int, questions: list[str], end: float, told: list[tuple[int, float]]) -> None:
+async def ask(
+    port: int, questions: Iterator[str], end: float, told: list[tuple[int, float]]
+) -> None:
     """One client, over one connection: notes status and seconds of each answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    while time.perf_counter() < end:
-        body = json.dumps({"query": random.choice(questions), "k": 5}).encode()
+    for question in questions:
+        if time.perf_counter() >= end:
+            break
+        body = json.dumps({"question": question, "k": 5}).encode()
         head = f"POST /ask HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: {len(body)}\r\n"
         start = time.perf_counter()
         writer.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
@@ -66,44 +85,65 @@ async def ask(port: int, questions: list[str], end: float, told: list[tuple[int,
     writer.close()
 
 
-async def load(port: int, questions: list[str], clients: int, seconds: float) -> list[str]:
+def draw(fresh: Iterator[str], known: list[str], again: float) -> Iterator[str]:
+    """Questions without end, of which a share was asked before."""
+    while True:
+        yield random.choice(known) if random.random() < again else next(fresh)
+
+
+def stages(port: int) -> Counter[str]:
+    """Seconds that the server has spent in each stage, by its own count."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    found = re.findall(r'^uec_rag_stage_seconds_sum{stage="(\w+)"} (\S+)', text, re.MULTILINE)
+    return Counter({stage: float(seconds) for stage, seconds in found})
+
+
+async def load(port: int, questions: Iterator[str], clients: int, seconds: float) -> list[str]:
     """Ask for a while; what a row of the table says of it."""
     told: list[tuple[int, float]] = []
-    await ask(port, questions, time.perf_counter() + 2, [])  # warm
-    start = time.perf_counter()
+    before, start = stages(port), time.perf_counter()
     await asyncio.gather(*(ask(port, questions, start + seconds, told) for _ in range(clients)))
     taken, times = time.perf_counter() - start, [1000 * each for _, each in told]
+    spent = stages(port) - before
+    each = [1000 * spent[stage] / len(told) for stage in STAGES]
     wrong = sum(count for status, count in Counter(s for s, _ in told).items() if status != 200)
     p50, p99 = np.percentile(times, [50, 99])
     return [
         *map(str, (clients, len(told), wrong)),
         *(f"{x:.0f}" for x in (len(told) / taken, p50, p99)),
+        *(f"{x:.1f}" for x in (*each, 1000 * taken / len(told) - sum(each))),
     ]
 
 
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size, about.")] = 5000,
-    clients: Annotated[int, typer.Option(help="At the same time.")] = 200,
+    clients: Annotated[int, typer.Option(help="At the same time.")] = 50,
     seconds: Annotated[float, typer.Option(help="Of each row.")] = 60,
+    together: Annotated[int, typer.Option(help="Questions searched at once.")] = TOGETHER,
     markdown: Annotated[bool, typer.Option(help="Print a Markdown table.")] = False,
 ) -> None:
-    """Start a server for each row, and ask it."""
+    """Start a server, and ask it."""
     warnings.simplefilter("ignore")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         questions = build(Path(folder, "idx"), passages)
-        for name, together in (("one at a time", 1), (f"up to {TOGETHER} at once", TOGETHER)):
-            with listen("127.0.0.1", 0) as listening:
-                process = multiprocessing.get_context("spawn").Process(
-                    target=serve, args=(Path(folder, "idx"), together, listening)
-                )
-                process.start()
-                port = listening.getsockname()[1]
+        known, fresh = questions[:_KNOWN], iter(questions[_KNOWN:])
+        with listen("127.0.0.1", 0) as listening:
+            process = multiprocessing.get_context("spawn").Process(
+                target=serve, args=(Path(folder, "idx"), together, listening)
+            )
+            process.start()
+            port = listening.getsockname()[1]
+            asyncio.run(ask(port, iter(known), math.inf, []))
+            for again in (0.0, 0.5, 1.0):
                 for count in (1, clients):
-                    rows.append([name, *asyncio.run(load(port, questions, count, seconds))])
-                process.terminate()
-                process.join()
-    header = ["queries", "clients", "answers", "errors", "answers/s", "p50 ms", "p99 ms"]
+                    drawn = draw(fresh, known, again)
+                    rows.append([f"{again:.0%}", *asyncio.run(load(port, drawn, count, seconds))])
+            process.terminate()
+            process.join()
+    header = ["asked before", "clients", "answers", "errors", "answers/s", "p50 ms", "p99 ms"]
+    header += [*(f"{stage}, ms" for stage in STAGES), "the rest, ms"]
     print_table(f"{machine()}; {passages} passages", header, rows, markdown=markdown)
 
 

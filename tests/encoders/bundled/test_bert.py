@@ -39,6 +39,15 @@ def test_queries_get_the_prompt_of_the_models_family(encoder):
     np.testing.assert_array_equal(query, passage)
 
 
+def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatch):
+    first = encoder.encode(["what is a dog?"], "query").embedding
+    monkeypatch.setattr(encoder, "_session", None)
+    again = encoder.encode(["what is a dog?"], "query").embedding
+    np.testing.assert_array_equal(again, first)
+    with pytest.raises(AttributeError):
+        encoder.encode(["what is a dog?"], "passage")
+
+
 def test_what_is_longer_than_the_model_takes_is_cut_off(encoder):
     vectors = encoder.encode(["cat " * 600, "cat " * 900], "passage").embedding
     np.testing.assert_array_equal(vectors[0], vectors[1])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_TOKENS = 512
 _MAX_THREADS = 8
+_REMEMBERED = 4096  # questions whose vectors are kept, some 8 MB: people ask the same again
 
 
 class OnnxEncoder(IdentityHead):
@@ -65,6 +67,7 @@ class OnnxEncoder(IdentityHead):
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
+        self._recall = lru_cache(_REMEMBERED)(self._embed)
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages; what is longer than 512 tokens is cut off.
@@ -78,7 +81,7 @@ class OnnxEncoder(IdentityHead):
         vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
         prompted = [self.prompts[role] + text for text in checked]
         with ThreadPoolExecutor(threads()) as pool:
-            rows = pool.map(self._embed, prompted)
+            rows = pool.map(self._recall if role == "query" else self._embed, prompted)
             progress = tqdm(rows, "Texts", len(checked), disable=not show_progress)
             for i, row in enumerate(progress):
                 vectors[i] = row
