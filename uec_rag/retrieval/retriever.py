@@ -21,7 +21,7 @@ from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Within, chosen_ids, reading_named
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.encoders.base import WithoutVectors, token_counter
+from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
@@ -240,7 +240,7 @@ class Retriever(Index):
             If a query is empty or not a string.
         """
         checked, store = check_texts(queries, "queries"), self.store
-        sparse = [encoder for encoder in self.uec.encoders if isinstance(encoder, WithoutVectors)]
+        sparse: list[Encoder] = [e for e in self.uec.encoders if isinstance(e, WithoutVectors)]
         words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
         split = any(getattr(encoder, "tokenizer", None) for encoder in self.uec.encoders)
         if not words or not split or not isinstance(store, MemoryStore) or not len(store):
