@@ -155,9 +155,11 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
     """Curve, reliability, what each risk allows, and what became of each question."""
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
-    coverage, risk = (values.tolist() for values in risk_over_coverage(sure, right))
-    places = np.unique(np.linspace(0, len(sure) - 1, _POINTS).round().astype(int)).tolist()
     decisions = searched.result.decide(0.5, searched.k)
+    # What is asked back is not answered, whatever the threshold.
+    told = np.array([decision.action != "clarify" for decision in decisions])
+    coverage, risk = risk_over_coverage(sure[told], right[told])
+    places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     promises = {
         "wrongs": [searched.threshold(wrong=share) for share in RISKS],
         "risks": [searched.threshold(share) for share in RISKS],
@@ -168,7 +170,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "k": searched.k,
         "alike": len(sure) - len(set(shared_answers(searched.relevant))),
         "chosen_on": len(searched.rows),
-        "curve": [[coverage[place], risk[place]] for place in places],
+        "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
         "reliability": [asdict(one) for one in reliability(sure, right)],
         **{
             name: [found.metadata() | {"report": found.report} for found in thresholds]
@@ -180,7 +182,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
                 "confidence": float(sure[row]),
                 "right": bool(right[row]),
                 "answerable": bool(searched.relevant[row]),
-                "asked_back": decisions[row].action == "clarify",
+                "asked_back": not bool(told[row]),
             }
             for row in order[:_MOST_ROWS].tolist()
         ],

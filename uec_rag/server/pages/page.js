@@ -342,12 +342,12 @@ function drawCurve(now) {
   const most = Math.max(0.05, ...tuned.curve.map(([, risk]) => risk));
   const line = tuned.curve.map(([share, risk]) => `${across(share)},${up(risk, most)}`).join(" ");
   const [share, risk] = [now.answered / now.queries, now.answered ? now.wrong / now.answered : 0];
-  const label = `Risk over coverage. At the threshold ${percent(share)} of the questions are answered, ${percent(risk, 1)} of these wrongly; answering all, ${percent(tuned.curve.at(-1)[1], 1)}.`;
+  const label = `Risk over coverage. At the threshold ${percent(share)} of the questions are answered, ${percent(risk, 1)} of these wrongly; answering all, ${percent(tuned.curve.at(-1)?.[1] ?? 0, 1)}.`;
   $("#curve").replaceChildren(
     axes(label, "answered", "wrong among the answered", most,
       svg("polyline", { class: "curve", points: line }),
       now.threshold === null ? "" : svg("circle", { class: "now", cx: across(share), cy: up(risk, most), r: 5 })),
-    h("figcaption", {}, "Risk over coverage. The dot is the threshold, beside the line if some questions are asked back instead."));
+    h("figcaption", {}, "Risk over coverage; the dot is the threshold. What is asked back is not answered."));
 }
 
 function drawReliability() {
