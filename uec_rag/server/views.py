@@ -39,7 +39,7 @@ RISKS = [percent / 100 for percent in range(1, 51)]
 _FUSED = 100  # hits of each member that are fused
 _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions whose decisions the page lists
-_MOST_PASSAGES = 100_000  # whose files are listed
+_MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # whose sources are counted, and that are listed
 _EXAMPLES, _ASKED_FOR = 6, 2_000  # questions to begin with, and passages that they are made from
 _LISTED = 15
 _BEGINNING = 90  # characters
@@ -279,8 +279,9 @@ def index_view(retriever: Retriever) -> View:
             for name, weight in zip(uec.names, uec.weights, strict=True)
         ],
         "report": visible(retriever.report),
-        "sources": sorted(files.values(), key=lambda file: str(file["source"])),
-        "sources_of": min(len(retriever), _MOST_PASSAGES),
+        "sources": sorted(files.values(), key=lambda file: str(file["source"]))[:_MOST_SOURCES],
+        "sources_counted": len(files),
+        "passages_counted": min(len(retriever), _MOST_PASSAGES),
         "examples": _examples([*islice(retriever.passages(), _ASKED_FOR)]),
     }
 
