@@ -39,7 +39,7 @@ RISKS = [percent / 100 for percent in range(1, 51)]
 _FUSED = 100  # hits of each member that are fused
 _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions whose decisions the page lists
-_MOST_PASSAGES = 100_000  # whose files are listed
+_MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # whose sources are counted, and that are listed
 _EXAMPLES, _ASKED_FOR = 6, 2_000  # questions to begin with, and passages that they are made from
 _LISTED = 15
 _BEGINNING = 90  # characters
@@ -155,9 +155,11 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
     """Curve, reliability, what each risk allows, and what became of each question."""
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
-    coverage, risk = (values.tolist() for values in risk_over_coverage(sure, right))
-    places = np.unique(np.linspace(0, len(sure) - 1, _POINTS).round().astype(int)).tolist()
     decisions = searched.result.decide(0.5, searched.k)
+    # What is asked back is not answered, whatever the threshold.
+    told = np.array([decision.action != "clarify" for decision in decisions])
+    coverage, risk = risk_over_coverage(sure[told], right[told])
+    places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     promises = {
         "wrongs": [searched.threshold(wrong=share) for share in RISKS],
         "risks": [searched.threshold(share) for share in RISKS],
@@ -168,7 +170,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
         "k": searched.k,
         "alike": len(sure) - len(set(shared_answers(searched.relevant))),
         "chosen_on": len(searched.rows),
-        "curve": [[coverage[place], risk[place]] for place in places],
+        "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
         "reliability": [asdict(one) for one in reliability(sure, right)],
         **{
             name: [found.metadata() | {"report": found.report} for found in thresholds]
@@ -180,7 +182,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
                 "confidence": float(sure[row]),
                 "right": bool(right[row]),
                 "answerable": bool(searched.relevant[row]),
-                "asked_back": decisions[row].action == "clarify",
+                "asked_back": not bool(told[row]),
             }
             for row in order[:_MOST_ROWS].tolist()
         ],
@@ -277,8 +279,9 @@ def index_view(retriever: Retriever) -> View:
             for name, weight in zip(uec.names, uec.weights, strict=True)
         ],
         "report": visible(retriever.report),
-        "sources": sorted(files.values(), key=lambda file: str(file["source"])),
-        "sources_of": min(len(retriever), _MOST_PASSAGES),
+        "sources": sorted(files.values(), key=lambda file: str(file["source"]))[:_MOST_SOURCES],
+        "sources_counted": len(files),
+        "passages_counted": min(len(retriever), _MOST_PASSAGES),
         "examples": _examples([*islice(retriever.passages(), _ASKED_FOR)]),
     }
 

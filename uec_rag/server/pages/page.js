@@ -150,7 +150,7 @@ const asking = (turns, k, reading = null) => to("ask", [
   ...(reading ? [["label", reading.label], ...reading.ids.map((id) => ["id", id])] : []),
 ]);
 const turnsOf = (one) => [...one.before, one.question];
-const known = (turns) => asked.find((one) => String(turnsOf(one)) === String(turns));
+const known = (turns) => asked.find((one) => JSON.stringify(turnsOf(one)) === JSON.stringify(turns));
 const askedLink = (one) => h("a", { href: asking(turnsOf(one), 4) }, turnsOf(one).join(" → "));
 
 // The similarity of a hit on an axis that all hits share.
@@ -215,7 +215,7 @@ function showWelcome() {
   $("#answer").replaceChildren(
     facts.examples.length ? h("h3", {}, "Questions to begin with") : "",
     h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))),
-    h("h3", {}, `In this index: ${count(facts.passages, "passage")} of ${count(facts.sources.length, "source")}`),
+    h("h3", {}, `In this index: ${count(facts.passages, "passage")} of ${count(facts.sources_counted, "source")}`),
     h("ul", {}, files.map((file) => h("li", {}, fileLink(file), dim(` ${count(file.passages, "passage")}`)))),
     files.length < facts.sources.length ? h("p", {}, h("a", { href: "#index" }, "All of them")) : "");
 }
@@ -342,12 +342,12 @@ function drawCurve(now) {
   const most = Math.max(0.05, ...tuned.curve.map(([, risk]) => risk));
   const line = tuned.curve.map(([share, risk]) => `${across(share)},${up(risk, most)}`).join(" ");
   const [share, risk] = [now.answered / now.queries, now.answered ? now.wrong / now.answered : 0];
-  const label = `Risk over coverage. At the threshold ${percent(share)} of the questions are answered, ${percent(risk, 1)} of these wrongly; answering all, ${percent(tuned.curve.at(-1)[1], 1)}.`;
+  const label = `Risk over coverage. At the threshold ${percent(share)} of the questions are answered, ${percent(risk, 1)} of these wrongly; answering all, ${percent(tuned.curve.at(-1)?.[1] ?? 0, 1)}.`;
   $("#curve").replaceChildren(
     axes(label, "answered", "wrong among the answered", most,
       svg("polyline", { class: "curve", points: line }),
       now.threshold === null ? "" : svg("circle", { class: "now", cx: across(share), cy: up(risk, most), r: 5 })),
-    h("figcaption", {}, "Risk over coverage. The dot is the threshold, beside the line if some questions are asked back instead."));
+    h("figcaption", {}, "Risk over coverage; the dot is the threshold. What is asked back is not answered."));
 }
 
 function drawReliability() {
@@ -535,8 +535,9 @@ async function showFacts() {
     "Kinds of files": facts.formats.join(", "),
   };
   $("#facts").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
-  const some = facts.sources_of < facts.passages ? ` of the first ${count(facts.sources_of, "passage")}` : "";
-  $("#sources").replaceChildren(table(`${count(facts.sources.length, "source")}${some}`, ["Name", "Passages", "", ],
+  const some = facts.passages_counted < facts.passages ? ` of the first ${count(facts.passages_counted, "passage")}` : "";
+  const listed = facts.sources.length < facts.sources_counted ? `, of which ${facts.sources.length} are listed` : "";
+  $("#sources").replaceChildren(table(`${count(facts.sources_counted, "source")}${some}${listed}`, ["Name", "Passages", ""],
     facts.sources.map((file) => [fileLink(file), file.passages.toLocaleString("en"), file.is_file ? deleteButton(file) : ""])));
   showWelcome();
   call("api/writing").then((found) => { language.textContent = languages(found); }, (error) => { language.textContent = error.message; });
