@@ -141,7 +141,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
     known: dict[str, tuple[tuple[int, int], View]] = {}  # of the index, which is read for it
-    reading = defaultdict(threading.Lock)
+    reading: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:

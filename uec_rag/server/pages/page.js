@@ -474,7 +474,8 @@ async function showInspect(given) {
   $("#asked").replaceChildren(
     h("h3", {}, "Questions of this session"),
     asked.length
-      ? table("The most uncertain first", ["Question", "Decision", "Confidence", "Deviation of the first hit", "Disagreement"],
+      ? table("By the standard deviation of the first hit's similarity; how far encoders disagree on the first ten",
+        ["Question", "Decision", "Confidence", "Deviation", "Disagreement"],
         widest.map((one) => [askedLink(one), badge(one.decision), share(one.confidence), fixed(one.sigma), share(one.disagreement)]))
       : h("p", { class: "dim" }, "None yet: ask some."));
 }
@@ -517,7 +518,8 @@ function startInspect() {
 // ---- Index ----------------------------------------------------------------------------------------
 
 let facts = null;
-const fileLink = (file) => h("a", { href: to("index", { id: file.id }) }, file.source);
+// A path may be broken after its folders.
+const fileLink = (file) => h("a", { href: to("index", { id: file.id }) }, file.source.split(/(?<=[/])/).map((part) => [part, h("wbr")]).flat());
 
 async function showFacts() {
   facts = await call("api/index");
