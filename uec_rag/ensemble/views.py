@@ -185,7 +185,7 @@ class ViewWeights(Record):
 
 
 SHIPPED = ViewWeights(prominence=-1.46, offset=1.45)
-"""What `benchmarks/quality/view_weights.py` learned; see there on what."""
+"""What `benchmarks/quality/view_weights.py` learned; see docs/measurements/conversation.md."""
 
 
 def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussian:

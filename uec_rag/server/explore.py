@@ -141,7 +141,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     tuned: list[LabelledSearch] = []  # at most one
     staged = Path(tempfile.mkdtemp(prefix="uec-rag-"))
     known: dict[str, tuple[tuple[int, int], View]] = {}  # of the index, which is read for it
-    reading = defaultdict(threading.Lock)
+    locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
@@ -167,7 +167,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
 
     def of_index(name: str, view: Callable[[Retriever], View]) -> View:
         """A view of the index as it is now, made anew if it has changed."""
-        with live.use() as opened, reading[name]:
+        with live.use() as opened, locks[name]:
             state = id(opened.retriever), opened.retriever.changes
             if name not in known or known[name][0] != state:
                 known[name] = state, view(opened.retriever)

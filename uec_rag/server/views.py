@@ -20,7 +20,7 @@ from uec_rag.evaluation.inspection import Probe, inspect, neighbours
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import file_of
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers
-from uec_rag.server.markup import Node, markup
+from uec_rag.server.markup import markup
 from uec_rag.stores.base import Passage
 
 View: TypeAlias = dict[str, Any]
@@ -67,15 +67,17 @@ def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
     """A passage as it is read: with its text, of which the page shows a tree, some words marked."""
     text = _body(passage)
     is_markdown = _source(passage).lower().endswith((".md", ".markdown"))
-    body: list[Node] = markup(visible(text[:SHOWN]), words, is_markdown=is_markdown)
-    shown = {"body": body, "markdown": is_markdown, "characters": len(text)}
-    shown |= {"cut": len(text) > SHOWN}
-    return passage_view(passage) | shown
+    return passage_view(passage) | {
+        "body": markup(visible(text[:SHOWN]), words, is_markdown=is_markdown),
+        "markdown": is_markdown,
+        "characters": len(text),
+        "cut": len(text) > SHOWN,
+    }
 
 
 def _source(passage: Passage) -> str:
     source = one_line(str(passage.metadata.get("source", passage.id)))
-    # A path of this machine is nobody's business.
+    # Where it lies on this machine is not shown.
     return PurePath(source).name if PurePath(source).is_absolute() else source
 
 
@@ -85,7 +87,7 @@ def _title(passage: Passage) -> str:
 
 def _body(passage: Passage) -> str:
     """The text below the heading that `passages_of` puts before it."""
-    return passage.text.removeprefix(str(passage.metadata.get("title", ""))).strip()
+    return passage.text.removeprefix(f"{passage.metadata.get('title', '')}\n").strip()
 
 
 def number(value: float) -> float | None:

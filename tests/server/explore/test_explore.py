@@ -137,6 +137,8 @@ def test_the_heading_of_a_passage_is_shown_once_and_markdown_only_of_markdown():
     shown = whole_view(passage)
     assert [block[0] for block in shown["body"]] == ["table"]
     assert (shown["title"], shown["beginning"]) == ("On zebras", "a b 1 2")
+    longer = Passage("z", "On zebras, and on gnus.", known)
+    assert text_of(whole_view(longer)["body"]) == longer.text
     plain = whole_view(Passage("z", passage.text, known | {"source": "zebras.txt"}))
     assert plain["body"] == [["p", "| a | b |\n|---|---|\n| **1** | 2 |"]]
 

@@ -189,7 +189,6 @@ function showAnswer(found, turns, k, label) {
   const low = Math.min(...found.hits.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.hits.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
   const columns = [{ name: "This index", hits: found.hits }, ...found.others];
-  const follows = turns.length > 1 ? " They know nothing of the questions before." : "";
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
       h("h3", {}, found.question),
@@ -203,7 +202,7 @@ function showAnswer(found, turns, k, label) {
       h("p", { class: "dim" }, `Shares of the score: ${shares}.${found.exact ? "" : " The store is searched approximately."}`)),
     h("ol", { class: "hits" }, found.hits.map((hit) => showHit(hit, low, high))),
     found.others.length ? h("h3", {}, "What other ways to search would have found") : "",
-    found.others.length && follows ? h("p", { class: "dim" }, follows) : "",
+    found.others.length && turns.length > 1 ? h("p", { class: "dim" }, "For this question alone, without those before it.") : "",
     found.others.length ? h("div", { class: "columns" }, columns.map((column, first) =>
       h("div", {}, h("h4", {}, column.name), h("ol", {}, column.hits.map((hit) =>
         short(hit, first === 0 ? "" : hit.place_here ? `(here ${hit.place_here})` : "(not here)")))))) : "");
@@ -474,7 +473,8 @@ async function showInspect(given) {
   $("#asked").replaceChildren(
     h("h3", {}, "Questions of this session"),
     asked.length
-      ? table("The most uncertain first", ["Question", "Decision", "Confidence", "Deviation of the first hit", "Disagreement"],
+      ? table("By the standard deviation of the first hit's similarity; how far encoders disagree on the first ten",
+        ["Question", "Decision", "Confidence", "Deviation", "Disagreement"],
         widest.map((one) => [askedLink(one), badge(one.decision), share(one.confidence), fixed(one.sigma), share(one.disagreement)]))
       : h("p", { class: "dim" }, "None yet: ask some."));
 }
@@ -517,7 +517,8 @@ function startInspect() {
 // ---- Index ----------------------------------------------------------------------------------------
 
 let facts = null;
-const fileLink = (file) => h("a", { href: to("index", { id: file.id }) }, file.source);
+// A path may be broken after its folders.
+const fileLink = (file) => h("a", { href: to("index", { id: file.id }) }, file.source.split(/(?<=[/])/).map((part) => [part, h("wbr")]).flat());
 
 async function showFacts() {
   facts = await call("api/index");
