@@ -599,15 +599,17 @@ def estimate(method: Method, found: Found) -> Probabilities | None:
     return model.probabilities(found.features, method.unanswerable, found.doubt)
 
 
-def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
+def candidates(found: Found) -> list[Candidates]:
     """Gather the nearest different texts of each question, among which its readings are found.
 
     None without a member of words, and if nothing was found.
     """
     hits, words = found.hits, found.attribution.words
-    if found.view is None or not hits.mu.size or words is None:
+    if found.view is None or found.features is None or words is None:
         return []
-    logits, out = fitted.logits(hits.mu, found.coefficients), []
+    # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
+    # would be nearly alike.
+    shares, out = found.features.relevance[..., 1], []
     reach = len(words[0])
     for row, places in enumerate(hits.distinct(NEAREST)):
         near = [place for place in places.tolist() if 0 <= place < reach]
@@ -619,7 +621,7 @@ def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
                 ids,
                 [passage.text for passage in passages],
                 [passage.metadata for passage in passages],
-                logits[row, near],
+                shares[row, : len(near)],
                 [words[row][place] for place in near],
                 found.attribution.rarity[row],
                 len(found.view),
@@ -629,11 +631,9 @@ def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
     return out
 
 
-def meanings(
-    fitted: Fitted, found: Found, sure: Probabilities
-) -> list[tuple[float, tuple[Reading, ...]]]:
+def meanings(found: Found, sure: Probabilities) -> list[tuple[float, tuple[Reading, ...]]]:
     """P(underspecified) and the readings of each question; 0 and none without words."""
-    competing, out = candidates(fitted, found), []
+    competing, out = candidates(found), []
     if not competing:
         return [(0.0, ()) for _ in found.queries]
     for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
@@ -667,7 +667,7 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    meant, results = meanings(fitted, found, sure), []
+    meant, results = meanings(found, sure), []
     for row, query in enumerate(found.queries):
         decision = decide_one(
             float(sure.confidence[row]),
