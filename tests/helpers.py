@@ -85,7 +85,7 @@ def pairs(count=200, seed=0):
 SUBJECTS = ("Home loan", "Car loan", "Student loan", "Credit card", "Boat loan", "Bridge loan")
 """Titles of as many passages that answer `VAGUE` for one subject each."""
 
-VAGUE = "how to repay it"
+VAGUE = "repay it"
 """A question that does not say which of `SUBJECTS` is meant, for an ensemble with "bm25"."""
 
 

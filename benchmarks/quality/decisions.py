@@ -132,7 +132,7 @@ class Corpus:
         method = retriever.method()
         [found] = find(method, store, [row["text"]], parts, K)
         [result] = decide(method, found, estimate(method, found), K, len(store))
-        [near] = candidates(method.fitted, found)
+        [near] = candidates(found)
         return example(row, label, near, result)
 
 

@@ -24,7 +24,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.referents import lacks_referent
 
-ASK = 0.67
+ASK = 0.68
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
 
 SUBJECT_KEYS = ("title", "heading", "header", "source")
@@ -78,7 +78,7 @@ class Candidates:
     metadata : sequence of m mappings
         Each passage's own; `SUBJECT_KEYS` are looked at.
     logits : array, shape (m,)
-        The ensemble's fused logits.
+        Of the posterior over the hits, up to a constant: log shares of the softmax.
     words : sequence of m collections of str
         Words of the question that each hit holds, named as in `idf`.
     idf : mapping of str to float

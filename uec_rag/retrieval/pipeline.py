@@ -155,7 +155,7 @@ def search_in_context(
     fitted, alone = method.fitted, []
     for found in find(method.without_verifier, store, queries, parts, LEADERS):
         sure = estimate(method, found)
-        alone.append((_prominence(fitted, found), sure, meanings(fitted, found, sure)))
+        alone.append((_prominence(fitted, found), sure, meanings(found, sure)))
     shares = SHIPPED.shares(np.concatenate([gap for gap, _, _ in alone]), [True] * len(queries))
     pairs = zip(parts, context.parts, strict=True)
     mixed = [mix_views(one, together, shares) for one, together in pairs]
@@ -164,7 +164,7 @@ def search_in_context(
     for found, (_, before, meant) in zip(searched, alone, strict=True):
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)
-        unresolved = _unresolved(meanings(fitted, found, sure), meant, sure)
+        unresolved = _unresolved(meanings(found, sure), meant, sure)
         if sure is not None and before is not None:
             sure = sure.raised(before.in_corpus, 1 - shares[rows])
         some = decide(method, found, sure, k, len(store), unresolved)
@@ -643,15 +643,17 @@ def estimate(method: Method, found: Found) -> Probabilities | None:
     return model.probabilities(found.features, method.unanswerable, found.doubt)
 
 
-def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
+def candidates(found: Found) -> list[Candidates]:
     """Gather the nearest different texts of each question, among which its readings are found.
 
     None without a member of words, and if nothing was found.
     """
     hits, words = found.hits, found.attribution.words
-    if found.view is None or not hits.mu.size or words is None:
+    if found.view is None or found.features is None or words is None:
         return []
-    logits, out = fitted.logits(hits.mu, found.coefficients), []
+    # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
+    # would be nearly alike.
+    shares, out = found.features.relevance[..., 1], []
     reach = len(words[0])
     for row, places in enumerate(hits.distinct(NEAREST)):
         near = [place for place in places.tolist() if 0 <= place < reach]
@@ -663,7 +665,7 @@ def candidates(fitted: Fitted, found: Found) -> list[Candidates]:
                 ids,
                 [passage.text for passage in passages],
                 [passage.metadata for passage in passages],
-                logits[row, near],
+                shares[row, : len(near)],
                 [words[row][place] for place in near],
                 found.attribution.rarity[row],
                 len(found.view),
@@ -677,9 +679,9 @@ Meaning: TypeAlias = tuple[float, tuple[Reading, ...]]
 """P(underspecified) of a question, and its readings."""
 
 
-def meanings(fitted: Fitted, found: Found, sure: Probabilities | None) -> list[Meaning]:
+def meanings(found: Found, sure: Probabilities | None) -> list[Meaning]:
     """What each question may mean; 0 and none without words, and if nothing was found."""
-    competing, out = candidates(fitted, found), []
+    competing, out = candidates(found), []
     if not competing or sure is None:
         return [(0.0, ()) for _ in found.queries]
     for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
@@ -718,7 +720,7 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    meant, results = meant or meanings(fitted, found, sure), []
+    meant, results = meant or meanings(found, sure), []
     for row, query in enumerate(found.queries):
         decision = decide_one(
             float(sure.confidence[row]),
