@@ -120,7 +120,7 @@ def test_a_vague_question_is_more_probably_underspecified_than_a_precise_one():
         PLACES[::-1], [("Elkins", "founded", "Arkansas"), ("founded",)], logits=[9, 2]
     )
     assert probability("How do I repay the loan?", vague) > ASK
-    assert probability("When was Elkins, Arkansas founded?", precise) < 0.1
+    assert probability("When was Elkins, Arkansas founded?", precise) < 0.2
 
 
 def test_nothing_is_asked_back_about_readings_that_the_corpus_does_not_answer():

@@ -37,7 +37,7 @@ _ALIKE = 0.93  # cosine of two passages without a subject in their metadata that
 _HEAD = 10  # words at the beginning of a passage that say what it is about, beside its subject
 _LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks and no passage has
 _FULL = 0.3  # in_corpus from which on readings are plausible
-_SHOWN, _ENOUGH = 5, 0.9
+_SHOWN, _ENOUGH = 5, 0.98
 _LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
@@ -246,7 +246,7 @@ def _lacking(by_subject: NDArray[np.bool_]) -> NDArray[np.float64]:
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
     """Each subject's share of the posterior over the hits."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
-    return np.bincount(subject, weights / weights.sum())
+    return np.bincount(subject, weights / weights.sum()).astype(np.float64)
 
 
 @cache
@@ -283,7 +283,7 @@ def underspecified(
 def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:
     """The readings that a question may have, the likeliest first: two to five, fewer if it has.
 
-    As many as hold nine tenths of the posterior. `subject`: as `subjects` gives it.
+    As many as hold all but a fiftieth of the posterior. `subject`: as `subjects` gives it.
     """
     mass = _mass(candidates.logits, subject)
     order = np.argsort(-mass, kind="stable")
