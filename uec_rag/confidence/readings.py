@@ -240,7 +240,8 @@ def _by_subject(
 
 def _lacking(by_subject: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The words that the first subject has and each subject has not."""
-    return (by_subject[0] & ~by_subject).astype(np.float64)
+    lacking: NDArray[np.float64] = (by_subject[0] & ~by_subject).astype(np.float64)
+    return lacking
 
 
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
