@@ -5,16 +5,16 @@ import os
 import pty
 import subprocess
 import sys
-import warnings
 
 import pytest
 from typer.testing import CliRunner
 
+from tests.helpers import pairs
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 
 BUTTONS = {"red": "left", "blue": "right", "green": "upper"}
-VAGUE = "How do I reset the printer?"
+VAGUE = "Reset the printer"
 FOLLOW_UP = "And for how long?"
 
 
@@ -27,11 +27,9 @@ def index(tmp_path_factory):
         for colour, button in BUTTONS.items()
     }
     passages |= {f"note {i}": f"Note {i} is on matter {i} of the archive." for i in range(20)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # not fitted
-        retriever = Retriever(UEC(["bm25"]))
-        titles = [{"title": f"{id_} printer" if id_ in BUTTONS else id_} for id_ in passages]
-        retriever.add([*passages.values()], [*passages], titles)
+    retriever = Retriever(UEC(["bm25"]).fit(pairs()))
+    titles = [{"title": f"{id_} printer" if id_ in BUTTONS else id_} for id_ in passages]
+    retriever.add([*passages.values()], [*passages], titles)
     retriever.save(path)
     return path
 
@@ -56,8 +54,8 @@ def first(record):
 def test_a_question_back_has_its_readings(index):
     [asked] = said(index, VAGUE)
     assert asked["decision"] == "clarify"
-    assert asked["question_back"].startswith("Do you mean red printer, blue printer, green printer")
-    assert [one["ids"] for one in asked["readings"][:3]] == [["red"], ["blue"], ["green"]]
+    assert asked["question_back"] == "Do you mean red printer, blue printer or green printer?"
+    assert [one["ids"] for one in asked["readings"]] == [["red"], ["blue"], ["green"]]
 
 
 @pytest.mark.parametrize("reply", ["2", "Blue  Printer"])
