@@ -20,9 +20,10 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def model():
-    """An encoder whose tokenizer knows one word that no passage has, and splits others."""
+    """An encoder whose tokenizer knows the words of the passages and one more."""
     letters = [f"{mark}{chr(97 + i)}" for i in range(26) for mark in ("", "##")]
-    tokens = {token: i for i, token in enumerate(["[UNK]", "sell", *letters])}
+    words = {word for text in TEXTS for word in text.lower().removesuffix(".").split()}
+    tokens = {token: i for i, token in enumerate(["[UNK]", "sell", *sorted(words), *letters])}
     encoder = load_encoder(bag_of_words(16, "a"))
     encoder.tokenizer = Tokenizer(WordPiece(tokens, unk_token="[UNK]"))
     encoder.tokenizer.pre_tokenizer = Whitespace()
@@ -71,7 +72,16 @@ def test_of_several_words_the_one_that_most_passages_have_is_taken():
     def holding(words):
         return np.array([held.get(word, 0) for word in words])
 
-    assert corrected("frmo", holding, lambda word: False) == "from"
+    assert corrected("frmo", holding, held.__contains__) == "from"
+
+
+def test_a_string_that_only_has_the_stem_of_a_word_replaces_nothing():
+    stems = {"probation": 1, "probator": 1, "probatory": 1}
+
+    def holding(words):
+        return np.array([stems.get(word, 0) for word in words])
+
+    assert corrected("probaton", holding, {"probation"}.__contains__) == "probation"
 
 
 def test_a_question_with_many_unknown_words_stays(retriever):

@@ -223,8 +223,9 @@ class Retriever(Index):
         """Replace misspelt words of questions, as `search` does.
 
         A word that no passage has, and that a model has to split, is replaced by the one that most
-        passages have among those one letter away. In a store in memory, with words and a model with
-        a tokenizer as members; elsewhere, and in questions that are not in English, nothing is.
+        passages have among those one letter away that the model need not split. In a store in
+        memory, with words and a model with a tokenizer as members; elsewhere, and in questions that
+        are not in English, nothing is.
 
         Parameters
         ----------

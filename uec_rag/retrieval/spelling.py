@@ -1,9 +1,9 @@
 """Misspelt words of a question, replaced by words of the corpus.
 
 A word that no passage has is taken for a slip of the finger if it is no word that a model knows,
-and a word that passages have is one letter away: left out, doubled, wrong, or in another order. All
-members then read the corrected question, since a model splits a misspelt word into pieces that mean
-nothing to it; the decision says so (`Result.asked_as`).
+and one that it knows and passages have is a letter away: left out, doubled, wrong, or in another
+order. All members then read the corrected question, since a model splits a misspelt word into
+pieces that mean nothing to it; the decision says so (`Result.asked_as`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def corrected(
     --------
     >>> def holding(words):
     ...     return np.array([{"virtual": 3, "package": 9, "shell": 5}.get(w, 0) for w in words])
-    >>> corrected("Who can sell a virtul pacakge", holding, {"sell"}.__contains__)
+    >>> known = {"sell", "shell", "virtual", "package"}
+    >>> corrected("Who can sell a virtul pacakge", holding, known.__contains__)
     'Who can sell a virtual package'
     """
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
@@ -54,7 +55,8 @@ def corrected(
     for word in missing:
         if is_word(word):
             continue
-        others = _one_letter_away(word)
+        # The corpus knows stems alone, and "probator" has that of "probation".
+        others = [*filter(is_word, _one_letter_away(word))]
         held = holding(others)
         if held.any():
             found[word] = others[int(held.argmax())]
