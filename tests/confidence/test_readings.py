@@ -1,5 +1,7 @@
 """What a question may mean, and whether it says which."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,6 +51,17 @@ def probability(question, found, in_corpus=1.0):
 def test_hits_of_one_title_are_one_subject():
     found = candidates(["git add", "git log", "git add"], [()] * 3)
     assert subjects(found).tolist() == [0, 1, 0]
+
+
+def test_one_heading_in_two_files_is_of_two_subjects_named_with_their_files():
+    plain = candidates(["OPTIONS"] * 3, [()] * 3)
+    sources = ["tag.html", "notes.html", "tag.html"]
+    metadata = [{"title": "OPTIONS", "source": source} for source in sources]
+    found = replace(plain, metadata=metadata)
+    subject = subjects(found)
+    assert subject.tolist() == [0, 1, 0]
+    labels = [one.label for one in readings(found, subject)]
+    assert labels == ["tag.html: OPTIONS", "notes.html: OPTIONS"]
 
 
 def test_without_metadata_like_vectors_are_one_subject():

@@ -163,6 +163,17 @@ def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhe
     ]
 
 
+def test_title_and_name_of_an_asciidoc_page_are_read(tmp_path):
+    head = "<div id=header><h1>git-tag(1)</h1><h2>NAME</h2><p>git-tag - Make a tag</p></div>"
+    body = "<div id=content><h2>SYNOPSIS</h2><p>git tag NAME</p></div>"
+    (tmp_path / "tag.html").write_text(f"<body class=manpage>{head}{body}</body>")
+    [document] = read_folder(tmp_path)
+    assert [(one.heading, one.text) for one in document.sections] == [
+        ("NAME", "git-tag - Make a tag"),
+        ("SYNOPSIS", "git tag NAME"),
+    ]
+
+
 @pytest.mark.parametrize(
     "page",
     [

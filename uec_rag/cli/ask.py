@@ -47,6 +47,7 @@ _WIDTH = 80
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
 _NEW = "/new"  # what begins another subject in a conversation
+_COMMAND = re.compile(r"/\w+")
 _PLACES = ("page", "slide", "sheet")
 
 LEGEND = (
@@ -241,6 +242,12 @@ def _converse(
     for line in lines:
         if line == _NEW:
             turns, meant = [], []
+            continue
+        if _COMMAND.fullmatch(line):
+            say(f"There is no command {line}; {_NEW}: another subject; an empty line ends it.")
+            continue
+        if line.isdecimal() and meant and not 0 < int(line) <= len(meant):
+            say(f"Choose a number from 1 to {len(meant)}, or say which is meant.")
             continue
         chosen = _chosen(line, meant)
         if chosen is None:

@@ -120,12 +120,17 @@ class Candidates:
         """The subject that each hit's metadata names; "" if none."""
         return [subject_of(metadata) for metadata in self.metadata]
 
+    @cached_property
+    def sources(self) -> list[str]:
+        """Where each hit is from; "" if that is not known."""
+        return [str(metadata.get("source") or "") for metadata in self.metadata]
+
 
 def subjects(candidates: Candidates) -> NDArray[np.intp]:
     """Number the subjects of hits from 0 in the order of their first hits, shape (m,).
 
-    Hits of one title, heading or source share a subject; of those without any, hits as similar to
-    each other as passages of one text.
+    Hits of one title or heading in one source share a subject, or of one source; of those without
+    any, hits as similar to each other as passages of one text.
     """
     alike: list[list[bool]] = []
     if candidates.vectors is not None:
@@ -137,7 +142,8 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
     leaders: list[int] = []
     found = []
     for row, title in enumerate(candidates.titles):
-        key: object = title
+        # "Description" of two files is of two subjects.
+        key: object = (title, candidates.sources[row])
         if not title:
             leader = next((one for one in leaders if alike and alike[row][one]), row)
             if leader == row:
@@ -310,10 +316,13 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         for some in rows.values():
             shared.update({w for row in some for w in _split(candidates.texts[row].casefold())})
     asked = {word.casefold() for word in candidates.idf}
+    bearing = Counter(titles.values())
     labels = {}
     for number, some in rows.items():
         title = titles[number]
-        if not title:
+        if title and bearing[title] > 1:
+            title = f"{candidates.sources[some[0]]}: {title}"
+        elif not title:
             first: dict[str, str] = {}
             for word in _split(candidates.texts[some[0]])[:_LABEL_FROM]:
                 if word.casefold() not in asked:

@@ -35,6 +35,8 @@ _MAIN = (
     *("main", "[role=main]", "[itemprop=articleBody]", "#apicontent"),
     *("#content", "article"),
 )
+# The title and the name of an AsciiDoc page, which are before its content.
+_HEAD = "body.manpage > #header, body.article > #header, body.book > #header"
 # What leads elsewhere, by role and as the generators call it. Names of things that are content
 # elsewhere ("sidebar") are not among them.
 _NAVIGATION = (
@@ -81,6 +83,8 @@ def _main(soup: BeautifulSoup) -> Tag:
     for selector in _MAIN:
         found = soup.select(selector, limit=2)
         if len(found) == 1 and has_words(found[0].get_text()):
+            if (head := soup.select_one(_HEAD)) is not None and found[0] not in head.parents:
+                found[0].insert(0, head.extract())
             return found[0]
     return soup.body or soup
 
