@@ -9,6 +9,7 @@ pieces that mean nothing to it; the decision says so (`Result.asked_as`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy as np
 import regex
@@ -55,11 +56,12 @@ def corrected(
     for word in missing:
         if is_word(word):
             continue
+        others = _one_letter_away(word)
+        held = zip(others, holding(others).tolist(), strict=True)
         # The corpus knows stems alone, and "probator" has that of "probation".
-        others = [*filter(is_word, _one_letter_away(word))]
-        held = holding(others)
-        if held.any():
-            found[word] = others[int(held.argmax())]
+        there = [(other, count) for other, count in held if count and is_word(other)]
+        if there:
+            found[word] = max(there, key=itemgetter(1))[0]
     return _WORD.sub(lambda one: found.get(one[0].lower(), one[0]), text)
 
 
