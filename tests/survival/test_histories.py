@@ -33,6 +33,7 @@ from tests.stores.test_filters import FILTERS, METADATA, holds
 from tests.survival.in_a_child import run
 from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
+from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
@@ -155,6 +156,7 @@ class History(RuleBasedStateMachine):
         if not self.in_memory:
             self.others.append(Retriever(self.uec, beside(self.index.store)))
         self.held, self.saved, self.views, self.steps = {}, None, [], 0
+        self.saved_by = []  # the indexes that have saved, the last one last
         self.add(random.Random(filled), filled)
 
     @property
@@ -298,7 +300,12 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: self.in_memory or self.kind.startswith("postgres"))
     @rule(go_on=st.booleans(), verify=st.booleans())
     def save(self, go_on, verify):
+        if self.index in self.saved_by[:-1] and self.saved_by[-1] is not self.index:
+            with pytest.raises(SavedMeanwhile):  # by another process, so to speak
+                self.index.save(self.folder / "saved")
+            return
         self.index.save(self.folder / "saved")
+        self.saved_by.append(self.index)
         self.saved = dict(self.held)
         loaded = self.load(verify=verify)
         one, other = (index.search([QUERIES[0]], 10) for index in (loaded, self.index))
@@ -307,6 +314,7 @@ class History(RuleBasedStateMachine):
         np.testing.assert_allclose(one.scores, other.scores, rtol=1e-5, atol=1e-6)
         if go_on and self.in_memory:
             self.index = loaded
+            self.saved_by = [loaded]
 
     def load(self, verify=True):
         given = None if self.in_memory else self.index.store
@@ -316,6 +324,7 @@ class History(RuleBasedStateMachine):
     @rule()
     def go_back(self):
         self.index, self.held = self.load(), dict(self.saved)
+        self.saved_by = [self.index]
 
     @precondition(lambda self: self.others)
     @rule()
