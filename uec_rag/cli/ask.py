@@ -82,7 +82,7 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
 
 
 def _findings(result: SearchResult, row: int, rank: int) -> dict[str, object]:
-    """What a search knows of one hit, by its plain names."""
+    """The findings of a search about one hit, by their plain names."""
     known = result[row].metadata(rank, details=True)
     names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
     return {name: known[f"uec_{name}"] for name in names if f"uec_{name}" in known}
@@ -106,7 +106,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
 
 
 def _weights(result: SearchResult, row: int) -> dict[str, float]:
-    """How much each model counts: its share of the scores, as `uec_coefficients` has it."""
+    """The weight of each model: its share of the scores, as in `uec_coefficients`."""
     return dict(zip(result.names, result.shares[row].tolist(), strict=True))
 
 
@@ -126,7 +126,7 @@ def _table(result: SearchResult, row: int, snippet: int) -> Table:
 
 
 def _beginning(passage: Passage, characters: int) -> Text:
-    """Where it comes from, and how it begins."""
+    """The source of a passage, and its beginning."""
     known = passage.metadata
     source = visible(str(known.get("source", passage.id)))
     place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]

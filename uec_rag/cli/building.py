@@ -74,7 +74,7 @@ class Figures(NamedTuple):
     """Share of the questions with a right hit that are answered."""
 
     def beats(self, other: Figures) -> bool:
-        """Whether nothing is worse, and something better."""
+        """True if nothing is worse, and something better."""
         return self != other and (
             self.order >= other.order
             and self.level <= other.level

@@ -200,7 +200,7 @@ def place_of(
     no_gate: bool,
     threshold: float | None,
 ) -> Place:
-    """The index to open and the gate that decides there; ValueError unless they are one of each."""
+    """The index to open, and what decides there; ValueError if several things are to decide."""
     given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
     if sum(given.values()) > 1:
         names = " and ".join(name for name, is_given in given.items() if is_given)

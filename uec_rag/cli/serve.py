@@ -54,7 +54,7 @@ def access_of(
     limit: list[str] | None,
     origins: list[str] | None = None,
 ) -> Access:
-    """Who may ask, and a note where the network sees it."""
+    """Make the access rules, and print a note if the network can reach the server."""
     from uec_rag.server.access import Access, limits_of
 
     allowed = tuple(name.lower() for name in names or ())

@@ -127,7 +127,7 @@ def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
 def is_asked_back(
     underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
 ) -> bool:
-    """Whether a question is asked back about.
+    """Tell whether to ask back about a question.
 
     It is if it is probably underspecified, which is likelier than that the corpus does not answer
     it, and there is a choice. Parameters are those of `decide_one`.

@@ -1,4 +1,4 @@
-"""How likely a hit is relevant, the corpus holds an answer, and the hits do.
+"""Probabilities that a hit is relevant, that the corpus holds an answer, and that the hits do.
 
 All of it is logistic in a few features of the best hits, see `uec_rag.confidence.features`.
 """
@@ -198,7 +198,7 @@ _DOUBT = np.float32(2.0)  # log-odds, if no encoder knows the letters
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
-    """How sure to be of n questions and their first k different texts.
+    """The probabilities of n questions and their first k different texts.
 
     Attributes
     ----------
@@ -382,7 +382,7 @@ class ConfidenceModel(Record):
         unanswerable: float | None = None,
         doubt: FloatArray | None = None,
     ) -> Probabilities:
-        """How sure to be of n questions and their hits.
+        """Compute the probabilities of n questions and their hits.
 
         Parameters
         ----------

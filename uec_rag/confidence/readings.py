@@ -1,4 +1,4 @@
-"""What a question may mean: its readings, and P(it does not say which of them is meant).
+"""The readings of a question, and P(it does not say which of them is meant).
 
 A reading is what some of the hits are about. A question is underspecified if the corpus answers
 several readings of it differently and it does not say which; several passages on one subject are
@@ -122,7 +122,7 @@ class Candidates:
 
     @cached_property
     def sources(self) -> list[str]:
-        """Where each hit is from; "" if that is not known."""
+        """The source of each hit; "" if that is not known."""
         return [str(metadata.get("source") or "") for metadata in self.metadata]
 
 
@@ -159,7 +159,7 @@ def subject_of(metadata: Mapping[str, Any]) -> str:
 
 
 def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
-    """What tells whether a question says which of its readings is meant, shape (6,).
+    """Compute the evidence of whether a question says which reading it means, shape (6,).
 
     rivals
         ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over the subjects r but the best hit's, with l_r the
@@ -309,7 +309,7 @@ def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]
 
 
 def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[int, str]:
-    """What tells each of some groups of hits from the others."""
+    """Label each of some groups of hits by what tells it from the others."""
     titles = {number: candidates.titles[some[0]] for number, some in rows.items()}
     shared: Counter[str] = Counter()
     if not all(titles.values()):

@@ -21,7 +21,7 @@ from uec_rag.corpora.readers import NEEDS, READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
 
 SECONDS = 60.0
-"""The default limit of a file's size: a PDF of a thousand pages stays below it."""
+"""The default time limit of a file, in seconds: a PDF of a thousand pages takes less."""
 
 Track: TypeAlias = Callable[[Collection[str], str], Iterable[str]]
 """Goes through sources, and shows how far it is with what it is told they are for."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
 
 Kind: TypeAlias = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
-"""The names of a model's parts in sentence-transformers' code and configuration."""
+"""The kind of a model, as sentence-transformers' code and the model's configuration name it."""
 
 SPARSE = "sparse:"
 """Before a hub name or folder that is to be loaded as a SparseEncoder."""

@@ -31,7 +31,7 @@ _HELD_OUT = 0.2
 
 @dataclass(frozen=True, eq=False)
 class ReadViews:
-    """Let a verifier read the best hits of each view's queries.
+    """The scores that a verifier gives the best hits of each view's queries.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from uec_rag.base.records import Record
 from uec_rag.confidence.readings import asks_back, reading_meant
 
 LEADERS = 10
-"""How many of the best passages of the last turn tell whether one stands out."""
+"""The number of best passages of the last turn that tell whether one stands out."""
 
 # An encoder reads the beginning of a text, about 512 tokens. A token is four bytes of English or
 # one character of Chinese, which is three.
@@ -49,7 +49,7 @@ def in_context(question: str, turns: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Spoken:
-    """What is searched for what was said.
+    """A question as it is searched, in the light of what was said before it.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def prominence(logits: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class ViewWeights(Record):
-    """How much the turns before count: a logistic function of what the last turn finds alone.
+    """The weights of the turns before: a logistic function of what the last turn finds alone.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class ViewWeights(Record):
 
 
 SHIPPED = ViewWeights(prominence=-1.46, offset=1.45)
-"""What `benchmarks/quality/view_weights.py` learned; see docs/measurements/conversation.md."""
+"""Learned by `benchmarks/quality/view_weights.py`; see docs/measurements/conversation.md."""
 
 
 def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussian:

@@ -229,7 +229,7 @@ class ForeignStore:
         self._seen = _Seen()
 
     def _asked(self, what: str, function: Callable[..., _Answer], *arguments: object) -> _Answer:
-        """Search the engine.
+        """Call a function of the engine, and explain its errors.
 
         Raises ConnectionError if it fails in a way that may pass. RuntimeError if it fails in
         another.

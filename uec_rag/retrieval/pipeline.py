@@ -175,7 +175,7 @@ def search_in_context(
 
 
 def _prominence(fitted: Fitted, found: Found) -> FloatArray:
-    """How far the best passage of each question stands out; 0 if nothing was found."""
+    """Measure how far the best passage of each question stands out; 0 if nothing was found."""
     if not found.hits.mu.size:
         return np.zeros(len(found.queries), dtype=np.float32)
     return prominence(np.float32(fitted.slope) * leaders(found.hits.mu, LEADERS))
@@ -184,7 +184,7 @@ def _prominence(fitted: Fitted, found: Found) -> FloatArray:
 def _unresolved(
     meant: Sequence[Meaning], alone: Sequence[Meaning], sure: Probabilities | None
 ) -> list[Meaning]:
-    """What questions may mean after the turns before them: less, the surer an answer is."""
+    """Find what questions may mean after their turns: as much as alone, less if surely answered."""
     if sure is None:
         return [*meant]
     # Up to even odds of an answer the turns have not told what is meant.
@@ -680,7 +680,7 @@ Meaning: TypeAlias = tuple[float, tuple[Reading, ...]]
 
 
 def meanings(found: Found, sure: Probabilities | None) -> list[Meaning]:
-    """What each question may mean; 0 and none without words, and if nothing was found."""
+    """Find what each question may mean; 0 and none without words, and if nothing was found."""
     competing, out = candidates(found), []
     if not competing or sure is None:
         return [(0.0, ()) for _ in found.queries]

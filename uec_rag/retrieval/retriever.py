@@ -86,11 +86,11 @@ class SearchOptions:
     label: str | None
 
     def texts(self, queries: Sequence[str]) -> list[str]:
-        """What is encoded: the questions, and then those with turns before them behind these."""
+        """The texts to encode: the questions, then those that have turns, behind these."""
         return texts_of(self.spoken(queries))
 
     def spoken(self, queries: Sequence[str]) -> list[Spoken]:
-        """What is searched for each query."""
+        """The questions as they are searched."""
         history = [[]] * len(queries) if self.history is None else self.history
         if len(history) != len(queries):
             raise ValueError(
@@ -972,7 +972,7 @@ def check_history(history: object) -> Sequence[Sequence[str]] | None:
 
 
 def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
-    """Where the Gaussians of some questions are: these, and behind all those of their contexts."""
+    """The rows of some questions' Gaussians: theirs, and behind all those of their contexts."""
     follows = [one.context != one.question for one in spoken]
     behind = len(spoken) + np.cumsum(follows) - 1
     return [*rows, *(int(behind[row]) for row in rows if follows[row])]

@@ -1,4 +1,4 @@
-"""Who may ask a server, and what it never tells: shared by `serve`, `explore` and `mcp` over HTTP.
+"""The access to a server, and what it never tells: for `serve`, `explore` and `mcp` over HTTP.
 
 A page of a stranger's, open in the user's browser, can send requests to this machine. Under a name
 of its own that it lets point here (DNS rebinding) it could read the answers: the Host header gives
@@ -71,7 +71,7 @@ def harmless(text: str) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request, and all of them together, may take of a server; docs/serving.md lists them.
+    """The limits of one request, and of all together; docs/serving.md lists them.
 
     `body`, `answer`: bytes of a request and of an answer. `connections`: at once, of each process.
     `headers`: seconds for all headers of a request; its body has thirty, and one for each megabyte.
@@ -113,7 +113,7 @@ def limits_of(given: Iterable[str]) -> Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask a server; ValueError if that is anybody, or the token is a weak one.
+    """The rules of who may ask a server; ValueError if anybody may, or the token is a weak one.
 
     `host`: the address it listens on. `token`: what every request brings, as "Authorization: Bearer
     TOKEN"; needed where `host` is not this machine alone. `names`: others that the server is
@@ -156,7 +156,7 @@ class Access:
 
     @property
     def warning(self) -> str | None:
-        """What to know before others can reach the server."""
+        """A note for the operator before others can reach the server."""
         if self.is_local:
             return None
         return (
@@ -217,7 +217,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
-    """What pydantic found wrong with a request, in a line that does not repeat it.
+    """Describe what pydantic found wrong with a request, in a line that does not repeat it.
 
     `depth`: how much of each place leads to the request itself.
     """

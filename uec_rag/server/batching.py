@@ -24,7 +24,7 @@ _WAIT = 0.002  # seconds that a query waits for others, where some came with it 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What is asked, and where the answer goes."""
+    """A question that waits, and the future of its answer."""
 
     text: str
     k: int
@@ -41,7 +41,7 @@ class Query:
         return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
     def spoken(self, text: str) -> Spoken:
-        """What is searched for the question, spelt like this."""
+        """The question as it is searched, in a corrected spelling."""
         return (Spoken.of if self.within is None else Spoken)(text, self.turns)
 
 

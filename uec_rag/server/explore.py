@@ -56,7 +56,7 @@ _REMEMBERED = 200  # questions of a session
 
 
 class Question(BaseModel, strict=True):
-    """What is asked, the turns before it, and the reading to search among, if one was chosen."""
+    """A question, the turns before it, and the reading to search among, if one was chosen."""
 
     question: str = Field(min_length=1, max_length=LONGEST_QUERY)
     k: int = Field(4, ge=1, le=LARGEST_K)
@@ -65,7 +65,7 @@ class Question(BaseModel, strict=True):
 
 
 class Promise(BaseModel):
-    """What a gate is to keep: a share of wrong answers, of all questions or of the answers."""
+    """The promise of a gate: a share of wrong answers, of all questions or of the answers."""
 
     wrong: float | None = Field(None, gt=0, lt=1)
     risk: float | None = Field(None, gt=0, lt=1)
@@ -107,7 +107,7 @@ class Work:
         self._state = {**self._state, "what": what, "done": done, "total": total}
 
     def view(self) -> View:
-        """What is being done, how far it is, and about how many seconds are left."""
+        """The work in progress, how far it is, and about how many seconds are left."""
         state = self._state
         if not state.get("done"):
             return state

@@ -49,7 +49,7 @@ _PAGES = {
 
 
 class Question(BaseModel):
-    """What is looked for."""
+    """A question, and how to search for it."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -87,7 +87,7 @@ Held = Annotated[float, Field(description="Probability that the corpus does.")]
 
 
 class Found(BaseModel):
-    """What a search found, best first."""
+    """The hits of a search, best first."""
 
     confidence: Sure
     in_corpus: Held
@@ -95,7 +95,7 @@ class Found(BaseModel):
 
 
 class Answer(BaseModel):
-    """What to do with what was found."""
+    """The decision about the hits."""
 
     decision: Literal["answer", "clarify", "abstain"] = Field(
         description="Answer from the documents, ask what is meant, or say nothing is known.",
@@ -128,7 +128,7 @@ class NewDocuments(BaseModel):
 
 
 class Problem(BaseModel):
-    """What is wrong, and what to do."""
+    """An error, and what to do."""
 
     detail: str
 

@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus: no texts, no ids, no names of files."""
+"""The metrics of a server, for Prometheus: no texts, no ids, no names of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the explorer's page shows of an index, as values that JSON has."""
+"""The views of an index on the explorer's page, as values that JSON has."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AT_ONCE = 50
 """Passages of a file that the page shows at a time."""
 
 RISKS = [percent / 100 for percent in range(1, 51)]
-"""What the slider can be set to."""
+"""The shares that the slider can be set to."""
 
 _FUSED = 100  # hits of each member that are fused
 _POINTS = 200  # of a curve
@@ -49,7 +49,7 @@ _MARKS = re.compile(r"```\w*|[`*]+|^[#>]+|\||:?-{3,}:?", re.MULTILINE)  # of Mar
 
 
 def passage_view(passage: Passage) -> View:
-    """Where a passage is from and how it begins, without what a terminal obeys."""
+    """The source and the beginning of a passage, without what a terminal obeys."""
     known = passage.metadata
     source, title = _source(passage), _title(passage)
     text = _MARKS.sub("", _body(passage)[: 3 * _BEGINNING])
@@ -192,7 +192,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
 
 
 def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress) -> View:
-    """Where variance is highest, where encoders disagree, and what comes up for everything.
+    """The highest variances, the largest disagreements, and what comes up for everything.
 
     Questions of the session and such as can be made from the passages are asked.
 
@@ -228,7 +228,7 @@ def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress)
 
 
 def neighbours_view(retriever: Retriever, id_: str) -> View:
-    """What a passage is near, to each encoder and to the ensemble.
+    """The neighbours of a passage, by each encoder and by the ensemble.
 
     Raises KeyError if it is not there.
     """
@@ -265,7 +265,7 @@ def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
 
 
 def index_view(retriever: Retriever) -> View:
-    """What an index is: size, encoders, what confidence rests on, its files, what to ask it."""
+    """The facts of an index: size, encoders, basis of confidence, files, example questions."""
     uec, store = retriever.uec, retriever.store
     files: dict[str, View] = {}
     for passage in islice(retriever.passages(), _MOST_PASSAGES):

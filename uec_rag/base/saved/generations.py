@@ -50,7 +50,7 @@ _this_thread = threading.local()
 
 
 class Saved(Protocol):
-    """The generation that an object was loaded from, or last saved as.
+    """An object that is loaded and saved.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ def _locked(target: Path, kind: str, wait: float = 0.0) -> Iterator[None]:
 
 
 def is_last(generation: Path) -> bool:
-    """Whether nothing was saved in place of a generation that `reading` or `writing` yielded."""
+    """Tell whether a generation that `reading` or `writing` yielded is still the newest."""
     with suppress(OSError, IndexCorrupted):
         return read_manifest(generation.parent.parent).generation == _named(generation)
     return False
@@ -355,13 +355,13 @@ def _holding(generation: Path) -> Iterator[None]:
 
 
 def _lies_in(generation: Path, target: Path) -> bool:
-    """Whether a generation is, or was, one of a folder's."""
+    """Tell whether a generation is, or was, one of a folder's."""
     folder = generation.parent.parent
     return folder.exists() and folder.samefile(target)
 
 
 def _full(target: Path, generation: Path, kind: str) -> OSError | None:
-    """The error of a full file system; libraries that write do not always raise one."""
+    """Return the error to raise if the disk is full: what writes does not always raise one."""
     probe = generation / _PROBE
     try:
         probe.write_bytes(bytes(_PROBED))

@@ -163,7 +163,7 @@ def _check_belong_together(
 
 
 class StreamedStore:
-    """Write passages to files as they are added; `MemoryStore.load` opens them after `finish`.
+    """A store that writes what is added to files, which `MemoryStore.load` opens after `finish`.
 
     In memory are ids and the postings of words, if there are any, and no means. Several threads
     may add.
