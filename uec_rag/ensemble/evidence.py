@@ -21,7 +21,8 @@ from uec_rag.base.records import Outdated, Record
 LEADERS = 30
 """The highest similarities of each encoder that evidence looks at."""
 
-_NEXT = 10  # of them tell the gap
+NEXT = 10
+"""The highest of them that tell the `gap`."""
 
 FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
 """The evidence of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
@@ -105,18 +106,27 @@ def corpus_evidence(
     return np.concatenate([np.clip(traces, *_TRACE_RANGE)[:, :, None], own], axis=2)
 
 
+def gap(logits: FloatArray) -> FloatArray:
+    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (n,); 0 if there is one logit alone.
+
+    `logits`: array, shape (n, m), highest first.
+    """
+    top, others = logits[:, 0], logits[:, 1:NEXT]
+    found: FloatArray = np.log1p(top - others.mean(axis=1)) if others.size else np.zeros_like(top)
+    return found
+
+
 def _shape(logits: FloatArray) -> FloatArray:
     """Entropy, gap, top, base and deviation of the highest logits of an encoder, shape (n, 5)."""
     count, top = logits.shape[1], logits[:, 0]
     mean = logits.mean(axis=1)
     spread = np.maximum(logits.std(axis=1), np.float32(1e-3))
-    gap = top - logits[:, 1:_NEXT].mean(axis=1) if count > 1 else np.zeros_like(top)
     share = softmax(logits)
     entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=1)
     return np.stack(
         [
             np.clip(entropy / np.log(max(count, 2)), 0, 1),
-            np.log1p(gap),
+            gap(logits),
             np.log(np.maximum((top - mean) / spread, np.float32(0.01))),
             mean,
             np.log(spread),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,12 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Record
 from uec_rag.confidence.readings import asks_back, reading_meant
+from uec_rag.ensemble.evidence import NEXT, gap
 
-LEADERS = 10
+_Q = TypeVar("_Q")
+_T = TypeVar("_T")
+
+LEADERS = NEXT
 """The number of best passages of the last turn that tell whether one stands out."""
 
 # An encoder reads the beginning of a text, about 512 tokens. A token is four bytes of English or
@@ -91,6 +96,29 @@ class Spoken:
         return cls(f"{asked.question}\n{said}", asked.turns)
 
 
+def texts_of(spoken: Sequence[Spoken]) -> list[str]:
+    """The texts that are encoded for a search: the questions, and behind them their contexts."""
+    behind = [one.context for one in spoken if one.context != one.question]
+    return [*(one.question for one in spoken), *behind]
+
+
+def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
+    """The rows of some questions' Gaussians: theirs, and behind all those of their contexts."""
+    follows = [one.context != one.question for one in spoken]
+    behind = len(spoken) + np.cumsum(follows) - 1
+    return [*rows, *(int(behind[row]) for row in rows if follows[row])]
+
+
+def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
+    """Pair each question with the turns before it; ValueError unless there are as many of each."""
+    if len(history) != len(questions):
+        raise ValueError(
+            f"history: expected the turns before each of {len(questions)} questions, got "
+            f"{len(history)} lists; write [] for a question that begins a conversation."
+        )
+    return [*zip(questions, history, strict=True)]
+
+
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     """The turns of a conversation that the next question is searched with, oldest first.
 
@@ -137,11 +165,7 @@ def prominence(logits: FloatArray) -> FloatArray:
             f"logits: expected shape (n, m) with m >= 1 passages, got {logits.shape}; a question "
             "without passages has no evidence."
         )
-    best = -np.sort(-logits, axis=1)[:, :LEADERS]
-    if best.shape[1] == 1:
-        return np.zeros(len(best), dtype=np.float32)
-    gap: FloatArray = np.log1p(best[:, 0] - best[:, 1:].mean(axis=1)).astype(np.float32)
-    return gap
+    return gap(-np.sort(-logits, axis=1)).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.utils import convert_to_messages
 
-from uec_rag.ensemble.views import turns_of
+from uec_rag.ensemble.views import turns_of, with_turns
 
 Question: TypeAlias = str | Mapping[str, Any]
 """The question itself, or a mapping with a "question" or an "input", and maybe "chat_history"."""
@@ -55,14 +55,9 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
     """
     if history is None:
         return [*questions]
-    if len(history) != len(questions):
-        raise ValueError(
-            f"history: expected the turns before each of {len(questions)} questions, got "
-            f"{len(history)} lists; write [] for a question that begins a conversation."
-        )
     return [
         {**(one if isinstance(one, Mapping) else {"question": one}), "chat_history": before}
-        for one, before in zip(questions, history, strict=True)
+        for one, before in with_turns(questions, history)
     ]
 
 

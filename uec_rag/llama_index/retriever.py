@@ -30,7 +30,7 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.views import Spoken
+from uec_rag.ensemble.views import Spoken, texts_of
 from uec_rag.llama_index.conversation import turns
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import announce, hits, passages_of
@@ -39,7 +39,7 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
 from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
 from uec_rag.retrieval.plain import as_index
-from uec_rag.retrieval.retriever import Options, texts_of
+from uec_rag.retrieval.retriever import Options
 from uec_rag.stores.base import Filter, Passage, Store
 
 

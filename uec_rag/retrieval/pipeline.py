@@ -35,7 +35,7 @@ from uec_rag.confidence.features import NEAREST, Features, features
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.encoders.lexical import whole_share
-from uec_rag.ensemble.evidence import EvidenceWeights, leaders
+from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
 from uec_rag.ensemble.views import LEADERS, SHIPPED, mix_views, prominence
@@ -178,7 +178,7 @@ def _prominence(fitted: Fitted, found: Found) -> FloatArray:
     """Measure how far the best passage of each question stands out; 0 if nothing was found."""
     if not found.hits.mu.size:
         return np.zeros(len(found.queries), dtype=np.float32)
-    return prominence(np.float32(fitted.slope) * leaders(found.hits.mu, LEADERS))
+    return prominence(np.float32(fitted.slope) * found.hits.mu)
 
 
 def _unresolved(

@@ -14,20 +14,17 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Within, chosen_ids, reading_named
 from uec_rag.corpora.questions import QuestionGenerator
-from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
-from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
-from uec_rag.ensemble.views import Spoken
+from uec_rag.ensemble.views import Spoken, part_rows, texts_of, with_turns
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     Published,
@@ -49,7 +46,7 @@ from uec_rag.retrieval.preferences import (
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
-from uec_rag.retrieval.spelling import corrected
+from uec_rag.retrieval.spelling import corrected_questions
 from uec_rag.stores.base import Filter, SharedState, Store, checked_text
 from uec_rag.stores.engine.store import EngineStore
 from uec_rag.stores.filters import parse
@@ -91,21 +88,9 @@ class SearchOptions:
 
     def spoken(self, queries: Sequence[str]) -> list[Spoken]:
         """The questions as they are searched."""
-        history = [[]] * len(queries) if self.history is None else self.history
-        if len(history) != len(queries):
-            raise ValueError(
-                f"history: expected the turns before each of {len(queries)} questions, got "
-                f"{len(history)} lists; write [] for a question that begins a conversation."
-            )
         chosen = self.label is not None or self.within is not None
-        pairs = zip(queries, history, strict=True)
+        pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
         return [Spoken(*pair, self.label) if chosen else Spoken.of(*pair) for pair in pairs]
-
-
-def texts_of(spoken: Sequence[Spoken]) -> list[str]:
-    """The texts that are encoded for a search: the questions, and behind them their contexts."""
-    behind = [one.context for one in spoken if one.context != one.question]
-    return [*(one.question for one in spoken), *behind]
 
 
 class Retriever(Index):
@@ -240,26 +225,8 @@ class Retriever(Index):
         TypeError, ValueError
             If a query is empty or not a string.
         """
-        checked, store = check_texts(queries, "queries"), self.store
-        sparse: list[Encoder] = [e for e in self.uec.encoders if isinstance(e, WithoutVectors)]
-        words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
-        split = any(getattr(encoder, "tokenizer", None) for encoder in self.uec.encoders)
-        if not words or not split or not isinstance(store, MemoryStore) or not len(store):
-            return checked
-        [(block, tokens), *_], count = words, token_counter(self.uec.encoders)
-
-        def holding(words: Sequence[str]) -> NDArray[np.int64]:
-            return store.document_frequencies(block, tokens.stem_keys(words))
-
-        def is_word(word: str) -> bool:
-            return count(word) == 1
-
-        return [
-            corrected(text, holding, is_word)
-            if tokens.language or writing_of(text) == LATIN
-            else text
-            for text in checked
-        ]
+        checked = check_texts(queries, "queries")
+        return corrected_questions(checked, self.uec.encoders, self.store)
 
     def search_encoded(
         self,
@@ -969,13 +936,6 @@ def check_history(history: object) -> Sequence[Sequence[str]] | None:
                 )
             checked_text(turn, f"history[{row}][{place}]")
     return history
-
-
-def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
-    """The rows of some questions' Gaussians: theirs, and behind all those of their contexts."""
-    follows = [one.context != one.question for one in spoken]
-    behind = len(spoken) + np.cumsum(follows) - 1
-    return [*rows, *(int(behind[row]) for row in rows if follows[row])]
 
 
 def _searched(

@@ -15,12 +15,40 @@ import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
+from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
+from uec_rag.stores.base import Store
+from uec_rag.stores.memory import MemoryStore
+
 # No identifier, number or abbreviation; in capitals the first word alone, since names are not
 # misspelt for not being in the corpus.
 _WORD = regex.compile(r"\b[a-z]{4,24}\b|(?<=^\W*)[A-Z][a-z]{3,23}\b")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SHORTEST = 3  # letters of what replaces a word
 _MOST = 8  # words of a question; one with more is not misspelt but about something else
+
+
+def corrected_questions(
+    questions: Sequence[str], encoders: Sequence[Encoder], store: Store
+) -> list[str]:
+    """Replace misspelt words of questions; see `uec_rag.retrieval.Retriever.corrected`."""
+    sparse: list[Encoder] = [one for one in encoders if isinstance(one, WithoutVectors)]
+    words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
+    has_tokenizer = any(getattr(encoder, "tokenizer", None) for encoder in encoders)
+    if not words or not has_tokenizer or not isinstance(store, MemoryStore) or not len(store):
+        return [*questions]
+    [(block, tokens), *_], count = words, token_counter(encoders)
+
+    def holding(some: Sequence[str]) -> NDArray[np.int64]:
+        return store.document_frequencies(block, tokens.stem_keys(some))
+
+    def is_word(word: str) -> bool:
+        return count(word) == 1
+
+    return [
+        corrected(text, holding, is_word) if tokens.language or writing_of(text) == LATIN else text
+        for text in questions
+    ]
 
 
 def corrected(

@@ -11,10 +11,9 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from uec_rag.ensemble.views import Spoken
+from uec_rag.ensemble.views import Spoken, part_rows, texts_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
-from uec_rag.retrieval.retriever import part_rows, texts_of
 from uec_rag.server.access import ANSWER_TOO_LONG, Limits
 from uec_rag.server.metrics import Metrics
 
