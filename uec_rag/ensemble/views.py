@@ -74,6 +74,11 @@ class Spoken:
         """The question behind the turns before it."""
         return in_context(self.question, self.turns)
 
+    @property
+    def follows(self) -> bool:
+        """Whether there are turns before the question that it is searched with."""
+        return self.context != self.question
+
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = ()) -> Spoken:
         """A question, or the one that is completed by a reply to a question back.
@@ -98,13 +103,13 @@ class Spoken:
 
 def texts_of(spoken: Sequence[Spoken]) -> list[str]:
     """The texts that are encoded for a search: the questions, and behind them their contexts."""
-    behind = [one.context for one in spoken if one.context != one.question]
+    behind = [one.context for one in spoken if one.follows]
     return [*(one.question for one in spoken), *behind]
 
 
 def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
     """The rows of some questions' Gaussians: theirs, and behind all those of their contexts."""
-    follows = [one.context != one.question for one in spoken]
+    follows = [one.follows for one in spoken]
     behind = len(spoken) + np.cumsum(follows) - 1
     return [*rows, *(int(behind[row]) for row in rows if follows[row])]
 

@@ -38,7 +38,7 @@ from uec_rag.encoders.lexical import whole_share
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import LEADERS, SHIPPED, mix_views, prominence
+from uec_rag.ensemble.views import LEADERS, SHIPPED, Spoken, mix_views, part_rows, prominence
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -93,74 +93,60 @@ class Method:
 
 
 def search(
-    method: Method,
-    store: Store,
-    queries: Sequence[str],
-    parts: Sequence[Gaussian],
-    k: int,
-    context: Context | None = None,
+    method: Method, store: Store, asked: Sequence[Spoken], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
     Parameters
     ----------
-    queries : sequence of n str
+    asked : sequence of n Spoken
     parts : sequence of K Gaussian
-        Each encoder's Gaussians of the questions.
-    context : Context, optional
-        The questions behind the turns before them.
+        Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
     """
-    results: list[Result] = []
-    with span("search", queries=len(queries), k=k, passages=len(store)) as note:
-        if context is not None:
-            results += search_in_context(method, store, queries, parts, k, context)
-        else:
-            for found in find(method, store, queries, parts, k):
-                results += decide(method, found, estimate(method, found), k, len(store))
+    found: dict[int, Result] = {}
+    with span("search", queries=len(asked), k=k, passages=len(store)) as note:
+        for follows, some_results in ((False, search_alone), (True, search_in_context)):
+            rows = [row for row, one in enumerate(asked) if one.follows == follows]
+            if rows:
+                own = [part[part_rows(asked, rows)] for part in parts]
+                some = some_results(method, store, [asked[row] for row in rows], own, k)
+                found |= zip(rows, some, strict=True)
+        results = [found[row] for row in range(len(asked))]
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
     return SearchResult(results)
 
 
-@dataclass(frozen=True, eq=False)
-class Context:
-    """n questions behind the turns before them, of a conversation.
-
-    Attributes
-    ----------
-    texts : list of n str
-        See `uec_rag.ensemble.views.in_context`; each question has turns before it.
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of these texts.
-    """
-
-    texts: list[str]
-    parts: Sequence[Gaussian]
+def search_alone(
+    method: Method, store: Store, asked: Sequence[Spoken], parts: Sequence[Gaussian], k: int
+) -> list[Result]:
+    """Search for questions that have no turns before them."""
+    results: list[Result] = []
+    for found in find(method, store, [one.question for one in asked], parts, k):
+        results += decide(method, found, estimate(method, found), k, len(store))
+    return results
 
 
 def search_in_context(
-    method: Method,
-    store: Store,
-    queries: Sequence[str],
-    parts: Sequence[Gaussian],
-    k: int,
-    context: Context,
+    method: Method, store: Store, asked: Sequence[Spoken], parts: Sequence[Gaussian], k: int
 ) -> list[Result]:
     """Search for questions mixed with the turns before them.
 
     The less a passage stands out for the question alone, the more the turns count. What it finds
     alone counts the rest: it raises P(the corpus answers), so that turns on another subject are not
     held against it. If the turns have not helped to an answer, it is as underspecified as alone.
+
+    `parts`: of the questions, then of these behind their turns.
     """
-    fitted, alone = method.fitted, []
-    for found in find(method.without_verifier, store, queries, parts, LEADERS):
+    fitted, alone, count = method.fitted, [], len(asked)
+    queries, last = [one.question for one in asked], [part[:count] for part in parts]
+    for found in find(method.without_verifier, store, queries, last, LEADERS):
         sure = estimate(method, found)
         alone.append((_prominence(fitted, found), sure, meanings(found, sure)))
-    shares = SHIPPED.shares(np.concatenate([gap for gap, _, _ in alone]), [True] * len(queries))
-    pairs = zip(parts, context.parts, strict=True)
-    mixed = [mix_views(one, together, shares) for one, together in pairs]
+    shares = SHIPPED.shares(np.concatenate([gap for gap, _, _ in alone]), [True] * count)
+    mixed = [mix_views(part[:count], part[count:], shares) for part in parts]
     results: list[Result] = []
-    searched = find(method, store, context.texts, mixed, k)
+    searched = find(method, store, [one.context for one in asked], mixed, k)
     for found, (_, before, meant) in zip(searched, alone, strict=True):
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)

@@ -36,7 +36,7 @@ from uec_rag.retrieval.calibrate import (
     written,
 )
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.pipeline import Context, Method, search
+from uec_rag.retrieval.pipeline import Method, search
 from uec_rag.retrieval.preferences import (
     Preferences,
     maximal_marginal_relevance,
@@ -347,7 +347,7 @@ class Retriever(Index):
         self._follow(store)
         self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
-        found = _searched(method, store, spoken, parts, options.k)
+        found = search(method, store, spoken, parts, options.k)
         if not chosen:
             return found
         # A reading is a part of the corpus that a gate was made with, not another one.
@@ -936,34 +936,6 @@ def check_history(history: object) -> Sequence[Sequence[str]] | None:
                 )
             checked_text(turn, f"history[{row}][{place}]")
     return history
-
-
-def _searched(
-    method: Method,
-    store: Store,
-    spoken: Sequence[Spoken],
-    parts: Sequence[Gaussian],
-    k: int,
-) -> SearchResult:
-    """Search for questions, those with turns before them in their context.
-
-    `parts`: as `part_rows` says.
-    """
-    follows = np.array([one.context != one.question for one in spoken])
-    found: dict[int, Result] = {}
-    for kind in (False, True):
-        rows = np.flatnonzero(follows == kind).tolist()
-        if not rows:
-            continue
-        own = [part[part_rows(spoken, rows)] for part in parts]
-        context = None
-        if kind:
-            texts = [spoken[row].context for row in rows]
-            context = Context(texts, [part[len(rows) :] for part in own])
-        asked = [spoken[row].question for row in rows]
-        alone = [part[: len(rows)] for part in own]
-        found |= zip(rows, search(method, store, asked, alone, k, context), strict=True)
-    return SearchResult([found[row] for row in range(len(spoken))])
 
 
 def _fetched(k: int, fetch_k: int) -> int:
