@@ -159,7 +159,7 @@ def visible_json(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks and other control characters, white space shown as one blank."""
+    """Put a text on one line: white space becomes single blanks, control characters are escaped."""
     return visible(" ".join(text.split()))
 
 

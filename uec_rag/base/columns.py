@@ -19,7 +19,7 @@ _SAMPLE = 2**12  # row length from which `largest` looks at a sample first
 
 
 def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the tiles of a matrix.
+    """Yield the rows and columns of the tiles of a matrix.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
 def weighted_sum(
     matrices: list[FloatArray], weights: FloatArray, out: FloatArray | None = None
 ) -> FloatArray:
-    """``sum_k weights_nk matrices_k``, shape (n, N).
+    """Compute ``sum_k weights_nk matrices_k``, shape (n, N).
 
     `matrices`: list of K arrays, shape (n, N). `weights`: array, shape (n, K). `out`, array, shape
     (n, N): where to write it; the first matrix may be it, which spares fresh memory.
@@ -50,7 +50,7 @@ def weighted_sum(
 
 
 def largest(values: FloatArray, count: int) -> NDArray[np.intp]:
-    """Positions of the `count` largest of many values, the smallest of them first.
+    """Find the positions of the `count` largest of many values, the smallest of them first.
 
     `values`: array, shape (N,). `count`: at most N.
 
@@ -84,7 +84,7 @@ def _partitioned(values: FloatArray, count: int) -> NDArray[np.intp]:
 
 
 def softmax(logits: FloatArray) -> FloatArray:
-    """Softmax over the last axis."""
+    """Compute the softmax over the last axis."""
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights: FloatArray = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
     return weights

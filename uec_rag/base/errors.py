@@ -13,7 +13,7 @@ class IndexCorrupted(ValueError):
 
 
 class SavedMeanwhile(BlockingIOError):
-    """A folder was saved by somebody else since what is to be saved there was loaded from it.
+    """Another process has saved to a folder since what is to be saved there was loaded from it.
 
     Saving would undo that save, so nothing was saved: load the folder and make the change again, or
     save elsewhere.
@@ -21,12 +21,12 @@ class SavedMeanwhile(BlockingIOError):
 
 
 class FingerprintMismatch(ValueError):
-    """Saved vectors are of other models, revisions or another posterior than those at hand."""
+    """Saved vectors come from other models, revisions or posteriors than those at hand."""
 
 
 @contextmanager
 def proving(kind: str) -> Iterator[None]:
-    """Read again what was just written, before it takes the place of what was saved earlier.
+    """Check that what was just written loads, before it replaces what was saved earlier.
 
     Raises RuntimeError from whatever error the block raises.
     """
@@ -45,7 +45,7 @@ class InternalError(RuntimeError):
 
 @contextmanager
 def as_corrupted(path: Path) -> Iterator[None]:
-    """Blame saved files for whatever goes wrong while what is in them is put together.
+    """Turn any error in the block, which reads saved files, into IndexCorrupted.
 
     Turns errors that values of the wrong kind cause into IndexCorrupted; others pass.
     """

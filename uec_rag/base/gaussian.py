@@ -45,7 +45,7 @@ class Saturation:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Terms of n texts: rows of a sparse matrix, its columns named by 64-bit keys.
+    """The terms of n texts: a sparse matrix with a row per text, its columns named by 64-bit keys.
 
     Attributes
     ----------
@@ -121,12 +121,12 @@ class Terms:
         )
 
     def scaled(self, factor: FloatArray | np.float32) -> Terms:
-        """The same texts with every similarity multiplied, by one factor or one per text."""
+        """Multiply every similarity of the texts by one factor, or by one per text."""
         return replace(self, scale=(self.scale * factor).astype(np.float32))
 
     @property
     def averaged(self) -> Terms:
-        """One text that is the mean of these, of one scale."""
+        """Return one text that is the mean of these, which must have the same scale."""
         keys, place = np.unique(self.keys, return_inverse=True)
         weights = np.bincount(place, weights=self.weights, minlength=len(keys)) / len(self)
         labels = None
@@ -143,11 +143,11 @@ class Terms:
 
     @property
     def unscaled(self) -> Terms:
-        """The same texts with a scale of 1."""
+        """Return the same texts with a scale of 1."""
         return replace(self, scale=np.ones_like(self.scale))
 
     def weighted(self, factor: FloatArray) -> Terms:
-        """The same texts with every weight multiplied by a factor of its own, shape (t,)."""
+        """Multiply every weight by a factor of its own, shape (t,)."""
         return replace(self, weights=(self.weights * factor).astype(np.float32))
 
     @property
@@ -157,12 +157,12 @@ class Terms:
 
     @property
     def lengths(self) -> FloatArray:
-        """Sum of each text's weights, shape (n,)."""
+        """The sum of each text's weights, shape (n,)."""
         return self._sums(self.weights)
 
     @property
     def norms(self) -> FloatArray:
-        """Euclidean length of each text's weights, shape (n,)."""
+        """The Euclidean length of each text's weights, shape (n,)."""
         return np.sqrt(self._sums(self.weights.astype(np.float64) ** 2))
 
     def _sums(self, values: NDArray[np.floating]) -> FloatArray:
@@ -172,7 +172,7 @@ class Terms:
 
 
 def together(parts: Sequence[Terms]) -> Terms:
-    """The texts of several batches, at least one, of one saturation, behind one another."""
+    """Concatenate the texts of one or more batches of the same saturation."""
     if len(parts) == 1:
         return parts[0]
     ends = np.cumsum([0, *(len(part.keys) for part in parts)])
@@ -209,7 +209,7 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
 
 
 def as_lists(matrix: FloatArray) -> list[list[float]]:
-    """Rows of a matrix as Python's floats, row by row, so that other threads run in between."""
+    """Convert the rows of a matrix to lists, one by one, so that other threads run in between."""
     return [row.tolist() for row in matrix]
 
 
@@ -389,19 +389,19 @@ class Gaussian:
         return part
 
     def with_terms(self, terms: Sequence[Terms]) -> Gaussian:
-        """The same Gaussians with sparse blocks beside them."""
+        """Return the same Gaussians with sparse blocks beside them."""
         whole = Gaussian.__new__(Gaussian)
         whole._set(self.mean, self.scales, self.profile, self.coefficients, self.widths, terms)
         return whole
 
     @property
     def dimension(self) -> int:
-        """Number of dimensions d."""
+        """The number of dimensions d."""
         return int(self.mean.shape[1])
 
     @cached_property
     def variance(self) -> FloatArray:
-        """Variances, shape (n, d)."""
+        """The variances, shape (n, d)."""
         if self.profile is None:
             return self.scales
         variance: FloatArray = self.scales @ self.profile
@@ -409,7 +409,7 @@ class Gaussian:
 
     @cached_property
     def trace(self) -> FloatArray:
-        """Total variance of each text, tr(Sigma), shape (n,)."""
+        """The total variance of each text, tr(Sigma), shape (n,)."""
         if self.profile is None:
             return np.asarray(self.scales.sum(axis=1))
         trace: FloatArray = self.scales @ self.profile.sum(axis=1)
@@ -417,7 +417,7 @@ class Gaussian:
 
 
 def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:
-    """Uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
+    """Compute the uncertainty-aware score ``mu / sqrt(1 + pi/8 beta sigma2)`` (paper eq. 6).
 
     `mu`, `sigma2`: moments of the similarity, of one shape. `beta`: how strongly variance lowers
     the score; 0 gives `mu`.

@@ -28,7 +28,7 @@ _AT_ONCE = 2**22  # postings that are moved at a time
 
 
 class Segment(NamedTuple):
-    """Postings of consecutive rows.
+    """The postings of consecutive rows.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Segment(NamedTuple):
 
 
 def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
-    """Check what was saved of so many rows before anything is looked up in it.
+    """Check a saved segment of so many rows before anything is looked up in it.
 
     `counts`: whether weights say how often a term occurs. Raises ValueError if a number leads out
     of an array or is none, or the order is not as it must be.
@@ -69,7 +69,7 @@ def check_segment(segment: Segment, rows: int, *, counts: bool) -> None:
 
 
 def segment_of(start: int, terms: Terms) -> Segment:
-    """The postings of a batch whose first row is `start`."""
+    """Make the postings of a batch whose first row is `start`."""
     # Stable: rows stay ascending within a term.
     order = np.argsort(terms.keys, kind="stable")
     return _of_sorted(
@@ -88,19 +88,19 @@ def _of_sorted(keys: NDArray[np.uint64], rows: NDArray[np.int32], weights: NDArr
 
 
 def _narrow(weights: NDArray[Any]) -> NDArray[Any]:
-    """Counts in as few bytes as hold them; other numbers as they are."""
+    """Convert counts to the narrowest integer type that holds them; leave other numbers alone."""
     if weights.dtype.kind == "f" and (weights == np.floor(weights)).all():
         return weights.astype(np.min_scalar_type(int(weights.max(initial=0))))
     return weights
 
 
 def level(segment: Segment) -> int:
-    """Segments of one level differ in size by less than a factor of `TIER`."""
+    """Return a segment's level: sizes in one level differ by less than a factor of `TIER`."""
     return int(np.log(max(1, len(segment.rows))) / np.log(TIER))
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
-    """One segment of several, whose rows follow one another."""
+    """Merge several segments, whose rows follow one another, into one."""
     if len(segments) == 1:
         return segments[0]
     keys = np.unique(np.concatenate([segment.keys for segment in segments]))
@@ -124,7 +124,7 @@ def merged(segments: Sequence[Segment]) -> Segment:
 
 
 def _runs_of_terms(segment: Segment) -> Iterator[slice]:
-    """Slices of the terms with about `_AT_ONCE` postings each, to bound the memory."""
+    """Cut the terms into slices of about `_AT_ONCE` postings each, to bound the memory."""
     count = len(segment.keys)
     cuts = np.searchsorted(segment.starts, np.arange(0, len(segment.rows), _AT_ONCE))
     edges = np.unique(np.concatenate([[0], cuts, [count]]))
@@ -132,7 +132,7 @@ def _runs_of_terms(segment: Segment) -> Iterator[slice]:
 
 
 def renumbered(segment: Segment, place: NDArray[np.int32]) -> Segment:
-    """The postings whose rows have a place, under that number."""
+    """Keep the postings of rows that have a new number, under that number."""
     if not len(segment.rows):
         return segment
     rows = place[segment.rows]
@@ -168,7 +168,7 @@ class Frequencies:
 
     @property
     def mean_length(self) -> float:
-        """Of a passage."""
+        """The mean length of a passage."""
         return self.length / max(1, self.passages)
 
     def held(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -257,7 +257,7 @@ class Corpus:
 
 @dataclass(frozen=True, eq=False)
 class Postings:
-    """Terms of N passages.
+    """The terms of N passages.
 
     Attributes
     ----------
@@ -280,16 +280,16 @@ class Postings:
 
     @classmethod
     def none(cls) -> Postings:
-        """Of no passages."""
+        """Return the postings of no passages."""
         return cls(None)
 
     @classmethod
     def of(cls, terms: Terms) -> Postings:
-        """The postings of one batch."""
+        """Make the postings of one batch."""
         return cls.none().written(0, terms)
 
     def written(self, start: int, terms: Terms) -> Postings:
-        """Put new rows behind the first `start`.
+        """Return the first `start` rows with new ones behind them.
 
         Raises ValueError if they are weighed otherwise than those that are there.
         """
@@ -309,7 +309,7 @@ class Postings:
         return Postings(terms.saturation, scale, lengths, tuple(segments))
 
     def check_fits(self, terms: Terms) -> None:
-        """Raise ValueError unless new terms are weighed as those that are there."""
+        """Raise ValueError unless new terms are weighted like those that are there."""
         scales = {float(scale) for scale in np.unique(terms.scale)} or {self.scale}
         if terms.saturation != self.saturation or scales != {self.scale}:
             raise ValueError(
@@ -319,7 +319,7 @@ class Postings:
             )
 
     def chosen(self, rows: NDArray[np.int64]) -> Postings:
-        """The postings of some rows, ascending, numbered anew."""
+        """Return the postings of some rows, ascending, renumbered from 0."""
         place = np.full(len(self.lengths), -1, dtype=np.int32)
         place[rows] = np.arange(len(rows), dtype=np.int32)
         segments = [renumbered(segment, place) for segment in self.segments]
@@ -328,7 +328,7 @@ class Postings:
         )
 
     def similarities(self, queries: Terms, corpus: Corpus) -> FloatArray:
-        """Similarity of n queries and every row, ``scale * scale' * s``, shape (n, rows).
+        """Compute the similarity of n queries and every row, ``scale scale' s``, shape (n, rows).
 
         Under a `Saturation` s is BM25's score over the most that a passage could get from the
         query's terms, those that no passage holds among them: from 0 to 1.
@@ -373,7 +373,7 @@ class Postings:
         return _held(distinct, list(self._pieces(distinct)), corpus)[place]
 
     def rarities(self, queries: Terms, corpus: Corpus) -> list[NDArray[np.float64]]:
-        """Inverse document frequency of each term of n queries, in the order of their `keys`."""
+        """Compute the inverse document frequency of queries' terms, in the order of `keys`."""
         found = rarity(self.holding(queries.keys, corpus), self._size(corpus)[0])
         return np.split(found, queries.starts[1:-1])
 
@@ -407,7 +407,7 @@ class Postings:
         return _Asked(pieces, len(keys), term, np.concatenate(counted, dtype=np.float32))
 
     def _pieces(self, keys: NDArray[np.uint64]) -> Iterator[_Piece]:
-        """The postings of some terms."""
+        """Find the postings of some terms."""
         for segment in self.segments:
             if not len(segment.keys):
                 continue
@@ -454,7 +454,7 @@ class Postings:
 
     @classmethod
     def load(cls, folder: Path, state: Mapping[str, Any], rows: int) -> Postings:
-        """Open what `save` wrote of so many rows; its files are mapped, and looked through once.
+        """Open the postings of so many rows that `save` wrote; files are mapped, and checked once.
 
         Raises IndexCorrupted, TypeError, ValueError if they are other arrays than `save` writes, or
         lead out of one another.
@@ -491,7 +491,7 @@ def _sum_up(
     norms: FloatArray | None,
     out: FloatArray,
 ) -> None:
-    """Write what each piece adds, so much of it, into zeros, shape (rows,).
+    """Add up the weighted contributions of pieces in an array of zeros, shape (rows,).
 
     A stretch of rows at a time, whose postings fit a core's cache: five times as fast as all
     postings of one term after the other. Each is a product of a sparse matrix, in which every piece

@@ -61,11 +61,11 @@ class Record:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the state; made once, since every search asks for it."""
+        """The hash of the state; computed once, since every search asks for it."""
         return hashlib.sha256(json.dumps(self.metadata()).encode()).hexdigest()[:16]
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving."""
+        """Return the state in JSON's types, for saving."""
         names = (field.name for field in fields(cast(Any, self)))
         return {self._saved_as.get(name, name): _plain(getattr(self, name)) for name in names}
 

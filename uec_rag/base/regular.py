@@ -23,7 +23,7 @@ _KINDS = {
 
 
 class NotRegularError(OSError):
-    """Something else than a regular file; its message says what."""
+    """A path is no regular file; the message says what it is."""
 
 
 def open_regular(

@@ -1,4 +1,4 @@
-"""Another try where a remote model or store is out of reach, or too busy, for a moment."""
+"""Retries of calls to a remote model or store that is unreachable, or too busy, for a moment."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -48,7 +48,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def retried(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
-    """Result of a function; called again, a few times and ever later, where an error may pass.
+    """Call a function; if it fails with an error that may pass, try again a few times, ever later.
 
     `*arguments`: of it. `within`: seconds after which an error is the last. Raises the function's
     own error when the last try failed or the error is not one that passes.
@@ -85,7 +85,7 @@ def _policy(within: float | None = None) -> dict[str, Any]:
 
 
 def _wait(state: "RetryCallState") -> float:
-    """Seconds before the next try: what the service asks for, or ever longer."""
+    """Return the seconds before the next try: as the service asks, or ever longer."""
     from tenacity import wait_random_exponential
 
     grown = wait_random_exponential(_FIRST_WAIT, _LONGEST_WAIT)(state)
@@ -99,7 +99,7 @@ def _wait(state: "RetryCallState") -> float:
 
 
 def _status(error: BaseException) -> int | None:
-    """HTTP status that an error carries, by the names that client libraries have for it."""
+    """Return the HTTP status that an error carries, by the names that clients give it."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "status", "code"):
             value = getattr(holder, name, None)

@@ -11,7 +11,7 @@ from uec_rag.base.postings import Corpus, Postings
 
 
 def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the inner product s = q.c of two Gaussians (paper eq. 5).
+    """Compute the mean and variance of the inner product s = q.c of two Gaussians (paper eq. 5).
 
     ``mu_s = mu_q.mu_c`` and ``sigma_s^2 = mu_q' S_c mu_q + mu_c' S_q mu_c + tr(S_q S_c)``. The
     three terms of the variance are two matrix products:
@@ -61,5 +61,5 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
 
 
 def score(query: Gaussian, candidate: Gaussian, beta: float = 1.0) -> FloatArray:
-    """The paper's s_hat of every query and candidate, shape (n, m): `moments`, then `probit`."""
+    """Compute the paper's s_hat of n queries and m candidates, shape (n, m)."""
     return probit(*moments(query, candidate), beta)

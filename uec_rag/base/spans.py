@@ -23,7 +23,7 @@ _log = logging.getLogger("uec_rag")
 
 @contextmanager
 def span(name: str, **attributes: Value) -> Iterator[Callable[..., None]]:
-    """Put a block of work into a span "uec_rag.NAME", where OpenTelemetry is installed.
+    """Trace a block of work as a span "uec_rag.NAME", if OpenTelemetry is installed.
 
     Without it, and without an exporter that the application sets up, this costs microseconds.
 
@@ -57,7 +57,7 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 def retrieval(
     query: str, k: int, hits: Sequence[tuple[str, str, float, Mapping[str, Any], Mapping[str, Any]]]
 ) -> dict[str, Value]:
-    """Attributes of a span that finds passages, as observability tools show them.
+    """Make the attributes of a span that finds passages, as observability tools show them.
 
     Those of OpenInference for a RETRIEVER, and those of OpenTelemetry's conventions for generative
     AI, which are in development: https://github.com/open-telemetry/semantic-conventions-genai. Of

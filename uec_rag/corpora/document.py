@@ -43,12 +43,12 @@ class Document:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a letter or a digit in a text."""
+    """Tell if there is a letter or a digit in a text."""
     return any(character.isalnum() for character in text)
 
 
 def decoded(data: bytes) -> str:
-    """Decode as UTF-8, as UTF-16 where it says so, else as what old Windows files are in."""
+    """Decode as UTF-8, as UTF-16 after its byte order mark, else as Windows-1252."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16")
     if b"\0" in data:

@@ -1,4 +1,4 @@
-"""All the readable files of a folder."""
+"""Reading all the readable files of a folder."""
 
 import hashlib
 import os
@@ -64,7 +64,7 @@ def read_folder(
     max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
 ) -> list[Document]:
-    """Read every file of the kinds in `READERS` in a folder and in the folders inside it.
+    """Read every file in a folder, and in those inside it, that a reader in `READERS` takes.
 
     Files are read in other processes, whose time and memory are limited: a damaged or malicious
     one is left out.
@@ -142,7 +142,7 @@ def read_files(
     max_characters: int = CHARACTERS,
     only: Collection[str] | None = None,
 ) -> FolderRead:
-    """`read_folder` that also returns which files hold no text or cannot be read.
+    """Do what `read_folder` does, and return which files hold no text or cannot be read.
 
     No file ends it. Parameters, warnings and what is raised are those of `read_folder`, but that
     there may be no document, and `track` goes through the files in place of `show_progress`.
@@ -217,7 +217,7 @@ def file_hashes(
 
 
 def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[str]:
-    """Return the paths in a folder of the files whose kind `read_folder` does not read, in order.
+    """List the paths of the files in a folder that `read_folder` does not read, in order.
 
     `folder`, `follow_symlinks`: as in `read_folder`.
     """
@@ -232,7 +232,7 @@ def other_files(folder: str | Path, *, follow_symlinks: bool = False) -> list[st
 def _read(
     free: SimpleQueue[ReadingProcess], root: Path, source: str, follow_symlinks: bool
 ) -> Document | str:
-    """A file read by a process that is free, or what is the matter with it."""
+    """Read a file in a process that is free, or say what is wrong with it."""
     process = free.get()
     try:
         with _open(root, source, follow_symlinks) as (file, size):
@@ -254,7 +254,7 @@ def _hash(root: Path, source: str, follow_symlinks: bool) -> str:
 
 @contextmanager
 def _open(root: Path, source: str, follow_symlinks: bool) -> Iterator[tuple[BinaryIO, int]]:
-    """A file and its size; no link that took the place of a folder or a file is followed."""
+    """Open a file, and return its size; no link in place of a folder or a file is followed."""
     with ExitStack() as stack:
         folder, name = None, str(root / source)
         if not follow_symlinks and os.open in os.supports_dir_fd:
@@ -277,7 +277,7 @@ def _check_size(size: int) -> None:
 
 
 def _why(error: Exception) -> str:
-    """Say what is the matter with a file."""
+    """Say what is wrong with a file."""
     if isinstance(error, NotRegularError):
         return f"is {error.strerror}"
     return f"cannot be read: {(isinstance(error, OSError) and error.strerror) or error}".rstrip(".")
@@ -295,7 +295,7 @@ def _check_libraries(files: Iterable[str]) -> None:
 
 
 def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
-    """Sources to read, in the order of their paths, and what is the matter with the others."""
+    """List the sources to read, in the order of their paths, and what is wrong with the others."""
     if not root.exists():
         raise FileNotFoundError(f"no such folder: {str(root)!r}")
     if not root.is_dir():
@@ -325,7 +325,7 @@ def _is_unicode(name: str) -> bool:
 
 
 class _Entry(NamedTuple):
-    """A file, or a folder that is not gone into."""
+    """A file, or a folder that is not entered."""
 
     path: Path
     folder: bool
@@ -333,7 +333,7 @@ class _Entry(NamedTuple):
 
 
 def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
-    """Go through all that is not hidden; OSError if the root itself cannot be listed."""
+    """Walk through all that is not hidden; OSError if the root itself cannot be listed."""
     seen: set[tuple[int, int]] = set()
     failed: list[OSError] = []
     for here, folders, names in os.walk(root, onerror=failed.append, followlinks=follow_symlinks):

@@ -24,7 +24,7 @@ _SHORTEST_BODY = 150  # characters of a passage that is fitted on
 
 
 class Chunks(TypedDict, total=False):
-    """Options of `passages_of`."""
+    """The options of `passages_of`."""
 
     size: int
     overlap: int
@@ -95,7 +95,7 @@ def passages_of(
 
 
 def bookkeeping(passage: Passage) -> set[str]:
-    """Keys of metadata by which an index keeps track of its files: nothing for a model to read.
+    """Select the metadata by which an index keeps track of its files, which no model needs.
 
     A "position" of the user's own is none.
 
@@ -111,7 +111,7 @@ def bookkeeping(passage: Passage) -> set[str]:
 
 
 def note_states(passages: Sequence[Passage], documents: Iterable[Document]) -> None:
-    """Write on each passage which state of its file it is from, and how many others are."""
+    """Note on each passage the hash of its file, and how many passages the file has."""
     hashes = {document.source: document.sha256 for document in documents}
     counts = Counter(passage.metadata["source"] for passage in passages)
     for passage in passages:

@@ -1,4 +1,4 @@
-"""Questions made of a corpus's own passages, where nobody has labelled any."""
+"""Questions made of a corpus's own passages, if there are no labelled ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")  # noqa: R
 
 
 def split_first_sentence(text: str) -> tuple[str, str]:
-    """Split off the first sentence or, where that ends earlier, the first paragraph.
+    """Split off the first sentence or, if it ends earlier, the first paragraph.
 
     The rest is empty where nothing follows.
 
@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # of a section, befo
 
 @dataclass(frozen=True)
 class OwnQuestions:
-    """Questions, and what answers them.
+    """Questions, and the passages that answer them.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] 
 
 
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
-    """A question that a text answers, and the answer; None where the text gives none.
+    """Make a question that a text answers, and the answer; None if the text gives none.
 
     The first of the titles that asks for the text, but for one that stands in it word for word,
     which is found too easily; else its first sentence, which asks for the rest.
@@ -147,7 +147,7 @@ def _asks_for(question: str, answer: str, shortest: int) -> bool:
 
 
 def stands_in(question: str, text: str) -> bool:
-    """Whether a text has a question word for word."""
+    """Tell if a text contains a question word for word."""
     return _words(question) in _words(text)
 
 

@@ -53,7 +53,7 @@ _NAVIGATION = (
 
 
 def html_sections(markup: str | bytes, *, first_row_names: bool = False) -> list[Section]:
-    """Headings of a page and the texts under them: its content, without what leads elsewhere.
+    """Read the headings of a page and the texts under them, without navigation.
 
     In a table whose first row are headers, or with `first_row_names` whatever they are, each value
     gets its column's name.
@@ -90,7 +90,7 @@ def _main(soup: BeautifulSoup) -> Tag:
 
 
 def _walked(root: Tag) -> list[tuple[str, str]]:
-    """Headings and the texts under them, in one walk that takes as long at any depth."""
+    """Collect headings and the texts under them, in a walk whose time is linear at any depth."""
     from bs4.element import NavigableString, Tag
 
     sections: list[tuple[list[str], list[str]]] = [([], [])]
@@ -130,7 +130,7 @@ def _tidy(text: str) -> str:
 
 
 def read_docx(content: bytes) -> list[Section]:
-    """Headings of a Word document and the texts under them."""
+    """Read the headings of a Word document and the texts under them."""
     import mammoth
 
     # Pictures would be written out as base 64.
@@ -140,7 +140,7 @@ def read_docx(content: bytes) -> list[Section]:
 
 
 def read_pptx(content: bytes) -> list[Section]:
-    """A section per slide, under its title: texts, tables, and what the speaker notes."""
+    """Read a section per slide, under its title: texts, tables and the speaker's notes."""
     from pptx import Presentation
     from pptx.shapes.group import GroupShape
 
@@ -168,7 +168,7 @@ def read_pptx(content: bytes) -> list[Section]:
 
 
 def read_xlsx(content: bytes) -> list[Section]:
-    """A section per sheet, under its name: the values, of formulas what they last gave."""
+    """Read a section per sheet, under its name: values, and the last results of formulas."""
     from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(content), read_only=True, data_only=True)
@@ -188,7 +188,7 @@ def read_xlsx(content: bytes) -> list[Section]:
 
 
 def read_csv(content: bytes) -> list[Section]:
-    """One section: a line per row."""
+    """Read one section with a line per row."""
     text = decoded(content)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     try:
@@ -200,7 +200,7 @@ def read_csv(content: bytes) -> list[Section]:
 
 
 def read_epub(content: bytes) -> list[Section]:
-    """The chapters of a book in the order of reading: headings, and the texts under them."""
+    """Read the chapters of a book in order: headings and the texts under them."""
     from bs4 import BeautifulSoup
 
     with zipfile.ZipFile(io.BytesIO(content)) as book:
@@ -222,7 +222,7 @@ def read_epub(content: bytes) -> list[Section]:
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:
-    """Rows as lines in which each value has its column's name, that of the first row."""
+    """Write rows as lines in which each value has its column's name, from the first row."""
     kept = [[" ".join(value.split()) for value in row] for row in rows]
     kept = [row for row in kept if any(row)]
     if len(kept) < 2:
@@ -304,7 +304,7 @@ def _read_html(content: bytes) -> list[Section]:
 
 
 def _read_pdf(content: bytes) -> list[Section]:
-    """The pages, cut where the headings of the outline stand; each goes on over the next pages."""
+    """Read the pages, cut at the headings of the outline; a section goes on over the next pages."""
     from pypdfium2 import PdfDocument
 
     with PdfDocument(content) as pdf:

@@ -1,4 +1,4 @@
-"""Reads files in a process of its own: one that never ends, or crashes, costs that file only."""
+"""Reading of files in another process: one that hangs or crashes it costs that file only."""
 
 import hashlib
 import json
@@ -28,11 +28,11 @@ serve()
 
 
 class UnreadableFileError(ValueError):
-    """A file that its reader did not get to the end of; the message says why."""
+    """A reader did not get to the end of a file; the message says why."""
 
 
 class ReadingProcess:
-    """Reads files in another process, which is started at the first and ended with the block.
+    """A process that reads files; it starts with the first one and ends with the block.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class ReadingProcess:
         self._end()
 
     def read(self, ending: str, file: BinaryIO, size: int) -> tuple[list[Section], str]:
-        """Read what a file holds by the reader for its ending.
+        """Read a file by the reader for its ending.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class ReadingProcess:
 def _ask(
     process: "subprocess.Popen[bytes]", asked: Mapping[str, object], content: Iterable[bytes]
 ) -> tuple[str, dict[str, Any] | None]:
-    """Hash of what the process was given, and its answer; None if it ends without."""
+    """Send a file to the process; return its hash and the answer, None if the process died."""
     assert process.stdin is not None
     assert process.stdout is not None
     sha256 = hashlib.sha256()
@@ -142,12 +142,12 @@ def _ask(
 
 
 def _unicode(text: str) -> str:
-    """Text with a mark in place of half a surrogate pair, as a PDF's tables may have it."""
+    """Replace halves of surrogate pairs, as a PDF's tables may have them, by a mark."""
     return text.encode("utf-8", "replace").decode()
 
 
 def serve() -> None:
-    """Say that it is there; answer files, a line of JSON and the content of each, until the end."""
+    """Report readiness, then answer files, each a line of JSON and its content, until the end."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever a parser prints is no answer
     if sys.platform != "win32":

@@ -20,7 +20,7 @@ _MEANINGS = {
 
 
 def read_pairs(path: Path) -> list[tuple[str, str] | tuple[str, str, int]]:
-    """Read what to fit on: query, passage and, in all rows or some, label (0 or 1).
+    """Read fitting pairs: query, passage and, in some rows or all, label (0 or 1).
 
     FileNotFoundError if there is no such file. ValueError if it is of another kind, or a row is not
     what it must be; says which.
@@ -39,7 +39,7 @@ def read_pairs(path: Path) -> list[tuple[str, str] | tuple[str, str, int]]:
 
 
 def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
-    """Read questions and, where they are labelled, ids or files of the passages that answer.
+    """Read questions and, if they are labelled, ids or files of the passages that answer.
 
     relevant_ids: one, none where nothing answers, or in JSON a list; a question of several rows
     has those of all. Errors as in `read_pairs`.
@@ -59,7 +59,7 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 def ids_named(
     asked: Iterable[Collection[str]], passages: Iterable[Passage], where: str
 ) -> list[set[str]]:
-    """Ids of the passages that ids or files name; ValueError if the index has none of a name.
+    """Find the ids of passages named by id or file; ValueError if the index has none of a name.
 
     `asked`: names for each question, as `read_questions` reads them. `passages`: of the index.
     `where`: the table's name.
@@ -87,7 +87,7 @@ def _text(row: Mapping[str, object], column: str, where: str) -> str:
 def _rows(
     path: Path, columns: Sequence[str], argument: str
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Rows that have the columns, each with the name of its file and the number of its line."""
+    """Yield rows that have the columns, each with its file and line number."""
     kind = path.suffix.lower()
     if kind not in _FORMATS:
         raise ValueError(f"{argument}: expected a {', '.join(_FORMATS)} file, got {str(path)!r}")

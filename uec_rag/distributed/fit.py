@@ -29,7 +29,7 @@ def fit(
     pairs: PairsLike,
     resources: Resources = Resources(),  # noqa: B008  (frozen)
 ) -> UEC:
-    """`UEC.fit` on Ray: what it finds is what `UEC.fit` finds, but for rounding.
+    """Fit on Ray with the result of `UEC.fit`, but for rounding.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Passages encoded on a cluster and written into a store."""
+"""Encoding of passages on a cluster, into a store."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def is_as(held: Passage, given: Passage, words: AbstractSet[str]) -> bool:
 
 
 def _parts(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    """Some at a time, each id once."""
+    """Yield some passages at a time, each id once."""
     coming = iter(passages)
     while some := list(islice(coming, _AT_ONCE)):
         yield [*{passage.id: passage for passage in some}.values()]

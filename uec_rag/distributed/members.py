@@ -51,7 +51,7 @@ class _Member:
 
 
 class Pool:
-    """Actors that hold one encoder, from the first text on that there is for them.
+    """A pool of actors that hold one encoder, started with the first text.
 
     Ray starts a dead one again and asks it once more.
 
@@ -104,7 +104,7 @@ class OnCluster(InThread, EncoderInside):
 
     @property
     def revision(self) -> str:
-        """Revision of the encoder inside."""
+        """The revision of the encoder inside."""
         return self._encoder.revision
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:

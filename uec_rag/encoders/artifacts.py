@@ -1,4 +1,4 @@
-"""Models' files in the cache folder: whole or not there, and checked each time they are used."""
+"""Model files in the cache folder: complete or absent, and checked each time they are used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Folder for downloaded models: `UEC_CACHE`, else uec_rag in the user's cache folder."""
+    """Return the folder for downloaded models: `UEC_CACHE`, else one in the user's cache folder."""
     given = os.environ.get("UEC_CACHE")
     if given:
         return Path(given).expanduser()
@@ -24,7 +24,7 @@ def cache_folder() -> Path:
 
 
 def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
-    """Return a folder of files, made if it is not there or its files are not what `hashes` say.
+    """Return a folder of files, made if it is absent or its files do not match `hashes`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """sha256 (hex) of a regular file; OSError if it is none, or cannot be read."""
+    """Compute the SHA-256 (hex) of a regular file; OSError if it is none, or cannot be read."""
     with open_regular(path, follow_symlinks=True) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

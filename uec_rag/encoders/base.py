@@ -27,7 +27,7 @@ _AT_ONCE = 256  # rows of a list that become an array in one go
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Embeddings of n texts, with the input of the model's last linear layer.
+    """The embeddings of n texts, with the input of the model's last linear layer.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Encoder(Protocol):
 
 
 class OneInstance:
-    """An encoder is its own copy: weights, sessions and locks serve all who hold it."""
+    """A mixin of encoders that are never copied: weights, sessions and locks are shared."""
 
     def __copy__(self) -> Self:
         return self
@@ -112,7 +112,7 @@ class OneInstance:
 
 
 class EncoderInside(OneInstance):
-    """The attributes that a wrapper takes from its encoder; `revision` and `encode` are its own."""
+    """A mixin of wrappers: attributes of the encoder inside, but for `revision` and `encode`."""
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
@@ -134,17 +134,17 @@ class EncoderInside(OneInstance):
 
     @property
     def dimension(self) -> int:
-        """d, length of an embedding."""
+        """The length d of an embedding."""
         return self._encoder.dimension
 
     @property
     def feature_dimension(self) -> int:
-        """m, length of the last layer's input."""
+        """The length m of the last layer's input."""
         return self._encoder.feature_dimension
 
     @property
     def gain(self) -> Float32Array:
-        """(d,): gain of the encoder inside."""
+        """The gain of the encoder inside, shape (d,)."""
         return self._encoder.gain
 
 
@@ -155,7 +155,7 @@ class _Embeds(Protocol):
 
 
 class InThread(OneInstance):
-    """An encoder without an asynchronous way of its own: `aencode` is `encode` in a thread."""
+    """A mixin of encoders without an asynchronous method: `aencode` is `encode` in a thread."""
 
     async def aencode(self: _Embeds, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts in a thread."""
@@ -170,12 +170,12 @@ class IdentityHead(InThread):
 
     @property
     def feature_dimension(self: _Embeds) -> int:
-        """As wide as the embedding."""
+        """The length of an embedding."""
         return self.dimension
 
     @property
     def gain(self: _Embeds) -> Float32Array:
-        """(d,): ones."""
+        """Ones, shape (d,)."""
         return np.ones(self.dimension, dtype=np.float32)
 
 
@@ -212,7 +212,7 @@ def check_role(role: str) -> None:
 
 
 class BadRows(ValueError):
-    """An encoder returned what is no vector for some texts: `rows`, (n,), where it is known."""
+    """An encoder returned no vector for some texts: `rows`, (n,), says for which, if known."""
 
     def __init__(self, message: str, rows: npt.NDArray[np.bool_] | None = None) -> None:
         super().__init__(message)
@@ -295,7 +295,7 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
 
 
 def _without_mask(vectors: object) -> object:
-    """NaN in place of what a mask says is missing: `numpy.asarray` would forget the mask."""
+    """Put NaN in place of masked numbers: `numpy.asarray` would drop the mask."""
     if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
         vectors = np.ma.stack(vectors)
     if isinstance(vectors, np.ma.MaskedArray):
@@ -304,7 +304,7 @@ def _without_mask(vectors: object) -> object:
 
 
 def _as_array(vectors: object) -> npt.NDArray[Any]:
-    """As NumPy makes it of anything; a long list in pieces, between which other threads run."""
+    """Convert anything to an array; a long list in pieces, between which other threads run."""
     if not isinstance(vectors, list) or len(vectors) <= _AT_ONCE:
         return np.asarray(vectors)
     pieces = range(0, len(vectors), _AT_ONCE)

@@ -1,4 +1,4 @@
-"""Encoders of which only the vectors are seen: functions, APIs, embeddings of a framework."""
+"""Encoders of which only the vectors are visible: functions, APIs, a framework's embeddings."""
 
 import asyncio
 import functools
@@ -114,7 +114,7 @@ class BlackBoxEncoder(IdentityHead):
         self._dimension: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As pickle stores it: what it was made of; PicklingError if that cannot be pickled."""
+        """Pickle what it was made of; PicklingError if that cannot be pickled."""
         try:
             pickle.dumps(self._given)
         except Exception as error:
@@ -127,7 +127,7 @@ class BlackBoxEncoder(IdentityHead):
 
     @property
     def dimension(self) -> int:
-        """Width of the vectors."""
+        """The width of the vectors."""
         if self._dimension is None:
             self.encode(["dimension"], "passage")
         assert self._dimension is not None
@@ -215,7 +215,7 @@ def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
 
 
 async def _each(embed: Callable[[str], Awaitable[object]], texts: list[str]) -> list[object]:
-    """One awaited call per text, a few at a time, results in order."""
+    """Await one call per text, a few at a time; results in order."""
     gate = asyncio.Semaphore(_QUERIES_AT_ONCE)
 
     async def one(text: str) -> object:

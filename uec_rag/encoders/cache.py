@@ -48,7 +48,7 @@ _Row: TypeAlias = tuple[bytes, bytes | None]
 
 
 class LatestValues(Generic[_Key, _Value]):
-    """Values by key, those not asked for longest dropped when room is short; safe for threads.
+    """A thread-safe cache of values by key; if room is short, the least recently used are dropped.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ class LatestValues(Generic[_Key, _Value]):
         return len(self._values)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, or another process, starts empty."""
+        """Make a copy, or a pickled one, start empty."""
         return type(self), (self._room, self._size)
 
     def get(self, keys: Iterable[_Key]) -> dict[_Key, _Value]:
-        """Values of those keys that are there."""
+        """Return the values of those keys that are there."""
         with self._lock:
             found = {key: self._values[key] for key in keys if key in self._values}
             for key in found:
@@ -91,7 +91,7 @@ class LatestValues(Generic[_Key, _Value]):
         return found
 
     def put(self, values: Mapping[_Key, _Value]) -> None:
-        """Add values, or put them in place of older ones."""
+        """Add values, or replace older ones."""
         with self._lock:
             for key, value in values.items():
                 if key in self._values:
@@ -186,7 +186,7 @@ class CachedEncoder(EncoderInside):
         return await asyncio.to_thread(self._assemble, keys, found)
 
     def unknown(self, texts: Sequence[str], role: Role) -> list[str]:
-        """Texts that are not cached in a role, each once."""
+        """Return the texts that are not cached in a role, each once."""
         return list(self._lookup(texts, role)[1].values())
 
     @contextmanager
@@ -210,7 +210,7 @@ class CachedEncoder(EncoderInside):
     def _lookup(
         self, texts: Sequence[str], role: Role
     ) -> tuple[list[bytes], dict[bytes, str], dict[bytes, _Row]]:
-        """Keys of texts, the texts to encode, each once, and what is known of the others."""
+        """Return the keys of texts, those to encode, each once, and the cached rows of others."""
         checked = check_texts(texts)
         keys = _keys(checked, role)
         found = self._memory.get(keys)
@@ -296,7 +296,7 @@ class CachedEncoder(EncoderInside):
 
 
 def _fit(widths: tuple[int, int | None], encoder: Encoder) -> bool:
-    """Tell if rows of so many bytes can be an encoder's."""
+    """Tell if rows of this many bytes can be an encoder's."""
     embedding, features = widths
     ours = 4 * encoder.dimension, 4 * encoder.feature_dimension
     return ours == (embedding, embedding if features is None else features)

@@ -33,7 +33,7 @@ _HUB_TIMEOUT = 5.0  # seconds to wait for a sign of life
 
 
 def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tuple[str, Any]:
-    """A model as it is, or from a folder or the hub; what is not there is found out within seconds.
+    """Load a model from a folder or the hub, or take it as it is; an absent one fails in seconds.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
 
 
 def is_model(value: object, kind: Kind) -> bool:
-    """Whether a value is a model of a kind, by the names of its class's ancestors: no import."""
+    """Tell if a value is a model of a kind, by the names of its base classes: no import."""
     return not isinstance(value, type) and any(
         base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
         for base in type(value).__mro__
@@ -83,19 +83,19 @@ def is_model(value: object, kind: Kind) -> bool:
 
 
 def is_sparse_folder(given: str | Path) -> bool:
-    """Whether a folder holds what sentence-transformers saved as a SparseEncoder."""
+    """Tell if a folder holds what sentence-transformers saved as a SparseEncoder."""
     return _says_sparse(Path(given).expanduser() / _CONFIGURATION)
 
 
 def _is_sparse_on_the_hub(name: str) -> bool:
-    """Whether a model that has just been downloaded says that it is a SparseEncoder."""
+    """Tell if a model that has just been downloaded is a SparseEncoder."""
     model, _, revision = name.partition("@")
     found = _downloaded(model, _CONFIGURATION, revision)
     return found is not None and _says_sparse(found)
 
 
 def _is_downloaded(model: str, revision: str) -> bool:
-    """Whether a configuration of a model of the hub, with which each begins, is on this machine."""
+    """Tell if the configuration of a model of the hub, its first file, is on this machine."""
     names = ("config.json", "modules.json", _CONFIGURATION)
     return any(_downloaded(model, name, revision) is not None for name in names)
 
@@ -168,7 +168,7 @@ def _needs_code(error: Exception, kind: Kind) -> str:
 
 
 def without_revision(source: str) -> str:
-    """Last part of a folder or hub name."""
+    """Return the last part of a folder or hub name."""
     name = Path(source).name
     return name if Path(source).is_absolute() else name.partition("@")[0]
 
@@ -178,7 +178,7 @@ def _looks_like_a_path(source: str) -> bool:
 
 
 def _hub_is_reachable() -> bool:
-    """One request without retries: the hub's own client tries for over a minute when offline."""
+    """Send one request without retries: offline, the hub's own client tries for over a minute."""
     from huggingface_hub import constants, get_session
 
     if constants.HF_HUB_OFFLINE:
@@ -211,7 +211,7 @@ def place(
     *,
     loaded_here: bool,
 ) -> None:
-    """Put a model on a device and in a precision; None leaves it where, and as, it is.
+    """Move a model to a device and a precision; None leaves either as it is.
 
     One that was loaded here is then float16 on an accelerator and float32 on a CPU.
     """
@@ -226,7 +226,7 @@ def place(
 
 
 def check_settings(dtype: str | None, batch_size: int) -> None:
-    """Raise ValueError unless a precision and a batch size are what they can be."""
+    """Raise ValueError unless a precision and a batch size are valid."""
     if dtype not in (None, "float32", "float16", "bfloat16"):
         raise ValueError(f"dtype must be 'float32', 'float16' or 'bfloat16', got {dtype!r}")
     if not isinstance(batch_size, int) or batch_size < 1:
@@ -250,7 +250,7 @@ def revision_of(
     prompts: Mapping[Role, str],
     last_layer: LastLayer,
 ) -> str:
-    """sha256 (hex) over weights, architecture, tokenizer, prompts and last layer.
+    """Compute the SHA-256 (hex) of weights, architecture, tokenizer, prompts and last layer.
 
     The same on every machine, device and storage precision; the names of weights do not count,
     since versions of the library name them differently.
@@ -270,7 +270,7 @@ def revision_of(
 
 
 def hash_weights(digest: hashlib._Hash, model: nn.Module) -> None:
-    """Feed a model's weights to a hash, as they would be in single precision."""
+    """Feed a model's weights, in single precision, to a hash."""
     import torch
 
     for weight in model.state_dict().values():
@@ -281,7 +281,7 @@ def hash_weights(digest: hashlib._Hash, model: nn.Module) -> None:
 
 
 def revision_of_files(prompts: Mapping[Role, str], *contents: bytes) -> str:
-    """sha256 (hex) over prompts and the bytes of a model's files, where those are all there is."""
+    """Compute the SHA-256 (hex) of prompts and of files that make up a whole model."""
     digest = hashlib.sha256(json.dumps(prompts, sort_keys=True).encode())
     for content in contents:
         digest.update(content)
@@ -299,7 +299,7 @@ def _describe(module: object) -> dict[str, object]:
 
 
 def tokenizer_state(model: SentenceTransformer | SparseEncoder | CrossEncoder) -> object:
-    """Everything that decides how a model splits a text, but for how much of it."""
+    """Return all that decides how a model splits a text, except its maximum length."""
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if hasattr(backend, "to_str"):
@@ -326,7 +326,7 @@ _FAMILIES = (
 
 
 def family_prompts(name: str) -> dict[Role, str]:
-    """Prompts of the model family that a hub name or folder belongs to.
+    """Return the prompts of the model family that a hub name or folder belongs to.
 
     Examples
     --------
@@ -342,7 +342,7 @@ def family_prompts(name: str) -> dict[Role, str]:
 
 
 def prompts_of(model: SentenceTransformer | SparseEncoder, source: str) -> dict[Role, str]:
-    """Prompts of a model: as configured, else as its family has them.
+    """Return the prompts of a model: as configured, else those of its family.
 
     sentence-transformers writes empty prompts into every model that is saved without any, so a
     configuration in which all are empty says nothing. The source is a hub name or folder.

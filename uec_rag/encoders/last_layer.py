@@ -23,7 +23,7 @@ _LINEAR_POOLING = ("mean", "cls", "lasttoken", "mean_sqrt_len_tokens", "weighted
 
 @dataclass(frozen=True)
 class LastLayerTap:
-    """Makes a SentenceTransformer return its last layer's input beside its embedding.
+    """A hook that makes a SentenceTransformer return its last layer's input beside its embedding.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class LastLayerTap:
 
     @property
     def output_width(self) -> int | None:
-        """The `truncate_dim` to encode with while recording; None for the model's own."""
+        """Return the `truncate_dim` to encode with while recording; None for the model's own."""
         return None if self.register is None else sys.maxsize
 
     def split(self, output: Float32Array) -> tuple[Float32Array, Float32Array | None]:

@@ -87,12 +87,12 @@ _SCRIPTS = {
 
 
 def languages() -> list[str]:
-    """Names of the languages whose words can be stemmed."""
+    """Return the names of the languages whose words can be stemmed."""
     return sorted(Stemmer.algorithms())
 
 
 class WordTokenizer:
-    """Words to keys, as the module says.
+    """A tokenizer that turns words into keys of stems, beginnings and runs of letters.
 
     Parameters
     ----------
@@ -113,14 +113,14 @@ class WordTokenizer:
         self._remembered: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def __call__(self, text: str) -> NDArray[np.uint64]:
-        """Keys of a text's terms, each as often as it occurs."""
+        """Return the keys of a text's terms, each as often as it occurs."""
         words = split_words(text)
         runs = self._with_runs(words)
         keys = chain.from_iterable(self._keys(word, runs) for word in words)
         return np.fromiter(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
-        """The terms of a text; parts of words begin with ``~``."""
+        """Return the terms of a text; parts of words begin with ``~``."""
         words = split_words(text)
         runs = self._with_runs(words)
         return [term for word in words for term in self._terms(word, runs)]
@@ -201,7 +201,7 @@ class WordTokenizer:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, as they are written: stretches of letters, digits and underscores.
+    """Split a text into words, as they are written: runs of letters, digits and underscores.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
 
 
 def key_of(term: str, *, part: bool = False) -> int:
-    """A term as a number of 64 bits, odd for a part of a word.
+    """Hash a term to a number of 64 bits, odd for a part of a word.
 
     That any two of a million terms share one happens in 1 of 20 million indexes.
     """
@@ -321,12 +321,12 @@ def letters_in(text: str) -> str | None:
 
 
 def letters_of(writing: str | None) -> str | None:
-    """The letters alone, whatever the language."""
+    """Return the script of a writing, without the language."""
     return LATIN if writing == NOT_ENGLISH else writing
 
 
 def writings(texts: Iterable[str], least: float = 0.02) -> tuple[str, ...]:
-    """In what texts are written, the most frequent first; what fewer than a share are in is left.
+    """Return the writings of texts, the most frequent first, without those of few of them.
 
     `least`: share of the texts.
     """
@@ -345,7 +345,7 @@ _TOKENS = WordTokenizer()
 
 
 def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
-    """A text in pieces, and which of them are some words, in whatever form; "the" is none.
+    """Cut a text at some words, in any inflection, and say which pieces are one of them.
 
     `words`: as `Members.words` has those of a question, for instance.
 
@@ -459,7 +459,7 @@ class Lexical(WithoutVectors):
 
     @property
     def revision(self) -> str:
-        """sha256 (hex) of the settings and of the terms of a sample text in many scripts."""
+        """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
         terms = self._words.terms(_PROBE) if self._own is None else _called(self._own, _PROBE)
         state = [self.saturation.k1, self.saturation.b, self._words.language, terms]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
@@ -499,7 +499,7 @@ def _called(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def restore_lexical(spec: str) -> Lexical:
-    """Make what a `Lexical.spec` says.
+    """Make the encoder that a `Lexical.spec` describes.
 
     Raises ValueError if it is no such spec.
 

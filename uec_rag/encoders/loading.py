@@ -203,7 +203,7 @@ def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
 
 
 def _pickled(encoder: InThread) -> tuple[Any, ...]:
-    """As pickle stores an encoder with weights: what it is loaded from, and what it must be."""
+    """Pickle an encoder with weights as what it is loaded from, and its expected revision."""
     assert is_encoder(encoder)
     if encoder.spec is None:
         raise TypeError(

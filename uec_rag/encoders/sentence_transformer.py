@@ -120,7 +120,7 @@ class SentenceTransformerEncoder(InThread):
 
     @property
     def gain(self) -> Float32Array:
-        """(d,): ones, or the last LayerNorm's weight for `last_layer="ffn"`."""
+        """Ones, or the last LayerNorm's weight for `last_layer="ffn"`, shape (d,)."""
         return np.ones(self.dimension, np.float32) if self.tap.gain is None else self.tap.gain
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:

@@ -35,7 +35,7 @@ _USUAL_PASSAGE = (
 
 
 class LearnedSparse(WithoutVectors):
-    """An encoder around a SparseEncoder: a text is the weights that a model gives to its terms.
+    """An encoder around a SparseEncoder, which gives each term of a text a weight.
 
     The similarity is the inner product that such models are trained for, in units in which it is
     about that of a cosine: a query is divided by its own length, which leaves the order of its hits
@@ -147,7 +147,7 @@ class LearnedSparse(WithoutVectors):
         )
 
     def _named(self, columns: np.ndarray[Any, np.dtype[np.int64]]) -> dict[int, str]:
-        """Tokens by their place in the vocabulary."""
+        """Return the tokens by their index in the vocabulary."""
         if not self._readable:
             return {}
         places = columns.tolist()

@@ -1,4 +1,4 @@
-"""Verifiers: what reads a query and a passage together and scores the pair."""
+"""Verifiers: models that read a query and a passage together and score the pair."""
 
 import functools
 import hashlib
@@ -54,7 +54,7 @@ LARGEST_SCORE = np.float32(1e6)
 
 
 def bounded(scores: Float32Array) -> Float32Array:
-    """A verifier's scores as they count: beyond +-`LARGEST_SCORE` as that.
+    """Clip a verifier's scores to +-`LARGEST_SCORE`.
 
     Raises ValueError if a score is NaN or infinite.
     """
@@ -176,7 +176,7 @@ class CrossEncoderVerifier(OneInstance):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As pickle stores it: what it is loaded from, and what it must be."""
+        """Pickle it as what it is loaded from, and its expected revision."""
         if self.spec is None:
             raise TypeError(
                 f"verifier {self.name!r} cannot go to another process: it is a model in memory, "
@@ -287,7 +287,7 @@ def _name_of(function: object) -> str:
 
 
 def _checked(scores: object, rows: int, name: str) -> Float32Array:
-    """One finite number per passage, from whatever a verifier returned."""
+    """Check that a verifier returned one finite number per passage."""
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu().float().numpy()
     array = np.asarray(scores)
@@ -311,7 +311,7 @@ def _checked(scores: object, rows: int, name: str) -> Float32Array:
 
 
 def _revision(model: "CrossEncoder") -> str:
-    """sha256 (hex) over weights, architecture and tokenizer; see `revision.revision_of`."""
+    """Compute the SHA-256 (hex) of weights, architecture and tokenizer; see `hub.revision_of`."""
     config = getattr(model.model, "config", None)
     description: dict[str, Any] = {
         "modules": [type(module).__name__ for module in model],

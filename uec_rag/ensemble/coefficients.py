@@ -1,4 +1,4 @@
-"""Step 2: how much each encoder counts in a text. One small class per rule, and the way to it."""
+"""Step 2: the coefficients, which say how much each encoder counts in a text; a class per rule."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class _Rule(Record):
 
 @dataclass(frozen=True)
 class Uniform(_Rule):
-    """Every encoder counts the same."""
+    """The same coefficient for every encoder."""
 
     name: ClassVar[str] = "uniform"
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Weights 1 / K."""
+        """Return the weights 1 / K."""
         return np.full((len(parts[0]), len(parts)), 1 / len(parts), dtype=np.float32)
 
 
@@ -74,7 +74,7 @@ class Fixed(_Rule):
         object.__setattr__(self, "weights", tuple(map(float, self.weights)))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """The weights over their sum, once per text."""
+        """Return the weights over their sum, once per text."""
         weights = np.asarray(self.weights, dtype=np.float64)
         return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
 
@@ -103,13 +103,13 @@ class Trace(_Rule):
         object.__setattr__(self, "temperature", _temperature(self.temperature))
 
     def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Weights ``softmax(-tr Sigma_k / T)``."""
+        """Compute the weights ``softmax(-tr Sigma_k / T)``."""
         return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
 
 
 @dataclass(frozen=True)
 class StandardisedTrace(_Rule):
-    """Softmax of minus the log trace in standard deviations from what an encoder is used to.
+    """Softmax of minus the log trace, standardised by each encoder's usual mean and deviation.
 
     What is usual is another number for every encoder: the paper's rule compares these, this one
     how far a query is from it. Passages, and queries before `UEC.fit`, have weights 1 / K.
@@ -127,13 +127,13 @@ class StandardisedTrace(_Rule):
         object.__setattr__(self, "temperature", _temperature(self.temperature))
 
     def of(self, standard: FloatArray) -> FloatArray:
-        """Weights of queries of standardised log traces (n, K)."""
+        """Compute the weights of queries from standardised log traces (n, K)."""
         return softmax(-standard / np.float32(self.temperature))
 
 
 @dataclass(frozen=True)
 class Evidence(_Rule):
-    """Coefficients from what the corpus says about each encoder on the query.
+    """Coefficients from the corpus's evidence about each encoder on a query.
 
     They come from `EvidenceWeights` where a corpus is at hand, as in a search. Without one, and
     before `UEC.fit` has learned these, every encoder counts the same.
@@ -228,7 +228,7 @@ def _rule(
 
 
 def _temperature(value: float) -> float:
-    """As JSON gives it back; ValueError unless it is above 0 and a float32 holds it."""
+    """Return it as a float; ValueError unless it is above 0 and a float32 holds it."""
     if not 0 < value <= LARGEST or not np.float32(value):
         raise ValueError(
             f"temperature: expected a number > 0, got {value!r:.60}; a float32 must hold it."

@@ -13,7 +13,7 @@ Space = Literal["direct", "shared"]
 
 
 def block_weights(slopes: Sequence[float]) -> FloatArray:
-    """Weight of each encoder's cosine in a direct sum, shape (K,), mean 1.
+    """Compute the weight of each encoder's cosine in a direct sum, shape (K,), mean 1.
 
     A slope a_k says how many logits a cosine of encoder k is worth; dividing by the mean slope
     keeps the ensemble's similarity on the scale of a cosine.
@@ -31,7 +31,7 @@ def block_weights(slopes: Sequence[float]) -> FloatArray:
 def direct_sum(
     parts: Sequence[Gaussian], coefficients: FloatArray, weights: FloatArray
 ) -> Gaussian:
-    """Gaussian convolution in the direct sum of the encoders' spaces.
+    """Convolve the encoders' Gaussians in the direct sum of their spaces.
 
     ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1 where
     each encoder has its own axes, so that dimensions may differ and cross terms vanish. With
@@ -71,7 +71,7 @@ def direct_sum(
 
 
 def block_scales(weights: FloatArray) -> FloatArray:
-    """Length of each encoder's block in a passage's mean, ``sqrt(w_k / K)``, shape (K,).
+    """Compute the length of each encoder's block in a passage, ``sqrt(w_k / K)``, shape (K,).
 
     To the bit what `direct_sum` multiplies by where coefficients are 1 / K.
     """
@@ -81,14 +81,14 @@ def block_scales(weights: FloatArray) -> FloatArray:
 
 
 def _factors(coefficients: FloatArray, weights: FloatArray) -> FloatArray:
-    """``c_k pi_k`` of `direct_sum`, shape (n, K)."""
+    """Compute ``c_k pi_k`` of `direct_sum`, shape (n, K)."""
     scaled = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
     factors: FloatArray = scaled * coefficients
     return factors
 
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
-    """Each encoder's unit vectors out of passages' means in a direct sum, shapes (..., d_k)."""
+    """Extract each encoder's unit vectors from means in a direct sum, shapes (..., d_k)."""
     ends = np.cumsum(dimensions)[:-1]
     return [
         block / scale
@@ -97,7 +97,7 @@ def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> 
 
 
 def shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-    """Gaussian convolution in one shared space, then unit-norm means (paper eq. 1).
+    """Convolve Gaussians in one shared space, then scale means to length 1 (paper eq. 1).
 
     ``N(sum pi_k mu_k, sum pi_k^2 Sigma_k)``; the mean is normalised as the paper does before
     scoring, and the variance is scaled along with it.
@@ -133,7 +133,7 @@ def check_one_space(dimensions: Sequence[int]) -> None:
 
 
 def block_diagonal(parts: Sequence[Gaussian]) -> FloatArray:
-    """Profiles of factored Gaussians on the diagonal of one matrix, zero elsewhere."""
+    """Put profiles of factored Gaussians on the diagonal of one matrix, with zeros elsewhere."""
     profiles = [part.profile for part in parts if part.profile is not None]
     rows, columns = np.cumsum([(0, 0), *map(np.shape, profiles)], axis=0).T.tolist()
     out = np.zeros((rows[-1], columns[-1]), np.float32)

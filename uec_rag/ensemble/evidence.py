@@ -1,4 +1,4 @@
-"""Evidence of a corpus on how far each encoder can be trusted on a query.
+"""The evidence of a corpus on how far each encoder can be trusted on a query.
 
 A trace knows the query alone. An encoder that is out of its depth also shows in its similarities to
 the corpus: no passage stands out, or every passage looks relevant. `corpus_evidence` puts numbers
@@ -42,7 +42,7 @@ _STANDARD_RANGE = 6.0
 
 
 def leaders(similarities: FloatArray, count: int = LEADERS) -> FloatArray:
-    """The highest similarities of each row, highest first, shape (n, count or fewer).
+    """Return the highest similarities of each row, highest first, shape (n, at most count).
 
     `similarities`: array, shape (n, N).
     """
@@ -57,7 +57,7 @@ def corpus_evidence(
     intercepts: Sequence[float],
     trace: ArrayLike,
 ) -> FloatArray:
-    """Evidence of every encoder on every query.
+    """Compute the evidence on every encoder for every query.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def gap(logits: FloatArray) -> FloatArray:
 
 
 def _shape(logits: FloatArray) -> FloatArray:
-    """Entropy, gap, top, base and deviation of the highest logits of an encoder, shape (n, 5)."""
+    """Compute entropy, gap, top, base and deviation of an encoder's best logits, shape (n, 5)."""
     count, top = logits.shape[1], logits[:, 0]
     mean = logits.mean(axis=1)
     spread = np.maximum(logits.std(axis=1), np.float32(1e-3))
@@ -161,7 +161,7 @@ class EvidenceWeights(Record):
                 )
 
     def coefficients(self, evidence: FloatArray) -> FloatArray:
-        """Convex weights of each query, shape (n, K).
+        """Compute the convex weights of each query, shape (n, K).
 
         `evidence`: array, shape (n, K, F). Raises ValueError if K or F is not that of the weights.
         """
@@ -176,7 +176,7 @@ class EvidenceWeights(Record):
         return softmax(scores + np.asarray(self.prior, np.float32))
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving, with the names of the features."""
+        """Return the state in JSON's types, for saving, with the names of the features."""
         return {"features": list(FEATURES), "leaders": LEADERS, **super().metadata()}
 
     @classmethod
@@ -198,6 +198,6 @@ class EvidenceWeights(Record):
 def standardise(
     evidence: FloatArray, location: Sequence[float], spread: Sequence[float]
 ) -> FloatArray:
-    """``(evidence - location) / spread``, clipped: beyond some point, strange is just strange."""
+    """Compute ``(evidence - location) / spread``, clipped: outliers are all alike."""
     centred = (evidence - np.asarray(location, np.float32)) / np.asarray(spread, np.float32)
     return np.clip(centred, -_STANDARD_RANGE, _STANDARD_RANGE)

@@ -1,4 +1,4 @@
-"""Learning the evidence weights: which put the right passages of the fit queries first."""
+"""Learning the evidence weights, which put the right passages of the fit queries first."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CorpusView:
     relevant: NDArray[np.bool_]
 
     def cut(self, matrix: FloatArray) -> FloatArray:
-        """Rows and columns of the view out of a (queries, passages) matrix."""
+        """Select the view's rows and columns of a (queries, passages) matrix."""
         return matrix[np.ix_(self.queries, self.passages)]
 
 
@@ -111,7 +111,7 @@ class AskedElsewhere:
 
 
 def _hidden(rows: list[int], relevant: Sequence[Collection[int]], most: int) -> NDArray[np.intp]:
-    """Passages to take out so that about `most` rows lose every answer, and no more for others.
+    """Choose passages to remove so that about `most` rows lose every answer, and others none.
 
     Questions share answers: with one's answers those of others go.
     """
@@ -146,7 +146,7 @@ def fit_evidence_weights(
     seed: int = 0,
     beside: Sequence[AskedElsewhere] = (),
 ) -> EvidenceWeights:
-    """Learn the weights on fit queries: the relevant passage's share of the fused posterior.
+    """Learn the weights that maximise the relevant passage's share of the fused posterior.
 
     Minimises the listwise negative log likelihood of the relevant passages in
     ``softmax_c(sum_k pi_k l_k(c) / T)`` over small and larger views of the fit passages, plus a
@@ -238,7 +238,7 @@ def fit_evidence_weights(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """One view's part of the loss.
+    """The part of the loss that one view contributes.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class _Problem:
     relevant: NDArray[np.bool_]
 
     def loss(self, parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Summed negative log likelihood, and its gradient by weights, log scale and prior."""
+        """Sum the negative log likelihood; with its gradient by weights, log scale and prior."""
         features = self.evidence.shape[2]
         scale = np.exp(parameters[features])
         scores = self.evidence @ parameters[:features] + parameters[features + 1 :]

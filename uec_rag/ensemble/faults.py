@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def missing_members(metadata: Mapping[str, object]) -> set[str]:
-    """Names of the members that a passage is stored without."""
+    """Return the names of the members that a passage is stored without."""
     names = metadata.get(MISSING)
     # A store that is written to by other means may hold anything.
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
@@ -72,7 +72,7 @@ async def aencode_all(
 
 
 def _attempt(encode: Callable[[list[str]], Encoded], texts: list[str]) -> Encoded | Exception:
-    """Encode texts with a member: zeros if it gave no vector, or the error."""
+    """Encode texts with a member; zeros if it gave no vector, the error if it failed."""
     try:
         try:
             return _checked(encode(texts))
@@ -86,7 +86,7 @@ def _attempt(encode: Callable[[list[str]], Encoded], texts: list[str]) -> Encode
 async def _aattempt(
     encode: Callable[[list[str]], Awaitable[Encoded]], texts: list[str]
 ) -> Encoded | Exception:
-    """`_attempt` for what is awaited."""
+    """Do what `_attempt` does with an awaited call."""
     try:
         try:
             return _checked(await encode(texts))
@@ -103,7 +103,7 @@ def _without_failures(
     posteriors: Sequence[Posterior] | None,
     rows: int,
 ) -> list[Encoded]:
-    """Zeros in place of what members failed on; says in the log which did, and why."""
+    """Put zeros in place of failed members' vectors, and log which failed and why."""
     failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if len(failed) == len(outcomes):
         raise failed[0]
@@ -141,7 +141,7 @@ def present(parts: Sequence[Gaussian]) -> NDArray[np.bool_]:
 
 
 def without_missing(coefficients: FloatArray, parts: Sequence[Gaussian]) -> FloatArray:
-    """Coefficients of members that did not answer go to the others, shape (n, K)."""
+    """Give the coefficients of members that did not answer to the others, shape (n, K)."""
     there = present(parts)
     if there.all():
         return coefficients
@@ -160,7 +160,7 @@ def _present(mean: FloatArray) -> NDArray[np.bool_]:
 
 
 def _checked(encoded: Encoded) -> Encoded:
-    """Encoders of others may return anything."""
+    """Check that all numbers are finite: a user's own encoder may return anything."""
     both = np.concatenate([encoded.embedding, encoded.features], axis=1)
     good: NDArray[np.bool_] = np.isfinite(both).all(axis=1)
     if not good.all():
@@ -169,7 +169,7 @@ def _checked(encoded: Encoded) -> Encoded:
 
 
 def _good(error: BadRows, texts: list[str]) -> NDArray[np.intp]:
-    """Rows that are worth another try; behind a cache it is not known which."""
+    """Return the rows worth another try; raise the error if they are not known."""
     if len(error.rows) != len(texts) or error.rows.all():
         raise error
     return np.flatnonzero(~error.rows)
@@ -188,7 +188,7 @@ def _spread(encoded: Encoded, good: NDArray[np.intp], rows: int) -> Encoded:
 
 
 def _widths(encoder: Encoder, posterior: Posterior | None, failure: Exception) -> tuple[int, int]:
-    """D and m of a member, from what was fitted, so that one out of reach is not asked again."""
+    """Return d and m of a member, from the fit if there is one: it may be out of reach."""
     if posterior is not None:
         m = len(posterior.covariance)
         kron = posterior.structure == "kron"

@@ -133,7 +133,7 @@ def _in_no_language(
     seed: int,
     show_progress: bool,
 ) -> list[AskedElsewhere]:
-    """Questions that words answer and models do not, where there are both."""
+    """Make questions that words answer and models do not, if there are both kinds of members."""
     if len({isinstance(encoder, Lexical) for encoder in encoders}) < 2:
         return []
     out = []
@@ -160,7 +160,7 @@ def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
 
 @dataclass(frozen=True, eq=False)
 class FittedPosteriors:
-    """Posteriors, and encoded questions for what is learned on top of them.
+    """The posteriors, and the encoded questions that evidence and confidence are learned from.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class FittedPosteriors:
 
 @dataclass(frozen=True, eq=False)
 class _Encodings:
-    """One encoder's encodings of distinct texts of one role, by text."""
+    """One encoder's encodings of distinct texts in one role, by text."""
 
     encoded: Encoded
     place: dict[str, int]

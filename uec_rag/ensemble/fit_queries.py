@@ -1,4 +1,4 @@
-"""Fit queries asked of the fit passages: what evidence and confidence are learned from."""
+"""The fit queries asked of the fit passages, from which evidence and confidence are learned."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ReadViews:
     labels: FloatArray
 
     def joined(self, summary: PosteriorSummary, weight: float) -> list[FitView]:
-        """The views, with what the verifier says added to their logits."""
+        """Return the views with the verifier's scores added to their logits."""
         out = []
         for view, hits, pairs in zip(self.views, self.hits, self.pairs, strict=True):
             scores = self.scores[pairs.ravel()]
@@ -169,7 +169,7 @@ def fit_pair_scores(
 def _line(
     scores: FloatArray, labels: FloatArray, slope: float | None = None
 ) -> tuple[float, float]:
-    """`bernoulli_map` of scores on any scale."""
+    """Fit the line of `bernoulli_map` to scores on any scale."""
     centre, spread = float(scores.mean()), float(scores.std())
     if spread <= 1e-6 * max(1.0, abs(centre)):
         return 0.0, 0.0
@@ -190,7 +190,7 @@ _MOST_READ = 150  # where a verifier reads every hit
 
 @dataclass(frozen=True, eq=False)
 class FitQueries:
-    """Questions, each encoder's Gaussians of them, and a corpus that they are asked of.
+    """Questions, each encoder's Gaussians of them, and the corpus they are asked of.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class FitQueries:
     seed: int
 
     def among(self, members: Sequence[int]) -> FitQueries:
-        """The same questions to some of the encoders, for `fit_evidence_weights`."""
+        """Return the same questions to some of the encoders, for `fit_evidence_weights`."""
         ends = np.cumsum([0, *(part.dimension for part in self.queries)])
         columns = [np.arange(ends[member], ends[member + 1]) for member in members]
         return replace(
@@ -248,7 +248,7 @@ class FitQueries:
         return fit_confidence(self.views(fitted, weights))
 
     def some(self, rows: Sequence[int]) -> FitQueries:
-        """Some of the questions, asked of the same corpus."""
+        """Return some of the questions, asked of the same corpus."""
         places = np.asarray(rows, dtype=np.intp)
         return replace(
             self,
@@ -264,7 +264,7 @@ class FitQueries:
         sizes: Sequence[int] = CORPUS_SIZES,
         verification: Verification | None = None,
     ) -> list[FitView]:
-        """The questions asked of corpora of several sizes that lack some answers."""
+        """Ask the questions of corpora of several sizes that lack some answers."""
         if verification is None:
             return [self._asked(cut, fitted, weights) for cut in self._cuts(sizes, _MOST_ASKED)]
         read = self._read(fitted, weights, sizes, verification.verifier, verification.fitted.k)
@@ -315,7 +315,7 @@ class FitQueries:
         return cuts
 
     def coefficients(self, fitted: Fitted, weights: EvidenceWeights | None) -> FloatArray:
-        """Coefficients of the questions, asked of the whole corpus, shape (n, K)."""
+        """Compute the coefficients of the questions, asked of the whole corpus, shape (n, K)."""
         if self.own is None:
             return fitted.coefficients(self.queries, "query")
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)

@@ -87,7 +87,7 @@ class FitOptions(Record):
 
     @classmethod
     def of(cls, options: FitOptions | None, chosen: Mapping[str, Any]) -> FitOptions:
-        """Options with some of them chosen by name.
+        """Make options, some of them chosen by name.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class FitFacts(Record):
     def of(
         cls, pairs: Sequence[int], shares: FloatArray, unanswerable: float, own_confidence: bool
     ) -> FitFacts:
-        """Facts of a fit, from each fit query's shares (n, K)."""
+        """Summarise a fit from each fit query's shares (n, K)."""
         mean, deviation = (tuple(v.tolist()) for v in (shares.mean(axis=0), shares.std(axis=0)))
         return cls(tuple(pairs), mean, deviation, unanswerable, own_confidence)
 
@@ -306,7 +306,7 @@ class TrainingProfile(Record):
         return [name for name in found if name not in self.writings]
 
     def unfamiliar(self, question: str, first: str) -> tuple[str, bool]:
-        """Say how a question differs from the fit's, "" if it does not, and whether in its letters.
+        """Say how a question differs from those of the fit, "" if not at all; if by its letters.
 
         In other letters an encoder's similarities are high whatever they are of; words are not
         misled. In another language of the same letters confidence was measured to be too low
@@ -327,7 +327,7 @@ class TrainingProfile(Record):
         return "", False
 
     def weak_encoders(self, vectors: Sequence[FloatArray]) -> list[int]:
-        """Return the encoders that hardly tell apart the passages given.
+        """Return the encoders that hardly distinguish the given passages.
 
         `vectors`, sequence of K arrays, shape (m, d_k): of the same passages.
         """
@@ -339,7 +339,7 @@ class TrainingProfile(Record):
 
 
 def distance(vectors: FloatArray) -> float:
-    """1 less the mean cosine of two different texts; 0 where there are no vectors."""
+    """Compute 1 less the mean cosine of two different texts; 0 if there are no vectors."""
     some = vectors[:_COMPARED]
     length = np.linalg.norm(some, axis=1, keepdims=True)
     unit = some / np.maximum(length, np.float32(1e-12))
@@ -379,26 +379,26 @@ class Fitted:
 
     @cached_property
     def slopes(self) -> list[float]:
-        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `UEC.fit`."""
+        """The slope a_k of each encoder's logit a_k s_k + b_k; 1 before `UEC.fit`."""
         if self.posteriors is None:
             return [1.0] * len(self.names)
         return [posterior.summary.slope for posterior in self.posteriors]
 
     @cached_property
     def intercepts(self) -> list[float]:
-        """Intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `UEC.fit`."""
+        """The intercept b_k of each encoder's logit a_k s_k + b_k; 0 before `UEC.fit`."""
         if self.posteriors is None:
             return [0.0] * len(self.names)
         return [posterior.summary.intercept for posterior in self.posteriors]
 
     @cached_property
     def slope(self) -> float:
-        """Logits per unit of the ensemble's similarity: the mean of the encoders' slopes."""
+        """The logits per unit of the ensemble's similarity: the mean of the encoders' slopes."""
         return float(np.mean(self.slopes))
 
     @cached_property
     def weights(self) -> FloatArray:
-        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        """The weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
         return block_weights(self.slopes)
 
     @property
@@ -441,7 +441,7 @@ class Fitted:
         )
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
-        """Each encoder's Gaussians of texts that it has encoded."""
+        """Compute each encoder's Gaussians of the texts that it has encoded."""
         if self.posteriors is None:
             return [Gaussian.certain(e.embedding, blocks_of(e)) for e in encoded]
         parts = []
@@ -451,7 +451,7 @@ class Fitted:
         return parts
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Coefficients of texts of a role from the encoders' Gaussians alone, shape (n, K).
+        """Compute the coefficients of texts from the encoders' Gaussians alone, shape (n, K).
 
         In the direct sum passages are stored with uniform ones: coefficients of their own, which
         differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
@@ -472,7 +472,7 @@ class Fitted:
         own: Sequence[FloatArray],
         best: FloatArray,
     ) -> FloatArray:
-        """Coefficients of queries from what a corpus says of each encoder, shape (n, K).
+        """Compute the coefficients of queries from a corpus's evidence, shape (n, K).
 
         Encoders of words that no passage holds are left out.
 
@@ -497,37 +497,37 @@ class Fitted:
         return without_silent(pi, (best > 0) | ~words)
 
     def own_blocks(self, parts: Sequence[Gaussian]) -> list[FloatArray | Terms]:
-        """Queries whose products with the stored blocks of a direct sum are each encoder's own."""
+        """Scale queries so that products with the stored blocks are each encoder's cosines."""
         own: list[FloatArray | Terms] = []
         for part, scale in zip(parts, block_scales(self.weights), strict=True):
             own.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
         return own
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
+        """Convolve the encoders' Gaussians with given coefficients."""
         if self.space == "shared":
             return shared(parts, coefficients)
         return direct_sum(parts, coefficients, self.weights)
 
     def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
-        """Logits of similarities, ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
+        """Compute the logits ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
         offset: FloatArray = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
         return np.float32(self.slope) * mu + offset[:, None]
 
     def member_logits(self, own: FloatArray) -> FloatArray:
-        """Each encoder's own logits ``a_k s_k + b_k`` of its similarities, shape (n, K)."""
+        """Compute each encoder's own logits ``a_k s_k + b_k`` of its similarities, shape (n, K)."""
         slopes, intercepts = (np.asarray(v, np.float32) for v in (self.slopes, self.intercepts))
         logits: FloatArray = slopes * own + intercepts
         return logits
 
     def logit_variance(self, sigma2: FloatArray) -> FloatArray:
-        """Variance of the logits of similarities of variance `sigma2`."""
+        """Compute the variance of the logits of similarities of variance `sigma2`."""
         return np.float32(self.slope) ** 2 * sigma2
 
     def disagreement(
         self, own: FloatArray, best: FloatArray, coefficients: FloatArray
     ) -> FloatArray:
-        """Variance between the encoders' similarities, in the unit of the ensemble's, shape (n, k).
+        """Compute the variance between the encoders' similarities, on the ensemble's scale, (n, k).
 
         The second half of the law of total variance: ``sum_k pi_k (l_k - sum_j pi_j l_j)^2`` over
         the slope squared, times a constant. What an encoder says of a passage, l_k, is how far the
@@ -573,7 +573,7 @@ class Fitted:
 
 
 def blocks_of(encoded: Encoded) -> tuple[Terms, ...]:
-    """The sparse blocks of what an encoder made of texts."""
+    """Return the sparse blocks of an encoder's output."""
     return () if encoded.terms is None else (encoded.terms,)
 
 

@@ -1,4 +1,4 @@
-"""Encode texts for which vectors exist already, without encoding them twice.
+"""Encoding of texts whose vectors are known already, without a model.
 
 LlamaIndex asks the embedding for vectors and passes them to the store, which needs variances as
 well. Another package's vector store may hold one member's vectors. Texts that the ensemble encoded
@@ -109,7 +109,7 @@ def _sparing(
     vectors: Sequence[Sequence[float] | None] | None,
     owner: VectorOwner | None = None,
 ) -> UEC:
-    """Return the ensemble on encoders with a memory and with the vectors given."""
+    """Return the ensemble with encoders that remember texts and know the given vectors."""
     members = _remembering(uec)
     view = copy.copy(uec)
     view.encoders = members
@@ -203,14 +203,14 @@ def _vectors_by_member(
 
 @dataclass(eq=False)
 class _Knowing(InThread, EncoderInside):
-    """An encoder some of whose vectors are known."""
+    """An encoder that knows the vectors of some texts."""
 
     _encoder: Encoder
     _known: Mapping[str, FloatArray]
 
     @property
     def revision(self) -> str:
-        """Revision of the encoder inside."""
+        """The revision of the encoder inside."""
         return self._encoder.revision
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:

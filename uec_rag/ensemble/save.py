@@ -166,7 +166,7 @@ def write_verifier(
 
 
 def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceModel:
-    """The saved model; the one that comes with the package if that was of other features.
+    """Read the saved confidence model; the packaged one if it was learned on other features.
 
     `words`: whether an encoder looks at words.
     """
@@ -222,7 +222,7 @@ class SavedEnsemble:
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
-    """Hash of what stored vectors depend on; see `UEC.fingerprint`."""
+    """The hash of all that stored vectors depend on; see `UEC.fingerprint`."""
     state: dict[str, object] = {
         "space": fitted.space,
         "last_layer": last_layer,
@@ -239,7 +239,7 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLay
 
 @lru_cache(maxsize=4)
 def _hashed(state: str, posteriors: tuple[Posterior, ...]) -> str:
-    """Hash of a state and of frozen posteriors; every addition and every snapshot asks for it."""
+    """Hash a state and frozen posteriors; cached, since every addition and snapshot asks for it."""
     digest = hashlib.sha256(state.encode())
     for posterior in posteriors:
         digest.update(json.dumps(posterior.metadata(), sort_keys=True).encode())

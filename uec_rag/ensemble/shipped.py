@@ -86,7 +86,7 @@ class ShippedFit:
 
 @cache
 def shipped_fit() -> ShippedFit:
-    """Read what comes with the package."""
+    """Read the fit that comes with the package."""
     from safetensors.numpy import load
 
     here = files("uec_rag.ensemble")
@@ -110,7 +110,7 @@ def shipped_fit() -> ShippedFit:
 
 
 def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:
-    """Take up the fit that comes with the package, where it is these encoders'.
+    """Use the fit that comes with the package if it is of these encoders.
 
     Parameters
     ----------

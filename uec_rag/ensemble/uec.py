@@ -139,7 +139,7 @@ class UEC:
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
-        """The paper's method, unchanged.
+        """Make an ensemble that follows the paper's method unchanged.
 
         Shared space; diagonal posteriors over the last block's output layer, fitted on pairs with
         random negatives, their variance as Laplace gives it; softmax of minus the raw traces with T
@@ -183,7 +183,7 @@ class UEC:
 
     @property
     def posteriors(self) -> tuple[Posterior, ...] | None:
-        """One per encoder; None before `fit`."""
+        """The posterior of each encoder; None before `fit`."""
         return self.fitted.posteriors
 
     @property
@@ -204,25 +204,25 @@ class UEC:
 
     @property
     def weights(self) -> FloatArray:
-        """Weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
+        """The weight w_k of each encoder's cosine, mean 1: its slope over the mean slope."""
         return self.fitted.weights
 
     @property
     def slopes(self) -> list[float]:
-        """Slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
+        """The slope a_k of each encoder's logit a_k s_k + b_k; 1 before `fit`."""
         return self.fitted.slopes
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
-        """Coefficients of texts from the encoders' Gaussians alone; see `Fitted.coefficients`."""
+        """Compute coefficients of texts from the Gaussians alone; see `Fitted.coefficients`."""
         return self.fitted.coefficients(parts, role)
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
-        """Gaussian convolution of the encoders' Gaussians with given coefficients."""
+        """Convolve the encoders' Gaussians with given coefficients."""
         return self.fitted.combine(parts, coefficients)
 
     @property
     def dimension(self) -> int:
-        """Dimension of `embed`'s Gaussians."""
+        """The dimension of `embed`'s Gaussians."""
         dimensions = [encoder.dimension for encoder in self.encoders]
         return sum(dimensions) if self.space == "direct" else dimensions[0]
 
@@ -255,7 +255,7 @@ class UEC:
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool = False
     ) -> list[Gaussian]:
-        """Each encoder's own Gaussians of the texts, in the order of `encoders`."""
+        """Compute each encoder's own Gaussians of the texts, in the order of `encoders`."""
         check_role(role)
         checked = check_texts(texts)
         self._warn_unfitted()
@@ -282,7 +282,7 @@ class UEC:
         return await asyncio.to_thread(self.fitted.gaussians, encoded)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
-        """The sparse blocks of `embed` for passages, without running the models that give vectors.
+        """Make the sparse blocks of `embed` for passages, without running models that give vectors.
 
         Parameters
         ----------

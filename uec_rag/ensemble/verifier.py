@@ -1,4 +1,4 @@
-"""A verifier beside the encoders: it reads query and passage together, the first hits' alone.
+"""A verifier beside the encoders, which reads the query together with each of the first hits.
 
 It has no vectors: what it says of the first v hits joins the direct sum there. Its logit
 ``a s + b`` counts as much as an encoder's, with the coefficient 1 / K. Passages that it has not
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def verifier_name(names: Sequence[str], verifier: Verifier) -> str:
-    """A verifier's name, unique beside the encoders'."""
+    """Name a verifier, unlike any of the encoders."""
     return unique_names([*names, verifier.name])[-1]
 
 
@@ -92,7 +92,7 @@ class Verified:
         shape: tuple[int, int],
         hidden: NDArray[np.bool_] | None = None,
     ) -> Verified:
-        """From scores of all pairs, one query after the other.
+        """Make it from the scores of all pairs, one query after the other.
 
         Log odds that a score says are cut off at +-100: whatever a verifier returns, what rests on
         it is a number.
@@ -113,21 +113,21 @@ class Verified:
         return cls(scores, gain, floor)
 
     def ranks(self) -> NDArray[np.int64]:
-        """Places by the verifier's own score among the hits that it has read, from 1."""
+        """Rank the hits that the verifier has read by its own score, from 1."""
         order = np.argsort(-self.scores, axis=1, kind="stable")
         return np.argsort(order, axis=1, kind="stable") + 1
 
 
 @lru_cache(maxsize=8)
 def _fingerprint(name: str, fitted: FittedVerifier) -> str:
-    """Made once for every fit, since every search asks for it."""
+    """Hash a fit; cached, since every search asks for it."""
     state = [name, fitted.k, fitted.weight, fitted.summary.metadata()]
     return hashlib.sha256(json.dumps(state).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """A verifier with what was fitted of it.
+    """A verifier with its fitted weights.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Verification:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what its logits depend on."""
+        """The hash of all that its logits depend on."""
         return _fingerprint(self.verifier.revision or self.fitted.name, self.fitted)
 
     def verify(
@@ -149,7 +149,7 @@ class Verification:
         passages: Sequence[Sequence[str]],
         hidden: NDArray[np.bool_] | None = None,
     ) -> Verified | None:
-        """Read v passages of each of n queries, all in one call; None where it fails and may.
+        """Read v passages of each of n queries in one call; None if it fails and may.
 
         `hidden`, array of bool, shape (n, v): hits that count as not read.
         """

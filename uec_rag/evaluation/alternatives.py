@@ -48,7 +48,7 @@ def members_alone(
 def alone(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
-    """Search by one encoder's similarity, which is `mu`; parameters as above."""
+    """Search by one encoder's similarity, which is then `mu`."""
     coefficients = {other: float(other == name) for other in retriever.uec.names}
     return _by_mean(retriever, coefficients, queries, parts, k)
 
@@ -75,7 +75,7 @@ def _by_mean(
     parts: Sequence[Gaussian],
     k: int,
 ) -> SearchResult:
-    """Hits in the order of the mean similarity, whatever its variance and a verifier say."""
+    """Order hits by the mean similarity, whatever its variance and a verifier's scores."""
     view = retriever.counting(coefficients)
     view.uec.verifier = None
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
@@ -83,7 +83,7 @@ def _by_mean(
 
 
 def fused(rankings: Sequence[Ranking]) -> Ranking:
-    """Reciprocal rank fusion (Cormack et al., 2009, https://doi.org/10.1145/1571941.1572114).
+    """Fuse by reciprocal ranks (Cormack et al., 2009, https://doi.org/10.1145/1571941.1572114).
 
     Examples
     --------

@@ -169,7 +169,7 @@ def _searched(
 
 
 def _metrics(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> dict[str, Floats]:
-    """Recall, nDCG and reciprocal rank of each answerable question, by ir-measures."""
+    """Compute recall, nDCG and reciprocal rank of each answerable question, by ir-measures."""
     import ir_measures
 
     named = {f"Recall@{k}": ir_measures.R @ k, f"nDCG@{k}": ir_measures.nDCG @ k}
@@ -195,12 +195,12 @@ def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np
 
 
 def _confidence(result: SearchResult, k: int) -> Floats:
-    """Of the first k hits of each question."""
+    """Compute the confidence in the first k hits of each question."""
     return np.array([one.confidence for one in result.decide(0.5, k)])
 
 
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:
-    """The best member with vectors, or of all where none has any: what a plain search would use."""
+    """Find the best member with vectors, or of all without any: what a plain search would use."""
     named = zip(view.uec.names, view.uec.encoders, strict=True)
     dense = [name for name, encoder in named if not isinstance(encoder, WithoutVectors)]
     some = dense or list(view.uec.names)
@@ -215,7 +215,7 @@ def _cross_validated(
     k: int,
     progress: Progress,
 ) -> Floats | None:
-    """Confidence of each question after `calibrate` on the others; None where they are too few."""
+    """Cross-validate confidence after `calibrate`; None if the questions are too few."""
     place = np.random.default_rng(0).permutation(len(queries)) % _FOLDS
     # Questions that share an answer are not asked of a calibration that has seen it.
     groups = np.array(shared_answers(relevant))
@@ -248,7 +248,7 @@ def _cross_validated(
 
 
 def _interval(values: Floats) -> list[float]:
-    """Mean, and between what it lies with probability .95, by drawing the questions anew."""
+    """Estimate a mean and its 95 % interval, by a bootstrap over the questions."""
     rng = np.random.default_rng(0)
     drawn = rng.integers(len(values), size=(_DRAWS, len(values)))
     means = values[drawn].mean(axis=1)
@@ -271,7 +271,7 @@ def _by_risk(
     relevant: Sequence[set[str]],
     k: int,
 ) -> list[dict[str, Any]]:
-    """The share answered at each risk, by a gate and by the best threshold of two scores."""
+    """Compute the share answered at each risk, by a gate and by the best thresholds."""
     cosine = similar.mu.max(axis=1, initial=-np.inf).astype(np.float64)
     of_cosine = _right(similar.passages, relevant, k)
     rows = []
@@ -291,7 +291,7 @@ def _by_risk(
 
 
 def _coverage(score: Floats, right: NDArray[np.bool_], risk: float) -> float:
-    """The largest share that a threshold answers with no more than the risk, on these questions."""
+    """Find the largest share of these questions that a threshold answers within the risk."""
     coverage, wrong = risk_over_coverage(score, right)
     last = np.append(np.diff(-np.sort(-score)) < 0, True)  # of those with one score
     within = np.flatnonzero((wrong <= risk) & last)
@@ -305,7 +305,7 @@ def _worst(
     sure: Floats,
     right: NDArray[np.bool_],
 ) -> list[dict[str, Any]]:
-    """Questions by how far confidence is from what is true; wrong answers before withheld ones."""
+    """Order questions by how wrong confidence is; wrong answers before withheld ones."""
     cost = np.abs(sure - right) + (~right & (sure > 0.5))
     rows = []
     for row in np.argsort(-cost, kind="stable")[:_WORST].tolist():
@@ -329,7 +329,7 @@ def _worst(
 
 
 def _why(right: bool, answerable: bool, sure: float, ranks: Mapping[str, int | None]) -> str:
-    """Say in a few words what went wrong with a question."""
+    """Say in a few words how the search of a question failed."""
     if right:
         return "found, and withheld" if sure <= 0.5 else "found"
     if not answerable:
@@ -345,7 +345,7 @@ def _why(right: bool, answerable: bool, sure: float, ranks: Mapping[str, int | N
 
 
 def compared(one: Evaluation, other: Evaluation) -> dict[str, Any]:
-    """Whether one index ranks the same questions better than another: a paired test of nDCG.
+    """Compare how two indexes rank the same questions, by a paired test of nDCG.
 
     Returns the mean difference (one less other) with its interval, the p-value of a permutation
     test, and the number of questions. ValueError if they were not asked the same questions.

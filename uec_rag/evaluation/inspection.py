@@ -1,4 +1,4 @@
-"""A look into an index: what it is uncertain of, where encoders disagree, what always comes up."""
+"""Inspection of an index: uncertain passages, disagreeing encoders, hits of every question."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
 
 @dataclass(frozen=True)
 class Writing:
-    """In what an index is written.
+    """The writing of an index: scripts and languages.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Writing:
 
 
 def writing(retriever: Retriever) -> Writing:
-    """In what the first passages of an index are written, and whether encoders know that."""
+    """Find the writing of an index's first passages, and whether its encoders know it."""
     uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
     texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
     if texts and training_profile is not None:

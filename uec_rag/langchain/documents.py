@@ -1,4 +1,4 @@
-"""LangChain's documents on one side, passages on the other."""
+"""Conversion between LangChain's documents and passages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def to_document(passage: Passage) -> Document:
 def annotated(
     document: Document, found: Mapping[str, Any], decision: Decision | None = None
 ) -> Document:
-    """Return a copy of a document that carries what is known of it as a hit."""
+    """Return a copy of a document with a hit's metadata."""
     copied = document.model_copy()
     # Set, not given to the constructor, which makes a plain dict of it.
     copied.metadata = FoundMetadata.of(document.metadata, found, decision)
@@ -65,7 +65,7 @@ def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
 
 
 def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
-    """The best hit in each larger document, by that document's id; best first."""
+    """Find the best hit in each larger document, by that document's id; best first."""
     best: dict[str, Document] = {}
     for hit in hits:
         if id_key in hit.metadata:
@@ -76,7 +76,7 @@ def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
 def larger_documents(
     best: Mapping[str, Document], documents: Sequence[Document | None]
 ) -> list[Document]:
-    """Write on each larger document that is there what is known of its best piece."""
+    """Copy the metadata of the best piece to each larger document that is there."""
     out = []
     for piece, document in zip(best.values(), documents, strict=True):
         found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}

@@ -72,7 +72,7 @@ class UECEmbeddings(Embeddings):
 
 
 def as_ensemble(embedding: UEC | Embeddings | None) -> UEC:
-    """The ensemble that a UEC, a `UECEmbeddings`, any LangChain `Embeddings` or None stands for."""
+    """Return the ensemble of a UEC, a `UECEmbeddings`, any LangChain `Embeddings` or None."""
     return plain.as_ensemble(
         embedding,
         UECEmbeddings,

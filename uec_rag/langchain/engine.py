@@ -1,4 +1,4 @@
-"""Any vector store of LangChain's, as what names candidates for the ensemble to rank."""
+"""Any vector store of LangChain's, as a source of candidates that the ensemble ranks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LangChainEngine:
         return [*map(_passage, found)]
 
     def anywhere(self) -> list[Passage]:
-        """Passages near random directions, where it can be searched by vector."""
+        """Return passages near random directions, if it can be searched by vector."""
         embeddings = self._vectorstore.embeddings
         if embeddings is None:
             return []
@@ -41,11 +41,11 @@ class LangChainEngine:
         return [*map(_passage, found)]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages of those ids that are there."""
+        """Return the passages of those ids that are there."""
         return [*map(_passage, self._vectorstore.get_by_ids(list(ids)))]
 
     def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
-        """The vectors of documents, where it is known how to ask for them."""
+        """Return the vectors of documents, if it is known how to ask for them."""
         if isinstance(self._vectorstore, InMemoryVectorStore):
             held = self._vectorstore.store
             return [held[id_]["vector"] if id_ in held else None for id_ in ids]

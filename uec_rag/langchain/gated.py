@@ -21,7 +21,7 @@ from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
 class Gated(TypedDict):
-    """The output of a gate; also a state of a graph.
+    """The output of a gate; it is also the state of a graph.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Gated(TypedDict):
 
 
 def gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
-    """Join a question, its documents and what is decided about them.
+    """Join a question, its documents and the decision about them.
 
     The decision is written on the documents, too.
     """
@@ -64,7 +64,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
 
 
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
-    """Read what was decided off what a gate, or a retriever, handed on.
+    """Read the decision from the output of a gate or a retriever.
 
     Where documents come from several searches (of a `MultiQueryRetriever`, an
     `EnsembleRetriever`), the one of the highest confidence counts.
@@ -157,14 +157,14 @@ def retriever_tool(
 
 
 def _turns_of_agent(runtime: object) -> list[str]:
-    """The user's turns before the last, which the model searches for in its own words."""
+    """Return the user's turns before the last, which the model searches in its own words."""
     # A parameter of the name "runtime" is what LangGraph gives a tool its graph's state by.
     messages = messages_of(getattr(runtime, "state", None))
     return turns(messages[: place_of_question(messages)])
 
 
 def in_context(retriever: Runnable[Any, Any], question: str, before: Sequence[str]) -> Question:
-    """A question with the turns before it, for a gate or a retriever of ours; others take none."""
+    """Add the turns before a question, for a gate or a retriever of ours; others take none."""
     ours = retriever
     while isinstance(ours, RunnableBindingBase):
         ours = ours.bound

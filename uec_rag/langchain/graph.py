@@ -1,4 +1,4 @@
-"""Retrieval in a LangGraph graph: a node that decides, and an edge that goes where it says."""
+"""Retrieval in a LangGraph graph: a node that decides, and an edge that follows the decision."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _question_and_turns(state: object) -> tuple[str, list[str]]:
 
 
 def _is_earlier(question: str, state: object) -> bool:
-    """Whether a state's question is of an earlier turn, as a search has left it there.
+    """Tell if a state's question is of an earlier turn, left there by a search.
 
     With a checkpointer it is there in the next turn. With a reading chosen it is asked once more.
     """
@@ -123,5 +123,5 @@ def _within(state: object) -> dict[str, Any]:
 
 
 def _written(state: object, found: Gated) -> Gated:
-    """Update a state with what is found, and drop the chosen reading, which was for one search."""
+    """Update a state with a search's output, and drop the reading that was chosen for it."""
     return cast(Gated, {**found, **dict.fromkeys(_within(state))})

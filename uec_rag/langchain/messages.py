@@ -1,4 +1,4 @@
-"""A conversation in LangChain's messages, as the turns that a question is searched with."""
+"""Conversations in LangChain's messages, as the turns that a question is searched with."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def question_and_turns(given: object, history: object = None) -> tuple[str, list
 
 
 def joined(questions: Sequence[Question], history: Sequence[object] | None) -> list[Question]:
-    """Questions with the turns before each, a list of turns for each question, as mappings.
+    """Join questions with the turns before each, as mappings.
 
     Raises ValueError if there are not as many lists as questions.
     """
@@ -62,7 +62,7 @@ def joined(questions: Sequence[Question], history: Sequence[object] | None) -> l
 
 
 def turns(history: object) -> list[str]:
-    """The turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`.
+    """Extract the turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`.
 
     Of a message its text counts. A string stays whatever it says.
 
@@ -88,17 +88,17 @@ def _speaker_and_text(given: object, place: int) -> tuple[str, str]:
 
 
 def messages_of(state: object) -> Sequence[AnyMessage]:
-    """The messages of a graph's state: of its "messages", or all of it if it is a list."""
+    """Return the messages of a graph's state: its "messages", or all of it if it is a list."""
     found = state if isinstance(state, list) else member(state, "messages")
     return cast(Sequence[AnyMessage], found or [])
 
 
 def member(state: object, key: str) -> object:
-    """A value of a graph's state, a mapping or an object; None if it has none."""
+    """Return a value of a graph's state, a mapping or an object; None if it has none."""
     return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
 
 
 def place_of_question(messages: Sequence[AnyMessage]) -> int:
-    """The place of the last human message; behind all of them if there is none."""
+    """Find the place of the last human message; behind all of them if there is none."""
     asked = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
     return asked[-1] if asked else len(messages)

@@ -1,4 +1,4 @@
-"""A gate inside an agent: where its searches say so, it refuses or asks back."""
+"""A gate inside an agent, which refuses or asks back if the agent's searches say so."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Look at what the turn's searches decided before the model is asked again."""
+        """End the turn if its searches do not answer it, before the model is asked again."""
         found = searches(state["messages"])
         if len(found) < self.attempts:
             return None
@@ -66,5 +66,5 @@ class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
     async def abefore_model(
         self, state: AgentState[Any], runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
-        """`before_model`, which waits for nothing."""
+        """Do what `before_model` does, which waits for nothing."""
         return self.before_model(state, runtime)

@@ -251,7 +251,7 @@ class UECVectorStore(VectorStore):
         )
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        """Increasing map from s_hat to [0, 1]: fitted, the probability that a pair is relevant.
+        """Return an increasing map from s_hat to [0, 1]: if fitted, the probability of relevance.
 
         The relevance of a hit among all other passages is no function of its score alone:
         `similarity_search_with_relevance_scores` and the metadata have that one.
@@ -391,7 +391,7 @@ def _asked(
 
 
 def _apart(asked: Sequence[Question]) -> tuple[list[str], list[list[str]]]:
-    """The questions, and the turns before each."""
+    """Split questions from the turns before each."""
     pairs = [question_and_turns(one) for one in asked]
     return [question for question, _ in pairs], [before for _, before in pairs]
 
@@ -583,7 +583,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @property
     def index(self) -> Retriever:
-        """The index behind it, which does the work."""
+        """The index that does the work."""
         return self.vectorstore.retriever
 
     @property
@@ -631,7 +631,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
     def _asked(
         self, queries: Sequence[str], options: Mapping[str, Any]
     ) -> tuple[Retriever, dict[str, Any]]:
-        """The index to search, and what it is searched for."""
+        """Return the index to search, and the arguments of its search."""
         asked = self.search_options(options)
         asked.pop("score_threshold", None)
         weights = asked.pop("weights")
@@ -788,7 +788,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return (await self.adocuments(result, **kwargs))[0]
 
     def search_options(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a call, with defaults from `search_kwargs`, then from the retriever."""
+        """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
         known = _OPTIONS[self.search_type]
         refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
         refuse_unknown(call, "invoke", (*known, *_OF_A_CALL))

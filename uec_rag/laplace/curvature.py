@@ -37,7 +37,7 @@ Matrix = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Labelled pairs, and at what, and of what, the curvature over them is taken.
+    """Labelled pairs, and the parameters and the kind of the curvature over them.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Layer:
     likelihood: Likelihood
 
     def parts(self, count: int) -> Iterator[Layer]:
-        """Up to `count` parts of whole batches, each with its own texts alone."""
+        """Split it into up to `count` parts of whole batches, each with its own texts alone."""
         size, total = BATCH[self.likelihood], len(self.pairs)
         step = -(-total // (size * count)) * size
         for start in range(0, total, step):
@@ -81,7 +81,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """The curvature of labelled pairs in the last layer's weights: sums, so that parts add up.
+    """The curvature of labelled pairs in the last layer's weights; that of two parts adds up.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Curvature:
 
 
 def accumulate(layer: Layer) -> Curvature:
-    """The curvature over all pairs of a layer, batch by batch."""
+    """Compute the curvature over all pairs of a layer, batch by batch."""
     size = BATCH[layer.likelihood]
     batches = (slice(at, at + size) for at in range(0, len(layer.pairs), size))
     return reduce(add, (_of_batch(layer, batch) for batch in batches))
@@ -203,7 +203,7 @@ def by_laplace_torch(layer: Layer) -> Curvature:
     width, gain = inputs.shape[-1], torch.from_numpy(layer.gain)
 
     class Pair(torch.nn.Module):
-        """Logits of "no" and "yes" as a function of the change of the last layer's weights."""
+        """The logits of "no" and "yes" as a function of the change of the last layer's weights."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -135,7 +135,7 @@ def fit_posterior(
 
 
 def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatArray) -> Posterior:
-    """The posterior, knowing what is usual for texts that it was not fitted on."""
+    """Standardise the posterior's trace by that of texts it was not fitted on."""
     log_trace = np.log(np.maximum(posterior.gaussian(embedding, features).trace, 1e-30))
     summary = replace(
         posterior.summary,
@@ -146,7 +146,7 @@ def _standardised(posterior: Posterior, embedding: FloatArray, features: FloatAr
 
 
 def _whole_batches(train: LabelledPairs, seed: int) -> LabelledPairs:
-    """The positives alone, shuffled; in a batch each answers its own query only."""
+    """Shuffle the positives so that in each batch a passage answers its own query only."""
     size = BATCH["in_batch"]
     keep = np.random.default_rng(seed).permutation(np.flatnonzero(train.labels == 1))
     full = keep[: len(keep) - len(keep) % size] if len(keep) > size else keep

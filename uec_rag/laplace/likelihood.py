@@ -25,7 +25,7 @@ def minimise(
     bounds: Sequence[tuple[float, float]],
     tolerance: float = 1e-10,
 ) -> Vector:
-    """Local minimum of a smooth function of a few parameters.
+    """Find a local minimum of a smooth function of a few parameters.
 
     Newton's steps, along the curvature's absolute value where it is negative, projected on the
     bounds and halved until the function falls. scipy's L-BFGS-B was measured to take 0.2 s for the
@@ -75,7 +75,7 @@ def minimise(
 def _step(
     point: Vector, gradient: Vector, hessian: NDArray[np.float64], low: Vector, high: Vector
 ) -> Vector:
-    """Newton's step in the parameters that no bound stops."""
+    """Take Newton's step in the parameters that are not at a bound."""
     stopped = ((point <= low) & (gradient > 0)) | ((point >= high) & (gradient < 0))
     free = np.flatnonzero(~stopped)
     step = np.zeros_like(point)
@@ -108,7 +108,7 @@ Floats = NDArray[np.floating]
 def bernoulli_map(
     similarity: Floats, labels: Floats, slope: float | None = None, *, prior: bool = True
 ) -> tuple[float, float]:
-    """MAP of a and b in P(answer) = sigmoid(a s + b).
+    """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
     The prior on b is flat. That on a is Cauchy's, at the spread of the similarities: where a few
     pairs are told apart without an error the likelihood alone would send a to infinity.
@@ -158,7 +158,7 @@ def bernoulli_map(
 
 
 def in_batch_map(similarity: Floats, *, prior: bool = True) -> float:
-    """MAP slope of the softmax over a batch's passages.
+    """Find the MAP slope of the softmax over a batch's passages.
 
     `similarity`, array, shape (batches, n, n): cosines of each query to each passage; the answer of
     row i is column i. `prior`: as in `bernoulli_map`.
@@ -181,7 +181,7 @@ def in_batch_map(similarity: Floats, *, prior: bool = True) -> float:
 def predictive_nll(
     similarity: Floats, variance: Floats, labels: Floats, slope: float, intercept: float
 ) -> Floats:
-    """Negative log-likelihood of each pair under the probit predictive, shape (n,).
+    """Compute the negative log-likelihood of each pair under the probit predictive, shape (n,).
 
     ``P(answer) = sigmoid((a s + b) / sqrt(1 + pi/8 a^2 sigma_s^2))`` (MacKay, 1992): the variance
     of the similarity pulls an overconfident model back towards one half.
@@ -200,7 +200,7 @@ def variance_scale(
     *,
     prior: bool = True,
 ) -> tuple[float, float]:
-    """MAP scale of the variance, and intercept, under the probit predictive.
+    """Find the MAP scale of the variance, and the intercept, under the probit predictive.
 
     The slope stays at its MAP, the prior on the intercept is flat: how many of the pairs are
     answers says nothing about how far the similarities can be trusted. That on the mean variance of
@@ -275,7 +275,7 @@ def decided_by_prior(found: float, without: float) -> bool:
 
 
 def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slope: float) -> float:
-    """Intercept that makes the probit predictive most likely at a given variance.
+    """Find the intercept that makes the probit predictive most likely at a given variance.
 
     `similarity`, `variance`, `labels`, array, shape (n,): mean and variance of the similarity of
     each pair; 1 for an answer.
@@ -296,7 +296,7 @@ def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slop
 
 
 def _scale_for(variance: float, single: float, double: float) -> float:
-    """Positive root s of ``s * single + s^2 * double = variance``."""
+    """Solve ``s * single + s^2 * double = variance`` for the positive root s."""
     if double <= 0:
         return variance / max(single, 1e-30)
     return float(2 * variance / (single + np.sqrt(single**2 + 4 * double * variance)))

@@ -1,4 +1,4 @@
-"""Fitting pairs: what the user gives, checked; and the labelled pairs a posterior is fitted on."""
+"""Fitting pairs: those that the user gives, checked, and the labelled ones made of them."""
 
 from __future__ import annotations
 
@@ -191,13 +191,13 @@ class Similarities(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class OfVectors:
-    """Inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
+    """The inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
 
     queries: FloatArray
     passages: FloatArray
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """As `Similarities` says."""
+        """See `Similarities`."""
         out = np.empty(passage.shape, dtype=np.float32)
         for part in _slices(len(query), passage.shape[1] * self.passages.shape[1]):
             asked = self.queries[query[part], :, None]
@@ -205,26 +205,26 @@ class OfVectors:
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """As `Similarities` says."""
+        """See `Similarities`."""
         sides = self.queries[pairs.query_index], self.passages[pairs.passage_index]
         product: FloatArray = np.einsum("nd,nd->n", *sides)
         return product
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """As `Similarities` says."""
+        """See `Similarities`."""
         product: FloatArray = self.queries[query] @ self.passages.T
         return product
 
 
 class OfTerms:
-    """Similarities of terms; the passages are the corpus that tells how rare a term is."""
+    """The similarities of terms; the passages are the corpus that tells how rare a term is."""
 
     def __init__(self, queries: Terms, passages: Terms) -> None:
         self._queries, self._corpus = queries, Corpus(len(passages))
         self._postings = Postings.of(passages)
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """As `Similarities` says."""
+        """See `Similarities`."""
         out = np.empty(passage.shape, dtype=np.float32)
         order = np.argsort(query, kind="stable")  # a query's similarities are found once
         for part in _slices(len(query), self._corpus.rows):
@@ -233,11 +233,11 @@ class OfTerms:
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """As `Similarities` says."""
+        """See `Similarities`."""
         return self.of(pairs.query_index, pairs.passage_index[:, None])[:, 0]
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """As `Similarities` says."""
+        """See `Similarities`."""
         return self._postings.similarities(self._queries[query], self._corpus)
 
 
@@ -298,7 +298,7 @@ def held_out_pairs(
 
 
 def _slices(rows: int, numbers: int) -> Iterator[slice]:
-    """Slices of rows of so many numbers each, of which a bounded number is held at a time."""
+    """Cut rows of so many numbers each into slices, to bound the memory."""
     step = max(1, _AT_ONCE // max(1, numbers))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
@@ -319,7 +319,7 @@ def known_pairs(
 def with_given(
     pairs: Pairs, rows: NDArray[np.int64], query: NDArray[np.int64], passage: NDArray[np.int64]
 ) -> LabelledPairs:
-    """All pairs of some queries as they were labelled, and mined ones that are no answers."""
+    """Join all labelled pairs of some queries with mined ones that are no answers."""
     own = np.isin(pairs.query_index, rows)
     return LabelledPairs(
         np.concatenate([pairs.query_index[own], query]),

@@ -53,7 +53,7 @@ class PosteriorSummary:
     by_prior: tuple[str, ...] = ()
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state."""
+        """Return the state in JSON's types."""
         state = asdict(self)
         # Left out where it is empty: this is hashed into the fingerprints of saved ensembles.
         by_prior = state.pop("by_prior")
@@ -67,7 +67,7 @@ class PosteriorSummary:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Gaussian posterior over a last layer's weights, as what prediction needs of it.
+    """The Gaussian posterior over a last layer's weights, as far as prediction needs it.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Posterior:
     summary: PosteriorSummary
 
     def gaussian(self, embedding: FloatArray, features: FloatArray) -> Gaussian:
-        """Gaussian of each text: its embedding, and the predictive variance of the last layer.
+        """Compute each text's Gaussian: its embedding and the last layer's predictive variance.
 
         ``kron``: ``var = (h' A^-1 h) diag(G^-1)``, one scalar per text; ``diag``: ``var = S h^2``.
 
@@ -110,11 +110,11 @@ class Posterior:
         return standard
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Tensors to save; the rest is in `metadata`."""
+        """Return the tensors to save; the rest is in `metadata`."""
         return {"covariance": self.covariance, "profile": self.profile}
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able rest of the state."""
+        """Return the rest of the state in JSON's types."""
         return {"structure": self.structure, "summary": self.summary.metadata()}
 
     @classmethod
@@ -164,7 +164,7 @@ class CompactPosterior:
     summary: PosteriorSummary
 
     def posterior(self) -> Posterior:
-        """The posterior that it stands for, the same to the last bit on every machine.
+        """Expand it to the full posterior, the same to the last bit on every machine.
 
         Products of small whole numbers are exact in whatever order a processor adds them: stores
         refuse the vectors of an ensemble whose posterior differs at all.
@@ -177,7 +177,7 @@ class CompactPosterior:
 
 
 def compact(posterior: Posterior, rank: int) -> CompactPosterior:
-    """Keep what a "kron" posterior says of its `rank` best known directions.
+    """Reduce a "kron" posterior to the `rank` directions that it knows best.
 
     `rank`: from 0, one variance for every text, to m. Raises ValueError if its structure is
     another, or its layer is not as wide as its input.

@@ -32,7 +32,7 @@ class Questions:
     relevant: list[list[int]]
 
     def some(self, rows: Sequence[int]) -> Questions:
-        """Some of the questions, and the same corpus."""
+        """Return some of the questions, with the same corpus."""
         relevant = [self.relevant[row] for row in rows]
         return Questions([self.queries[row] for row in rows], self.corpus, relevant)
 
@@ -105,7 +105,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def made_up(questions: Questions, language: Language, seed: int) -> Questions:
-    """Some questions and passages in a language that is made up.
+    """Translate some questions and passages into a made-up language.
 
     `seed`: of the choice and of the exchange.
 
@@ -150,7 +150,7 @@ def _ideographs(number: int) -> str:
 
 
 def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> dict[int, str]:
-    """A letter for each usual letter: of those given where they are enough, else of its script."""
+    """Choose a letter for each usual letter: of those given if they suffice, else of its script."""
     scripts: dict[str, Counter[str]] = {}
     for letter, count in Counter("".join(texts).lower()).items():
         if letter.isalpha():
@@ -168,7 +168,7 @@ def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> d
 
 
 def _usual(counts: Counter[str]) -> list[str]:
-    """The letters that most of a script's text is made of: letters of loan words stay."""
+    """Return the letters that most of a script's text is made of: those of loan words stay."""
     ordered = sorted(counts, key=lambda letter: (-counts[letter], letter))
     share = np.cumsum([counts[letter] for letter in ordered]) / counts.total()
     return ordered[: int(np.searchsorted(share, _USUAL)) + 1]

@@ -1,4 +1,4 @@
-"""Tuning a posterior on held-out pairs: which prior precision, and which scale of the variance."""
+"""Tuning a posterior on held-out pairs: its prior precision and the scale of its variance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A posterior of unit scale, and what it says of the held-out pairs.
+    """A posterior of unit scale, and its predictions for the held-out pairs.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The distinct texts of one side of n pairs: each is looked at once, not once per pair.
+    """The distinct texts of one side of n pairs, each computed once and not once per pair.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Side:
 
     @classmethod
     def of(cls, encoded: Encoded, index: NDArray[np.int64]) -> Self:
-        """The texts that pairs point to."""
+        """Return the texts that pairs point to."""
         texts, place = np.unique(index, return_inverse=True)
         return cls(encoded.embedding[texts], encoded.features[texts], place)
 
@@ -71,7 +71,7 @@ class Side:
 def candidates(
     found: Curvature, gain: FloatArray, query: Side, passage: Side
 ) -> Iterator[Candidate]:
-    """Posteriors over a grid of prior precisions, smallest first.
+    """Make posteriors over a grid of prior precisions, smallest first.
 
     `gain`: array, shape (d,). `query`, `passage`: of the held-out pairs.
     """
@@ -124,7 +124,7 @@ def tune(
 
 
 def first_as_good(nlls: Sequence[Floats]) -> int:
-    """First of several posteriors on which pairs are no worse off than on the best of all.
+    """Return the first of several posteriors that is as good for pairs as the best of all.
 
     No worse: by at most one standard error of the paired difference. With the smallest prior
     precision first this is the posterior that owes the most to the data, among those that the
@@ -142,7 +142,7 @@ def first_as_good(nlls: Sequence[Floats]) -> int:
 
 
 def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
-    """Candidates of a Kronecker-factored posterior.
+    """Make the candidates of a Kronecker-factored posterior.
 
     The factors are rescaled to one mean eigenvalue before sqrt(delta) is added to both (the pi
     correction of Martens and Grosse, 2015), which leaves their product as it is. Features are
@@ -177,7 +177,7 @@ def _kron(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
 
 
 def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
-    """Candidates of a diagonal posterior."""
+    """Make the candidates of a diagonal posterior."""
     curvature = np.ascontiguousarray(found.factors[0].T)
     sides = [(side.features**2, (side.embedding**2)[side.place]) for side in (query, passage)]
     for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
@@ -196,6 +196,6 @@ def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Ite
 
 
 def _dot(x: FloatArray, y: FloatArray) -> NDArray[np.float64]:
-    """Inner products of rows, shape (n,)."""
+    """Compute the inner products of rows, shape (n,)."""
     product: NDArray[np.float64] = np.einsum("nd,nd->n", x, y).astype(np.float64)
     return product

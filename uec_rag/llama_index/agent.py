@@ -1,4 +1,4 @@
-"""The index as a tool of LlamaIndex's agents, and an agent that keeps to what the tool decides."""
+"""The index as a tool of LlamaIndex's agents, and an agent that obeys the tool's decision."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ _ORDER: list[Action] = ["abstain", "clarify", "answer"]
 
 
 class UECFunctionAgent(FunctionAgent):
-    """Ends its turn with a refusal or a question where no search of the turn answers it.
+    """An agent that ends a turn with a refusal or a question if no search of the turn answers it.
 
     For ``UECFunctionAgent(tools=[retriever_tool(retriever)], llm=llm)``. The LLM is not asked once
     more, so it cannot invent. A turn without a search is left to the LLM, whose instructions should
@@ -146,7 +146,7 @@ class UECFunctionAgent(FunctionAgent):
         tools: Sequence[AsyncBaseTool],
         memory: BaseMemory,
     ) -> AgentOutput:
-        """Look at what the turn's searches decided before the LLM is asked again."""
+        """End the turn if its searches do not answer it, before the LLM is asked again."""
         calls = await ctx.store.get("current_tool_calls", default=[])
         outputs = [call.tool_output.raw_output for call in calls]
         searches = [output for output in outputs if isinstance(output, UECSearch)]

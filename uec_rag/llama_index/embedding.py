@@ -67,11 +67,11 @@ class UECEmbedding(BaseEmbedding):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Return the name in serialised form."""
         return "UECEmbedding"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As pickle takes it, for worker processes; an ensemble that cannot go there is refused."""
+        """Pickle it for worker processes; an ensemble that cannot be pickled is refused."""
         check_picklable(self.uec)
         options: dict[str, Any] = {
             "embed_batch_size": self.embed_batch_size,
@@ -115,7 +115,7 @@ class UECEmbedding(BaseEmbedding):
 
 
 def as_ensemble(uec: UEC | BaseEmbedding | None) -> UEC:
-    """The ensemble that a UEC, a `UECEmbedding`, any LlamaIndex embedding or None stands for."""
+    """Return the ensemble of a UEC, a `UECEmbedding`, any LlamaIndex embedding or None."""
     return plain.as_ensemble(
         uec,
         UECEmbedding,

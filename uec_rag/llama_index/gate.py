@@ -62,12 +62,12 @@ class UECGateEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Return the name in serialised form."""
         return "UECGateEvent"
 
 
 def response_metadata(decision: Decision) -> dict[str, Any]:
-    """Return what goes on a response's metadata."""
+    """Return the metadata of a response."""
     return {
         "uec_decision": decision.action,
         "uec_reason": decision.reason,
@@ -181,7 +181,7 @@ _T = TypeVar("_T")
 
 
 def _as_gate(gate: float | _T) -> Gate | _T:
-    """The gate of a plain threshold; anything else as it is."""
+    """Make the gate of a plain threshold; return anything else as it is."""
     return Gate.at(gate) if isinstance(gate, int | float) else gate
 
 
@@ -245,7 +245,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Return the name in serialised form."""
         return "UECGatePostprocessor"
 
     def _postprocess_nodes(
@@ -274,12 +274,12 @@ def notice(decision: Decision) -> NodeWithScore:
 
 
 def gate_of_index(source: object) -> Gate | None:
-    """The gate of the index that a retriever or a query engine searches, if it is known."""
+    """Find the gate of the index that a retriever or a query engine searches, if it is known."""
     while source is not None and not isinstance(source, Retriever):
         source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
     return None if source is None else Gate.of_index(source)
 
 
 def competing(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
-    """Return the nodes that a decision names as candidates, or all where none of these is left."""
+    """Return the nodes that a decision names as candidates, or all if none of these is left."""
     return [node for node in nodes if node.node_id in decision.candidates] or nodes

@@ -1,4 +1,4 @@
-"""LlamaIndex nodes as passages of an index, hits as nodes and as an event."""
+"""Conversion of LlamaIndex nodes to passages, and of hits to nodes and events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _dispatcher = get_dispatcher(__name__)
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
-    """Passages that hold nodes whole; their text is what LlamaIndex embeds of a node.
+    """Make passages that hold whole nodes; their text is what LlamaIndex embeds of a node.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def node_of(passage: Passage) -> BaseNode:
 
 
 def hits(found: SearchResult, details: bool = False) -> list[NodeWithScore]:
-    """Hits of one query as nodes of their own, with what is known about each in the metadata.
+    """Make new nodes of one query's hits, with their metadata.
 
     The keys are those of `Result.metadata`. All are kept out of what an LLM or an embedding
     model is shown of a node.
@@ -197,7 +197,7 @@ class UECRetrievalEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Return the name in serialised form."""
         return "UECRetrievalEvent"
 
 

@@ -39,7 +39,7 @@ def passage_filter(
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
 ) -> Filter | None:
-    """Join what LlamaIndex restricts a query by into one filter; None where it does not.
+    """Join a LlamaIndex query's restrictions into one filter; None if it has none.
 
     Operators mean what they mean in LlamaIndex's own `SimpleVectorStore`. Groups may be nested
     here. What has no equal in `uec_rag.stores.filters` (a text match, which ignores case or fails
@@ -128,7 +128,7 @@ _MODES = (
 def check_asked(
     index: Retriever, query: VectorStoreQuery
 ) -> tuple[str, FloatArray | None, Filter | None]:
-    """A query's text, or "", its vector, shape (1, d), and its filter, checked before encoding.
+    """Return a query's text, or "", its vector, shape (1, d), and its filter, all checked.
 
     A vector of another dimension next to a text comes from another index's model and is left out:
     LlamaIndex keeps the first vector it made of a question for all retrievers.
@@ -178,7 +178,7 @@ def _check_mode(uec: UEC, query: VectorStoreQuery) -> None:
 
 
 def counted(uec: UEC, query: VectorStoreQuery) -> dict[str, float] | None:
-    """Return the weight of each member in a mode, by name; None for the ensemble's own."""
+    """Return each member's weight in a mode, by name; None for the ensemble's own."""
     wordwise = _wordwise(uec)
     if query.mode in _WORDS:
         alpha = 0.0
@@ -204,7 +204,7 @@ def is_of(vector: FloatArray, uec: UEC, parts: Sequence[Gaussian]) -> bool:
 
 
 def averaged(parts: Sequence[Gaussian]) -> list[Gaussian]:
-    """Each encoder's Gaussian of the mean of n independent ones, n texts that make one query."""
+    """Average the Gaussians of n texts that make one query, for each encoder."""
     count = np.float32(len(parts[0]))
     out = []
     for part in parts:

@@ -44,7 +44,7 @@ from uec_rag.stores.base import Filter, Passage, Store
 
 
 class LlamaIndexEngine:
-    """Any index of LlamaIndex's, as what names candidates for the ensemble to rank."""
+    """Any index of LlamaIndex's, as a source of candidates that the ensemble ranks."""
 
     def __init__(self, index: VectorStoreIndex) -> None:
         self._index, self.name = index, type(index.vector_store).__name__
@@ -55,7 +55,7 @@ class LlamaIndexEngine:
         return _passages(retriever.retrieve(query))
 
     def anywhere(self) -> list[Passage]:
-        """Passages near random directions."""
+        """Return passages near random directions."""
         retriever = self._index.as_retriever(similarity_top_k=NEAR_EACH)
         width = len(self._index._embed_model.get_query_embedding("anything"))
         found: list[NodeWithScore] = []
@@ -64,7 +64,7 @@ class LlamaIndexEngine:
         return _passages(found)
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages of those ids that are there."""
+        """Return the passages of those ids that are there."""
         held = [*self._index.docstore.get_nodes(list(ids), raise_error=False)]
         missing = {*ids} - {node.node_id for node in held}
         with suppress(NotImplementedError):
@@ -72,7 +72,7 @@ class LlamaIndexEngine:
         return _passages([NodeWithScore(node=node) for node in held])
 
     def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
-        """The vectors of nodes, where the store gives them."""
+        """Return the vectors of nodes, if the store gives them."""
         store = self._index.vector_store
         if isinstance(store, SimpleVectorStore):
             return [store.data.embedding_dict.get(id_) for id_ in ids]
@@ -358,7 +358,7 @@ class UECRetriever(BaseRetriever):
         return await asyncio.to_thread(self._search, asked, question, parts, options)
 
     def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[str, list[str], Options]:
-        """The question with its spelling corrected, the texts to encode, and the search's options.
+        """Return the corrected question, the texts to encode, and the search's options.
 
         What a query transform such as HyDE wrote stands for the question, without history.
         """
@@ -386,7 +386,7 @@ class UECRetriever(BaseRetriever):
         return query, texts, options
 
     def _where(self) -> Filter | None:
-        """The filters as the index takes them; over another's store they are that store's own."""
+        """Convert the filters for the index; over another store they are that store's own."""
         if isinstance(self.retriever, Elsewhere):
             return cast(Filter, self.filters)
         where = passage_filter(self.filters)

@@ -106,11 +106,11 @@ class UECVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """Name in serialised form."""
+        """Return the name in serialised form."""
         return "UECVectorStore"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As pickle and copy take it: the index as it is saved, the encoders by name."""
+        """Pickle and copy it as the index is saved, with the encoders by name."""
         check_picklable(self.uec)
         return type(self), (self._retriever,)
 
@@ -125,7 +125,7 @@ class UECVectorStore(BasePydanticVectorStore):
 
     @property
     def retriever(self) -> Retriever:
-        """The index behind the store, which does the work."""
+        """The index that does the work."""
         return self._retriever
 
     @property
@@ -166,7 +166,7 @@ class UECVectorStore(BasePydanticVectorStore):
         return await asyncio.to_thread(self._retriever.add_encoded, passages, parts)
 
     def _checked(self, nodes: Sequence[BaseNode]) -> tuple[list[Passage], _Known]:
-        """Nodes as passages, and what `encode` is given of them."""
+        """Convert nodes to passages and to the arguments of `encode`."""
         passages = passages_of(nodes)
         for node in nodes:
             if node.embedding is not None and len(node.embedding) != self.uec.dimension:

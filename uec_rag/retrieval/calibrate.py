@@ -59,7 +59,7 @@ class CorpusCalibration(Record):
 
     @classmethod
     def current(cls, metadata: Mapping[str, object]) -> Self | None:
-        """Rebuild from `metadata`; with a warning None if it was learned on other features."""
+        """Rebuild it from `metadata`; None, with a warning, if it was learned on other features."""
         return current_or(
             None,
             lambda: cls.restore(metadata),
@@ -142,7 +142,7 @@ def check_labels(
 
 
 def corpus_fingerprint(store: Store) -> str:
-    """Hash of every passage's id and text."""
+    """Hash every passage's id and text."""
     digest = hashlib.sha256()
     for passage in store.passages():
         digest.update(f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode())
@@ -210,7 +210,7 @@ def labelled_examples(
     wanted: Sequence[Collection[str]],
     k: int,
 ) -> Examples:
-    """The features of questions as a search sees them, with what their labels say of each hit.
+    """Compute the features of questions as a search does, with the label of each hit.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def without_answers(
     wanted: Sequence[Collection[str]],
     k: int,
 ) -> list[Examples]:
-    """The same of each question, asked of the corpus without its answers."""
+    """Compute the same for each question, asked of the corpus without its answers."""
     examples = []
     for row, ids in enumerate(wanted):
         others = store.snapshot({"$not": {"$id": sorted(ids)}})
@@ -278,7 +278,7 @@ class Published(NamedTuple):
 
 
 def publish(store: Store, calibration: CorpusCalibration, written: str) -> Published | None:
-    """Keep a calibration in a store, where that keeps anything.
+    """Publish a calibration in a store that processes share; in others do nothing.
 
     `written`: state of the store that it was learned on.
     """
@@ -290,7 +290,7 @@ def publish(store: Store, calibration: CorpusCalibration, written: str) -> Publi
 
 
 def published(store: SharedState, known: Published | None) -> Published | None:
-    """The calibration that a store keeps; the known one, where it is that or there is none."""
+    """Read the calibration that a store keeps; the known one if it is the same or there is none."""
     stamp = store.stamp()
     version = stamp.kept.get(CALIBRATION)
     if version is not None and (known is None or known.version != version):
@@ -305,5 +305,5 @@ def published(store: SharedState, known: Published | None) -> Published | None:
 
 
 def written(store: Store) -> str:
-    """The state of a store that several processes write; of others nothing."""
+    """Return the state of a store that several processes share; "" for others."""
     return store.stamp().written if isinstance(store, SharedState) else ""

@@ -1,4 +1,4 @@
-"""Copy an index into another store without encoding a text again."""
+"""Copies of an index in another store, without encoding a text again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as an index has them: what has changed since, and new ones in place of what it knows."""
+"""The files of an index: what has changed since, and new versions in place of old ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_ONCE = 64  # passages between two reports of progress
 
 
 def file_of(passage: Passage) -> str | None:
-    """The file that a passage was read from; None of other passages, whatever their metadata."""
+    """Return the file that a passage was read from; None if it was not read from one."""
     source = passage.metadata.get("source")
     return source if isinstance(source, str) and HASH in passage.metadata else None
 
@@ -49,7 +49,7 @@ class Changes:
 def changes_since(
     retriever: Retriever, hashes: Mapping[str, str], unreadable: Collection[str] = ()
 ) -> Changes:
-    """Compare a folder's files with those that an index was made of.
+    """Compare a folder's files with those that an index was made from.
 
     `hashes` and `unreadable` are of `file_hashes`. What is known of files that cannot be read now
     stays, and so do passages that are of no file, or of one that was uploaded.
@@ -92,7 +92,7 @@ def add_passages(
     ids: Sequence[str] | None,
     metadatas: Sequence[Mapping[str, Any]],
 ) -> list[str]:
-    """Add passages as `Retriever.add` does; one in place of a file's passage is that file's.
+    """Add passages as `Retriever.add` does; one that replaces a file's passage belongs to the file.
 
     So it stays until the file changes: an update does not miss the passage it replaces.
     """
@@ -105,7 +105,7 @@ def add_passages(
 
 
 def _state(passage: Passage) -> dict[str, Any]:
-    """Of which file a passage is, and which state of it."""
+    """Return the file of a passage, and the hash of the version it was read from."""
     if file_of(passage) is None:
         return {}
     return {key: passage.metadata[key] for key in _STATE if key in passage.metadata}
@@ -113,7 +113,7 @@ def _state(passage: Passage) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class EncodedFiles:
-    """Files, cut into passages and encoded, to be put into an index in one go.
+    """Files cut into passages and encoded, ready to be put into an index in one go.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class EncodedFiles:
         uploaded: bool = False,
         **chunks: Unpack[Chunks],
     ) -> Self:
-        """Cut and encode documents; for an engine they are encoded as they are put in.
+        """Cut documents into passages and encode them; for an engine, encode as they are put in.
 
         What was put there before an interruption stays, and the next update need not encode it.
 
@@ -181,7 +181,7 @@ class EncodedFiles:
         return len(self.passages)
 
     def replace_in(self, retriever: Retriever) -> int:
-        """Put them in place of what an index knows of files of these names.
+        """Replace an index's passages of these files by the new ones.
 
         A passage that was replaced by hand while they were encoded stays. A calibration without
         labels is made anew where the corpus is another. Returns how many passages were replaced.
@@ -226,7 +226,7 @@ def delete_file(retriever: Retriever, source: str) -> int:
 
 
 def _calibrate_anew(retriever: Retriever) -> None:
-    """Make a calibration without labels anew, if the corpus is another."""
+    """Repeat a calibration without labels if the corpus has changed."""
     calibration = retriever.calibration
     if (
         calibration is not None

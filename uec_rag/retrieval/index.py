@@ -196,7 +196,7 @@ class Index:
 def _noting_missing(
     passages: Sequence[Passage], parts: Sequence[Gaussian], names: Sequence[str]
 ) -> Sequence[Passage]:
-    """Passages with the names of the members that cannot find them, where there are any.
+    """Note on passages the names of the members that cannot find them, if there are any.
 
     Raises ValueError if no member can find a passage.
     """
@@ -232,7 +232,7 @@ def _chunks(
     ids: Iterable[str] | None,
     metadatas: Iterable[Mapping[str, Any]] | None,
 ) -> Iterator[list[Passage]]:
-    """Passages to be stored in one go: all of a list, a part of an iterator."""
+    """Make the passages to be stored in one go: all of a list, a part of an iterator."""
     if _is_stream(texts):
         yield from stream_passages(texts, ids, metadatas, _CHUNK)
     else:
@@ -240,7 +240,7 @@ def _chunks(
 
 
 def _is_stream(texts: object) -> bool:
-    """Whether nobody knows how many there are."""
+    """Tell if texts come from an iterator, of unknown length."""
     return isinstance(texts, Iterable) and not isinstance(texts, Sized)
 
 

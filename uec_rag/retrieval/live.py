@@ -1,4 +1,4 @@
-"""An index that is searched while others save it anew."""
+"""An index that is searched while other processes save it again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Place:
 
 
 def gate_at(place: Place, retriever: Retriever) -> Gate | None:
-    """The gate that decides there; `retriever`: the place's index, opened."""
+    """Return the gate that decides there; `retriever`: the place's index, opened."""
     if place.gate is None:
         return Gate.of_index(retriever) if place.gated else None
     return Gate.at(place.gate) if isinstance(place.gate, float) else Gate.load(place.gate)
@@ -51,7 +51,7 @@ def gate_at(place: Place, retriever: Retriever) -> Gate | None:
 
 @dataclass(eq=False)
 class Opened:
-    """An index with its gate, the files that its ensemble is of, and how many are using it."""
+    """An open index with its gate, the files of its ensemble, and the number of its users."""
 
     retriever: Retriever
     gate: Gate | None
@@ -92,14 +92,14 @@ class LiveIndex:
         return Opened(retriever, gate, ensemble)
 
     def _ensemble(self) -> Mapping[str, Entry]:
-        """The files of the saved ensemble."""
+        """Identify the files of the saved ensemble."""
         with suppress(OSError, ValueError):  # which loading will name
             files = read_manifest(self.place.index).files
             return {name: files[name] for name in files if name.startswith("ensemble/")}
         return {}
 
     def _stamp(self) -> tuple[int, ...]:
-        """A stamp that changes with every save of the index or of its gate."""
+        """Return a stamp that changes with every save of the index or of its gate."""
         seen: tuple[int, ...] = ()
         for name in (MANIFEST, GATE_FILE):
             # One that is gone, or out of reach: opening the index says which.
@@ -110,7 +110,7 @@ class LiveIndex:
 
     @contextmanager
     def use(self) -> Iterator[Opened]:
-        """The index as it is now, which stays open until the block ends."""
+        """Yield the index as it is now, which stays open until the block ends."""
         with self._count:
             opened = self._now
             opened.users += 1
@@ -127,7 +127,7 @@ class LiveIndex:
             _close(opened.retriever.store)
 
     def refresh(self) -> bool:
-        """Take up a new save, if there is one; where it cannot be opened, the old index stays.
+        """Open a new save, if there is one; if it cannot be opened, the old index stays.
 
         Returns whether the index was swapped; `problem` says why it was not, and is logged. Waits
         for nobody: where another thread opens it or writes, the next look finds it.

@@ -29,7 +29,7 @@ from uec_rag.stores.memory import MemoryStore
 
 
 def frequencies_seen(near: Terms, sample: Terms, size: int) -> Frequencies:
-    """The document frequencies of terms in a corpus of which some passages were seen.
+    """Estimate the document frequencies of terms in a corpus from the passages seen of it.
 
     A term is held by as large a share of the corpus as of the sample, and by no fewer passages than
     were seen to hold it.
@@ -71,23 +71,23 @@ class Engine(Protocol):
     """Of its class, for messages."""
 
     def near(self, query: str, count: int, filter: object) -> list[Passage]:
-        """Run its own search, best hits first; the filter is one of its own."""
+        """Run its own search, best hits first, with a filter of its own kind."""
         ...
 
     def anywhere(self) -> list[Passage]:
-        """Passages from all over it, the same every time; none where it cannot say."""
+        """Return passages from all over it, the same every time; none if it cannot."""
         ...
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Passages of those ids that are there."""
+        """Return the passages of those ids that are there."""
         ...
 
     def stored(self, ids: list[str]) -> Sequence[Sequence[float] | None] | None:
-        """The vectors of passages, None where one has none; None where it gives no vectors."""
+        """Return the vectors of passages, None for one without; None if it gives no vectors."""
         ...
 
     def size(self) -> int | None:
-        """The number of passages that it holds, if it says."""
+        """Return the number of passages that it holds, if it says."""
         ...
 
 
@@ -104,10 +104,10 @@ class Elsewhere(Retriever):
     store: ForeignStore
 
     def _check_fit(self) -> None:
-        """Nothing that is stored depends on the fit."""
+        """Check nothing: nothing that is stored depends on the fit."""
 
     def check_filter(self, filter: object) -> None:
-        """Nothing is known of it: it is one of the engine's own."""
+        """Check nothing: it is a filter of the engine's own."""
 
     def _among(self, ids: Sequence[str], filter: object) -> NoReturn:
         raise ValueError(
@@ -174,7 +174,7 @@ class _Seen:
 
 @dataclass
 class _Drawn:
-    """Passages from all over an engine.
+    """A sample of an engine's passages.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class _Drawn:
     gaussians: Gaussian | None = None
 
     def stands_for(self, size: int | None) -> bool:
-        """Whether they are of the engine still, as far as can be told."""
+        """Tell if they still stand for the engine, as far as can be told."""
         if size is None or self.size is None:
             return self.searches < _SEARCHES
         return abs(size - self.size) <= _OUTDATED * self.size
@@ -251,7 +251,7 @@ class ForeignStore:
         return self._size() or 0
 
     def snapshot(self, filter: object = None) -> Self:
-        """Return a view of what a filter, one of the engine's own, lets through."""
+        """Return a view of what a filter of the engine's own lets through."""
         if filter is None:
             return self
         if self._filter is not None:
@@ -261,10 +261,10 @@ class ForeignStore:
         return view
 
     def bind(self, fingerprint: str) -> None:
-        """Nothing is stored there."""
+        """Do nothing: nothing is stored there."""
 
     def fetch(self, question: str, query: Gaussian, count: int) -> MemoryStore:
-        """The candidates of one question: those that the engine finds for its text.
+        """Fetch the candidates of one question: those that the engine finds for its text.
 
         How often their words occur in the whole of it is estimated from them and a sample.
         """
@@ -283,7 +283,7 @@ class ForeignStore:
         return MemoryStore.holding(found, gaussians, frequencies)
 
     def _drawn(self, size: int | None) -> _Drawn:
-        """Passages from all over the engine, drawn again when it has become another."""
+        """Sample the engine's passages, again once it has changed."""
         seen = self._seen
         drawn, fitted = seen.sample, self._uec.fitted
         if drawn is None or not drawn.stands_for(size):
@@ -340,22 +340,22 @@ class ForeignStore:
         return found[:count]
 
     def passages(self, filter: object = None) -> Iterator[Passage]:
-        """ValueError: they are not read whole."""
+        """Raise ValueError: an engine is not read whole."""
         self._refuse()
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """ValueError: nothing of it is saved."""
+        """Raise ValueError: nothing of it is saved."""
         raise ValueError(f"path: {str(folder)!r} cannot hold another package's vector store.")
 
 
 def random_directions(width: int) -> FloatArray:
-    """Directions by chance, the same every time, shape (DIRECTIONS, width)."""
+    """Draw random directions, the same every time, shape (DIRECTIONS, width)."""
     drawn = np.random.default_rng(0).standard_normal((DIRECTIONS, width), dtype=np.float32)
     unit: FloatArray = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
     return unit
 
 
 def _searchable(passages: Sequence[Passage]) -> list[Passage]:
-    """Those that have a text, each once."""
+    """Return the passages that have a text, each once."""
     return [*{p.id: p for p in reversed(passages) if p.text.strip()}.values()][::-1]

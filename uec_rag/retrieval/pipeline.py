@@ -84,11 +84,11 @@ class Method:
 
     @property
     def without_verifier(self) -> Method:
-        """The method that reads no passage."""
+        """The same method without a verifier."""
         return replace(self, verification=None, model=self.unread_model or self.model)
 
     def judging(self, hits: Hits) -> ConfidenceModel:
-        """The model of some hits: another one if the verifier failed on them."""
+        """Return the confidence model of some hits: another one if the verifier failed on them."""
         return self.model if hits.verified else self.unread_model or self.model
 
 
@@ -198,7 +198,7 @@ class Found:
 
     @classmethod
     def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
-        """The findings of a search among no passages."""
+        """Make the findings of a search among no passages."""
         count = len(queries)
         none = np.zeros((count, 0), dtype=np.float32)
         place = np.zeros((count, 0), dtype=np.int64)
@@ -220,7 +220,7 @@ class Found:
 def find(
     method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> Iterator[Found]:
-    """Find the hits of questions, and the features of them; `calibrate` learns from the same."""
+    """Find the hits of questions and their features; `calibrate` learns from the same ones."""
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
         asked, own = queries[rows], [part[rows] for part in parts]
@@ -255,7 +255,7 @@ def find(
 def views(
     fitted: Fitted, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> Iterator[tuple[slice, View]]:
-    """The views that questions are compared with, and for which of them each is.
+    """Yield the views that questions are compared with, and the rows of these questions.
 
     All of a store in memory, for as many questions at a time as memory takes; of a remote store,
     the candidates of each question.
@@ -272,7 +272,7 @@ def views(
 
 
 def _plain(fitted: Fitted, parts: Sequence[Gaussian]) -> FloatArray:
-    """Coefficients before a corpus was looked at, shape (n, K)."""
+    """Compute the coefficients without evidence of a corpus, shape (n, K)."""
     return fitted.coefficients(parts, "query")
 
 
@@ -293,7 +293,7 @@ class Similarities:
     best: FloatArray
 
     def ranks(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Places of columns (n, k) by each encoder's similarity, from 1, (n, K, k).
+        """Rank columns (n, k) by each encoder's similarity, from 1, shape (n, K, k).
 
         0 beyond the best `_RANKED`.
         """
@@ -317,7 +317,7 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
 
 
 def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities) -> FloatArray:
-    """Coefficients of the encoders in each question, shape (n, K)."""
+    """Compute the coefficients of the encoders in each question, shape (n, K)."""
     fitted = method.fitted
     if not similarities.own or not similarities.own[0].shape[1]:
         return _plain(fitted, parts)
@@ -327,7 +327,7 @@ def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities)
 def fuse(
     fitted: Fitted, view: View, query: Gaussian, similarities: Similarities, pi: FloatArray
 ) -> FloatArray:
-    """The ensemble's mu_s to every column, shape (n, C): ``sum_k pi_k w_k s_k``."""
+    """Compute the ensemble's mu_s to every column, ``sum_k pi_k w_k s_k``, shape (n, C)."""
     if not similarities.own:
         [mu] = view.compare([query.mean])
         return mu
@@ -366,13 +366,13 @@ class Hits:
     verified: bool = True
 
     def distinct(self, most: int) -> NDArray[np.intp]:
-        """Places of the first different texts, shape (n, most); -1 behind the last."""
+        """Return the places of the first different texts, shape (n, most); -1 behind the last."""
         again = self.text < np.arange(self.text.shape[1])
         places = np.argsort(again, axis=1, kind="stable")[:, :most]
         return np.where(np.take_along_axis(again, places, axis=1), -1, places)
 
     def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
-        """Which different texts are of a wanted id, themselves or a copy of them, shape (n, m)."""
+        """Tell which different texts have a wanted id, or a copy that has one, shape (n, m)."""
         right = np.array(
             [
                 [passage.id in ids for passage in row]
@@ -402,7 +402,7 @@ def top_k(fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int) -
 
 
 def _first_of_text(passages: Sequence[Sequence[Passage]], count: int) -> NDArray[np.intp]:
-    """Place of the best hit that has the text of a hit, shape (n, count)."""
+    """Find the place of the best hit with the same text as each hit, shape (n, count)."""
     first = np.zeros((len(passages), count), dtype=np.intp)
     for place, row in zip(first, passages, strict=True):
         best: dict[str, int] = {}
@@ -413,7 +413,7 @@ def _first_of_text(passages: Sequence[Sequence[Passage]], count: int) -> NDArray
 def rerank(
     fitted: Fitted, verification: Verification | None, queries: Sequence[str], hits: Hits
 ) -> Hits:
-    """Have a verifier read the first different texts, and order them by what it says.
+    """Have a verifier read the first different texts, and order these by its scores.
 
     A score holds for every hit of its text. None of those that were read falls behind the others:
     its score is at least that of the last of them before.
@@ -508,7 +508,7 @@ def attribute(
 
 
 def _named_terms(block: Terms, row: int) -> dict[int, str]:
-    """The word of each term of a text that is a word of it, by the place of the term."""
+    """Return the words of a text by the places of their terms, without parts of words."""
     if block.labels is None:
         return {}
     labels = block.labels[row]
@@ -519,7 +519,7 @@ def _named_terms(block: Terms, row: int) -> dict[int, str]:
 def unfamiliar_questions(
     method: Method, queries: Sequence[str], hits: Hits
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """Compare questions with the fit's: each difference, "" if none, and whether in letters."""
+    """Compare questions with the fit's: how each differs, "" if not, and if by its letters."""
     reasons, strange = [""] * len(queries), np.zeros(len(queries), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:
@@ -539,7 +539,7 @@ def observe(
     attribution: Attribution,
     strange: NDArray[np.bool_],
 ) -> Features | None:
-    """The features of the first different texts of n questions; None if nothing was found."""
+    """Compute the features of n questions' first different texts; None if nothing was found."""
     fitted, model = method.fitted, method.judging(hits)
     if not hits.mu.size:
         return None
@@ -558,7 +558,7 @@ def observe(
 def scale(
     method: Method, store: Store, parts: Sequence[Gaussian], coefficients: FloatArray
 ) -> tuple[np.float32, FloatArray]:
-    """From the ensemble's similarities to logits, ``slope * mu_s + offset``, offset (n,).
+    """Return slope and offset (n,) of the logits ``slope * mu_s + offset`` of similarities.
 
     The fitted ones, or similarities standardised over unrelated passages.
     """
@@ -576,7 +576,7 @@ _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
 def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
-    """Mean and deviation of the similarity of passages of a corpus to one another.
+    """Estimate mean and deviation of the similarity of a corpus's passages to one another.
 
     To encoders that were never fitted, texts with nothing but a corpus in common are as similar: a
     passage that answers stands out from it. A few pairs of a usual encoder count as seen before;
@@ -602,7 +602,7 @@ def member_evidence(
     hits: Hits,
     strange: NDArray[np.bool_],
 ) -> FloatArray:
-    """Each encoder's logit of the first hit, shape (n, K), as evidence of an answer.
+    """Compute each encoder's logit of the first hit, shape (n, K), as evidence of an answer.
 
     What orders passages may rest on stems and on parts of words; whether there is an answer at all
     rests on whole words, see `whole_share`. Encoders find whatever is in letters that they do not
@@ -622,7 +622,7 @@ def member_evidence(
 
 
 def estimate(method: Method, found: Found) -> Probabilities | None:
-    """Relevance, confidence and `in_corpus`; None if nothing was found."""
+    """Estimate relevance, confidence and `in_corpus`; None if nothing was found."""
     if found.features is None:
         return None
     model = method.judging(found.hits)
@@ -687,7 +687,7 @@ def decide(
     size: int,
     meant: Sequence[Meaning] | None = None,
 ) -> list[Result]:
-    """Decide on each question, and put together what is known of it.
+    """Decide on each question, and assemble its result.
 
     `size`: how many passages were searched. `meant`: what `meanings` gives by default.
     """
@@ -737,7 +737,7 @@ def decide(
 
 
 def at_hits(of_texts: FloatArray, hits: Hits) -> FloatArray:
-    """Numbers of different texts as those of hits, shape (n, m).
+    """Spread numbers of different texts over the hits, shape (n, m).
 
     Copies of a text have its number, and equally similar texts that of the first of them: which
     comes first is chance.
@@ -758,7 +758,7 @@ def at_hits(of_texts: FloatArray, hits: Hits) -> FloatArray:
 def _members(
     method: Method, found: Found, row: int, ranks: NDArray[np.int64], kept: slice
 ) -> Members:
-    """The contributions to one question's hits, the verifier's among them."""
+    """Gather the members' contributions to one question's hits, the verifier's among them."""
     fitted, hits, words = method.fitted, found.hits, found.attribution.words
     own = found.attribution.own[row, :, kept]
     counted = (found.coefficients[row] * fitted.weights)[:, None] * own

@@ -19,7 +19,7 @@ def as_ensemble(
     argument: str,
     expected: str,
 ) -> UEC:
-    """Return the ensemble that a value stands for.
+    """Convert a framework's value to the ensemble that it stands for.
 
     None stands for `UEC()`. An embedding becomes an ensemble of one member that is not fitted: a
     plain vector search, variance 0.

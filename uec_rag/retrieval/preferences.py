@@ -56,7 +56,7 @@ class Boost:
             )
 
     def at(self, passage: Passage) -> float:
-        """Log-odds of a passage, before they are normalised; ValueError if not from 0 to 1."""
+        """Compute a passage's log-odds before normalisation; ValueError if `of` gives no share."""
         value = float(self.of(passage))
         if not 0 <= value <= 1:
             raise ValueError(
@@ -100,11 +100,11 @@ class Preferences:
         object.__setattr__(self, "boosts", boosts)
 
     def at(self, passage: Passage) -> float:
-        """Log-odds of all boosts, before they are normalised."""
+        """Compute the log-odds of all boosts before normalisation."""
         return sum(boost.at(passage) for boost in self.boosts)
 
     def level(self, passages: Iterable[Passage]) -> float:
-        """Normaliser of the log-odds: log of the mean of their ratios over a corpus."""
+        """Compute the normaliser of the log-odds: the log of their mean ratio over a corpus."""
         values = np.array([self.at(passage) for passage in passages])
         if not len(values):
             return 0.0
@@ -112,7 +112,7 @@ class Preferences:
         return float(highest + np.log(np.exp(values - highest).mean()))
 
     def highest(self) -> float:
-        """The highest log-odds that a passage can have, before normalisation."""
+        """Compute the highest log-odds that a passage can have before normalisation."""
         return sum(max(0.0, boost.weight) for boost in self.boosts)
 
 
@@ -124,7 +124,7 @@ def preferred(
     slope: float,
     level: float,
 ) -> SearchResult:
-    """Find the k hits that are best with what counts beside similarity.
+    """Find the k best hits under preferences.
 
     As many hits are looked at as it takes to know that none further down belongs among the k: what
     is left out scores less than the last that was looked at, by whose score and the highest boost
@@ -159,7 +159,7 @@ def preferred(
 
 
 def _boosted(result: Result, prefer: Preferences, level: float, slope: float) -> Result:
-    """A result with its hits' boosts in scores and relevance."""
+    """Add the hits' boosts to scores and relevance."""
     if not prefer.boosts or not result.passages:
         return result
     boosts = np.array([prefer.at(hit) - level for hit in result.passages], dtype=np.float32)
@@ -190,7 +190,7 @@ def _chosen(row: Sequence[Passage], scores: FloatArray, k: int, prefer: Preferen
 
 
 def _copies(row: Sequence[Passage]) -> list[list[str]]:
-    """For each passage the ids of the others of the same text."""
+    """Return for each passage the ids of the others with the same text."""
     ids: dict[str, list[str]] = {}
     for passage in row:
         ids.setdefault(passage.text, []).append(passage.id)
@@ -198,7 +198,7 @@ def _copies(row: Sequence[Passage]) -> list[list[str]]:
 
 
 def _moved(relevance: FloatArray, log_odds: FloatArray) -> FloatArray:
-    """Probabilities whose log-odds have grown; 0 and 1 stay."""
+    """Add to the log-odds of probabilities; 0 and 1 stay."""
     odds = relevance * np.exp(log_odds)
     moved: FloatArray = odds / (odds + 1 - relevance)
     return moved
@@ -258,7 +258,7 @@ def maximal_marginal_relevance(
 
 
 def term_vectors(blocks: Sequence[Terms]) -> FloatArray:
-    """Texts that have terms only as vectors: a column per term, shape (m, terms).
+    """Make vectors of texts that have terms only: a column per term, shape (m, terms).
 
     `blocks`: of m texts each.
     """

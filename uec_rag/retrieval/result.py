@@ -51,7 +51,7 @@ class Members:
     words: list[dict[str, float]] | None
 
     def taking(self, places: Sequence[int]) -> Members:
-        """The contributions to some of the hits."""
+        """Return the contributions to some of the hits."""
         at = [*places]
         return Members(
             self.names,
@@ -62,7 +62,7 @@ class Members:
         )
 
     def metadata(self, rank: int) -> dict[str, Any]:
-        """The keys written on a hit, in plain Python types."""
+        """Return the keys written on a hit, in plain Python types."""
         positive = np.maximum(self.counted[:, rank], 0)
         shares = positive / max(float(positive.sum()), 1e-30)
         found: dict[str, Any] = {
@@ -149,7 +149,7 @@ class Result:
         names: tuple[str, ...],
         basis: str = "",
     ) -> Self:
-        """The result of a question for which there is no passage."""
+        """Make the result of a question for which there is no passage."""
         none = np.zeros(0, dtype=np.float32)
         decision = Decision("abstain", NOTHING_FOUND, basis=basis, in_corpus=0.0)
         numbers = (none, none, none, none, none, coefficients, shares, none)
@@ -159,7 +159,7 @@ class Result:
     def of_vector(
         cls, found: Found, coefficients: FloatArray, shares: FloatArray, names: tuple[str, ...]
     ) -> Self:
-        """The result of a query known as a vector: nothing is judged, relevance is the similarity.
+        """Make the result of a query vector: nothing is judged, relevance is the similarity.
 
         `found`: of one query.
         """
@@ -186,17 +186,17 @@ class Result:
 
     @property
     def ids(self) -> list[str]:
-        """Ids of the hits."""
+        """The ids of the hits."""
         return [passage.id for passage in self.passages]
 
     @property
     def sigma2(self) -> FloatArray:
-        """Variance of the similarity, shape (k,): `within` and `between` together."""
+        """The variance of the similarity, shape (k,): `within` and `between` together."""
         total: FloatArray = self.within + self.between
         return total
 
     def taking(self, places: Sequence[int]) -> Result:
-        """The same result with some of the hits, in the order given.
+        """Return the result with some of the hits, in the order given.
 
         The confidence by cutoff is that of equally many best hits, at most the sum of the
         relevance of those taken, and at least the highest: choosing does not raise it. The decision
@@ -215,7 +215,7 @@ class Result:
         return replace(taken, decision=replace(known, confidence=confidence)).deciding(0.5)
 
     def first(self, k: int) -> Result:
-        """The same result with the first k hits: confidence and decision stay."""
+        """Return the result with the first k hits: confidence and decision stay."""
         return self if k >= len(self.passages) else self._at(range(k))
 
     def _at(self, places: Sequence[int]) -> Result:
@@ -233,14 +233,14 @@ class Result:
         )
 
     def asked_as(self, query: str) -> Result:
-        """The same result under the question as it was asked, before its spelling was corrected."""
+        """Return the result under the question as asked, before its spelling was corrected."""
         if query == self.query:
             return self
         note = f"it was read as {visible(self.query)!r}"
         return replace(self, query=query, decision=with_note(self.decision, note))
 
     def deciding(self, threshold: float) -> Result:
-        """The same result with the decision at a threshold."""
+        """Return the result with the decision at a threshold."""
         return replace(self, decision=self.decide(threshold))
 
     def decide(self, threshold: float, k: int | None = None, ask: float = ASK) -> Decision:
@@ -254,7 +254,7 @@ class Result:
         return decide_again(replace(self.decision, confidence=sure), threshold, ask)
 
     def confidence_at(self, k: int | None = None) -> float:
-        """P(one of the first k hits answers the question); of `JUDGED` by default."""
+        """Return P(one of the first k hits answers the question), by default of `JUDGED`."""
         if k is None:
             return self.decision.confidence
         check_k(k)
@@ -263,7 +263,7 @@ class Result:
         return float(self.by_cutoff[min(k, len(self.by_cutoff)) - 1])
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
-        """The metadata that every adapter adds to a hit: numbers and texts, for any store.
+        """Return the metadata that every adapter adds to a hit: numbers and texts, for any store.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ class Result:
         }
 
     def traced(self) -> dict[str, Value]:
-        """The attributes of a trace, see `uec_rag.base.spans.retrieval`."""
+        """Return the attributes of a trace, see `uec_rag.base.spans.retrieval`."""
         hits = [
             (passage.id, passage.text, float(self.scores[rank]), passage.metadata, found)
             for rank, passage in enumerate(self.passages)
@@ -356,7 +356,7 @@ class SearchResult:
 
     @property
     def ids(self) -> list[list[str]]:
-        """Ids of the hits."""
+        """The ids of the hits."""
         return [one.ids for one in self.results]
 
     @property
@@ -366,22 +366,22 @@ class SearchResult:
 
     @property
     def mu(self) -> FloatArray:
-        """Mean of the similarity, shape (n, k)."""
+        """The mean of the similarity, shape (n, k)."""
         return _stacked([one.mu for one in self.results])
 
     @property
     def within(self) -> FloatArray:
-        """Variance of the similarity by the members' posteriors (paper eq. 5), shape (n, k)."""
+        """The variance of the similarity by the members' posteriors (paper eq. 5), shape (n, k)."""
         return _stacked([one.within for one in self.results])
 
     @property
     def between(self) -> FloatArray:
-        """Variance of the similarity by the members' disagreement, shape (n, k)."""
+        """The variance of the similarity by the members' disagreement, shape (n, k)."""
         return _stacked([one.between for one in self.results])
 
     @property
     def sigma2(self) -> FloatArray:
-        """Variance of the similarity, shape (n, k): `within` and `between` together."""
+        """The variance of the similarity, shape (n, k): `within` and `between` together."""
         return _stacked([one.sigma2 for one in self.results])
 
     @property
@@ -401,7 +401,7 @@ class SearchResult:
 
     @property
     def shares(self) -> FloatArray:
-        """Share of each encoder in the scores, shape (n, K)."""
+        """The share of each encoder in the scores, shape (n, K)."""
         return _stacked([one.shares for one in self.results])
 
     @property
@@ -416,12 +416,12 @@ class SearchResult:
 
     @property
     def decisions(self) -> list[Decision]:
-        """At a threshold of one half, or those of a gate; `decide` applies another threshold."""
+        """The decisions at a threshold of one half, or a gate's; `decide` applies another one."""
         return [one.decision for one in self.results]
 
     @property
     def unfamiliar(self) -> list[str]:
-        """Differences of each question from those confidence was fitted on; "" if none."""
+        """How each question differs from those that confidence was fitted on; "" if it does not."""
         return [one.decision.unfamiliar for one in self.results]
 
     @property
@@ -441,7 +441,7 @@ class SearchResult:
 
     @property
     def basis(self) -> str:
-        """Fingerprint of everything that confidence depends on; see `Gate`.
+        """The fingerprint of everything that confidence depends on; see `Gate`.
 
         If the verifier failed on some of the questions, that of these.
         """
@@ -462,20 +462,20 @@ class SearchResult:
         return [one.decide(threshold, k, ask) for one in self.results]
 
     def asked_as(self, queries: Sequence[str]) -> SearchResult:
-        """The same results under the questions as they were asked: see `Result.asked_as`."""
+        """Return the results under the questions as they were asked: see `Result.asked_as`."""
         return SearchResult([one.asked_as(query) for one, query in zip(self, queries, strict=True)])
 
     def deciding(self, decisions: Sequence[Decision]) -> SearchResult:
-        """The same results with other decisions, such as a gate's."""
+        """Return the results with other decisions, such as a gate's."""
         pairs = zip(self.results, decisions, strict=True)
         return SearchResult([replace(one, decision=decision) for one, decision in pairs])
 
     def first(self, k: int) -> SearchResult:
-        """The same results with the first k hits of each question."""
+        """Return the results with the first k hits of each question."""
         return SearchResult([one.first(k) for one in self.results])
 
     def to_frame(self) -> pandas.DataFrame:
-        """A row for each hit: query, rank, id, text, its own metadata, and `metadata`.
+        """Return a row for each hit: query, rank, id, text, its own metadata, and `metadata`.
 
         Raises ImportError if pandas is not installed.
         """
@@ -489,7 +489,7 @@ class SearchResult:
         return pandas.DataFrame(rows)
 
     def _repr_html_(self) -> str:
-        """Decisions and hits, as notebooks show them: scores as bars, texts escaped and cut."""
+        """Render decisions and hits for notebooks: scores as bars, texts escaped and cut."""
         parts = []
         for one in self.results[:_SHOWN]:
             decision, lines = one.decision, []
@@ -541,19 +541,19 @@ KEY = "uec_"
 
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata without the keys that are ours: nobody else says what a search found."""
+    """Return metadata without the keys that only a search writes."""
     return {key: value for key, value in metadata.items() if not key.startswith(KEY)}
 
 
 def without_findings(passage: Passage) -> Passage:
-    """A passage with its `own_metadata`, as all that is stored and all that is found has it."""
+    """Return a passage with its `own_metadata` alone, as it is stored and found."""
     if not any(key.startswith(KEY) for key in passage.metadata):
         return passage
     return replace(passage, metadata=own_metadata(passage.metadata))
 
 
 class FoundMetadata(dict[str, Any]):
-    """Metadata of a hit: a dict, equal to another hit's whatever two queries said of them.
+    """The metadata of a hit: a dict that compares equal whatever a search wrote into it.
 
     LangChain tells documents apart by all of their metadata, and its `MultiQueryRetriever` keeps of
     equal ones the first. A document that two queries find has other `uec_` values from each, and
@@ -578,7 +578,7 @@ class FoundMetadata(dict[str, Any]):
         found: Mapping[str, Any],
         decision: Decision | None = None,
     ) -> Self:
-        """Join what is stored beside a text and what is known of it as a hit."""
+        """Join a passage's stored metadata and those of a hit."""
         joined = cls(own_metadata(metadata) | dict(found))
         joined.decision = decision
         return joined
@@ -595,7 +595,7 @@ class FoundMetadata(dict[str, Any]):
 
 
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
-    """The decision that `SearchResult.metadata` wrote on hits; None where it is on none of them.
+    """Read the decision that `SearchResult.metadata` wrote on hits; None if it is on none.
 
     Where hits come from several queries, the one of the highest confidence counts. What stands in
     the metadata of other retrievers' documents counts only where no document is known to be a hit
@@ -608,7 +608,7 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
 
 
 def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
-    """The decision on a hit, in one line and checked; None where there is no such."""
+    """Read and check the decision on a hit; None if there is none."""
     action, reason = metadata.get("uec_decision"), metadata.get("uec_reason")
     sure, held = metadata.get("uec_confidence"), metadata.get("uec_in_corpus", 1.0)
     if (

@@ -61,7 +61,7 @@ _APPROXIMATE = (
 
 
 class Options(TypedDict, total=False):
-    """Options of a search beside its queries and k; see `Retriever.search`."""
+    """The options of a search beside its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
     prefer: Preferences | None
@@ -83,11 +83,11 @@ class SearchOptions:
     label: str | None
 
     def texts(self, queries: Sequence[str]) -> list[str]:
-        """The texts to encode: the questions, then those that have turns, behind these."""
+        """Return the texts to encode: the questions, then those with turns, behind their turns."""
         return texts_of(self.spoken(queries))
 
     def spoken(self, queries: Sequence[str]) -> list[Spoken]:
-        """The questions as they are searched."""
+        """Pair the questions with their turns, and with the reading that was chosen."""
         chosen = self.label is not None or self.within is not None
         pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
         return [Spoken(*pair, self.label) if chosen else Spoken.of(*pair) for pair in pairs]
@@ -289,7 +289,7 @@ class Retriever(Index):
         return SearchOptions(k, filter, prefer, share, check_history(history), among, label)
 
     def _among(self, ids: Sequence[str], filter: Filter | None) -> Filter:
-        """A filter for those of some passages that another filter selects."""
+        """Restrict a filter to some passages."""
         chosen = {"$id": [*ids]}
         if filter is None:
             return chosen
@@ -301,7 +301,7 @@ class Retriever(Index):
         parts: Sequence[Gaussian],
         options: SearchOptions,
     ) -> SearchResult:
-        """`search_encoded` of what was checked."""
+        """Do what `search_encoded` does, with checked options."""
         spoken = options.spoken(queries)
         if all(one.label is None for one in spoken):
             found = self._search_spoken(spoken, parts, options)
@@ -354,7 +354,7 @@ class Retriever(Index):
         return SearchResult([replace(one, decision=replace(one.decision, size=0)) for one in found])
 
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
-        """The method of a search: the ensemble, and what was learned on this corpus."""
+        """Return the method of a search: the ensemble, and what was learned on this corpus."""
         labelled = self.calibration is not None and self.calibration.source == "labels"
         return Method(
             self.uec.fitted,
@@ -498,13 +498,13 @@ class Retriever(Index):
         return SearchResult(chosen)
 
     def snapshot(self) -> Self:
-        """A read-only view of the index as it is now, whatever others add or delete."""
+        """Return a read-only view of the index as it is now, whatever others add or delete."""
         view = copy(self)
         view.store = self.store.snapshot()
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
-        """A read-only view of the index as it is now, with fixed coefficients in every query.
+        """Return a read-only view of the index as it is now, with fixed coefficients.
 
         Parameters
         ----------
@@ -519,7 +519,7 @@ class Retriever(Index):
         return view
 
     def weighting(self, weights: Mapping[str, float]) -> Self:
-        """A read-only view of the index as it is now, with reweighted encoders.
+        """Return a read-only view of the index as it is now, with reweighted encoders.
 
         Parameters
         ----------
@@ -699,7 +699,7 @@ class Retriever(Index):
 
     @property
     def confidence_model(self) -> ConfidenceModel:
-        """From logits to probabilities: `calibrate`'s model, else the ensemble's or the default."""
+        """The model from logits to probabilities: `calibrate`'s, the ensemble's or the default."""
         own = None if self.calibration is None else self.calibration.model
         return own or self.uec.confidence_model or shipped_model("unfitted")
 
@@ -710,7 +710,7 @@ class Retriever(Index):
         *,
         verified: bool = True,
     ) -> str:
-        """Fingerprint of what confidence depends on in a search, except the passages.
+        """Hash all that confidence depends on in a search, except the passages.
 
         All callables count as the same filter; `verified` is False if the verifier failed.
         """
@@ -719,13 +719,13 @@ class Retriever(Index):
         return basis_of(self._model(verified), self.evidence_weights, share, filter, reader)
 
     def _model(self, verified: bool) -> ConfidenceModel:
-        """The confidence model; without the verifier the one that was learned without it."""
+        """Return the confidence model; without the verifier the one that was learned without it."""
         unread = None if verified else self.uec.fitted.confidence_model
         return unread or self.confidence_model
 
     @property
     def _reader(self) -> str | None:
-        """Fingerprint of who reads the first hits, if anybody does."""
+        """The fingerprint of the verifier; None without one."""
         verification = self.uec.verification
         return None if verification is None else verification.fingerprint
 
@@ -746,7 +746,7 @@ class Retriever(Index):
         self._changes_at_calibration = self._changes if current else -1
 
     def _follow(self, store: Store) -> None:
-        """Take over what another process has learned of the corpus, where the store keeps it."""
+        """Use the calibration that another process has published in the store, if any."""
         if not isinstance(store, SharedState):
             return
         before, self._published = self._published, published(store, self._published)
@@ -769,7 +769,7 @@ class Retriever(Index):
 
     @property
     def report(self) -> str:
-        """The basis of relevance and confidence, in words, and whether hits are exact."""
+        """A description of what relevance and confidence rest on, and whether hits are exact."""
         return self._learned + _APPROXIMATE * self.store.remote
 
     @property
@@ -939,7 +939,7 @@ def check_history(history: object) -> Sequence[Sequence[str]] | None:
 
 
 def _fetched(k: int, fetch_k: int) -> int:
-    """The number of hits to choose k from."""
+    """Return the number of hits to choose k from."""
     check_k(k)
     check_k(fetch_k, "fetch_k")
     return max(k, fetch_k)
@@ -952,7 +952,7 @@ def basis_of(
     filter: Filter | None,
     verifier: str | None,
 ) -> str:
-    """The fingerprint of everything that turns a search's similarities into confidence.
+    """Hash everything that turns a search's similarities into confidence.
 
     Parameters
     ----------
@@ -985,7 +985,7 @@ def basis_of(
 
 
 def _as_text(filter: object) -> str:
-    """A filter, or a part of one: the same text in every process."""
+    """Write a filter, or a part of one, as the same text in every process."""
     if isinstance(filter, Mapping):
         parts = (f"{key!r}: {_as_text(filter[key])}" for key in sorted(filter, key=repr))
         return "{" + ", ".join(parts) + "}"

@@ -1,4 +1,4 @@
-"""A saved index: the store's files, the ensemble's, and what was learned of this corpus."""
+"""A saved index: the files of the store and of the ensemble, and the calibration."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def filling_index(path: str | os.PathLike[str], uec: UEC, dtype: Dtype) -> Itera
 def _write_rest(
     folder: Path, uec: UEC, calibration: CorpusCalibration | None, corpus: str | None
 ) -> None:
-    """Write what is not the store's."""
+    """Write all that is not the store's."""
     (folder / "ensemble").mkdir()
     uec.write(folder / "ensemble")
     state: dict[str, object] = {"fingerprint": uec.fingerprint, "calibration": None}
@@ -90,7 +90,7 @@ def _write_rest(
 
 
 def _prove(folder: Path, uec: UEC, store: Store) -> None:
-    """Read what was written before it is the saved index; RuntimeError if that fails."""
+    """Check that the written files load before they replace a saved index; RuntimeError if not."""
     uec.prove(folder / "ensemble")
     with proving(KIND):
         _read_learned(folder)
@@ -101,7 +101,7 @@ def _prove(folder: Path, uec: UEC, store: Store) -> None:
 
 
 def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | None]:
-    """Fingerprint of the ensemble, and what was learned of which corpus."""
+    """Read the fingerprint of the ensemble, the calibration, and the corpus that it is of."""
     state = read_json(folder / "index.json")
     with as_corrupted(folder / "index.json"):
         saved, corpus = state["fingerprint"], state.get("corpus")

@@ -1,4 +1,4 @@
-"""Calibrating on the user's own corpus without labels, with questions made from its passages."""
+"""Calibration on the user's own corpus without labels, by questions made from its passages."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def self_calibrate(
 def _own_questions(
     store: Store, generate: QuestionGenerator | None, most: int, seed: int
 ) -> tuple[list[Passage], OwnQuestions]:
-    """A sample of the passages, and questions made of it."""
+    """Sample passages, and make questions of them."""
     passages = list(store.passages())
     chosen = np.random.default_rng(seed).permutation(len(passages))[:_MOST_PASSAGES]
     sample = [passages[row] for row in chosen]
@@ -123,7 +123,7 @@ _UNANSWERED = 5  # every fifth question has no answer
 def trial(
     uec: UEC, store: Store, most: int = _MOST_QUESTIONS, seed: int = 0
 ) -> tuple[list[str], list[set[str]], MemoryStore]:
-    """Questions made of the passages, to try a search on where there are no labels.
+    """Make questions of the passages, to try a search without labels.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _agreed(
     verification: Verification | None,
     known: ConfidenceModel | None,
 ) -> ConfidenceModel:
-    """Relevance and confidence: those known, unless questions held out clearly speak against it."""
+    """Keep the known confidence model, unless held-out questions clearly contradict it."""
     if verification is not None:
         verification = replace(verification, on_error="raise")
     halves = [asked.some(range(start, len(asked.questions.queries), 2)) for start in (0, 1)]
@@ -192,7 +192,7 @@ def _agreed(
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:
-    """Which encoders to trust; None: as the ensemble has it.
+    """Learn which encoders to trust; None to keep the ensemble's weights.
 
     Questions made from a passage's own words speak for words: how far these count is left as it
     is, and only whom to trust among the others is learned. They are not those that users ask,
@@ -219,7 +219,7 @@ def _with_answers(
     answers: Mapping[int, str],
     texts: Sequence[str],
 ) -> Gaussian:
-    """The sampled passages' Gaussians, the answers' in place of the passages asked for."""
+    """Replace the sampled passages that questions are made of by the answers alone."""
     corpus = store.vectors([passage.id for passage in sample])
     corpus = corpus.with_terms(uec.embed_terms(texts))
     columns = [place for place, answer in answers.items() if answer != sample[place].text]

@@ -94,7 +94,7 @@ def corrected(
 
 
 def _one_letter_away(word: str) -> list[str]:
-    """All strings with two neighbours exchanged, or one letter less, replaced or more.
+    """List all strings with two neighbours exchanged, or one letter dropped, replaced or added.
 
     In this order, since the first of those that stand for one stem is taken.
     """

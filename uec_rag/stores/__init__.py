@@ -16,7 +16,7 @@ _ON_USE = {"PgVectorStore": "pgvector", "QdrantStore": "qdrant"}  # each needs a
 
 
 def __getattr__(name: str) -> object:
-    """The stores in engines, whose clients are not imported before."""
+    """Import the stores in engines, and their clients, on first use."""
     if name in _ON_USE:
         return getattr(import_module(f"{__name__}.{_ON_USE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

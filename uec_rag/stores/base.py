@@ -46,7 +46,7 @@ Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Hits of n queries, best first, k each (or as many passages as there are).
+    """The hits of n queries, best first, k each (or as many passages as there are).
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Found:
 
     @classmethod
     def nothing(cls, queries: int) -> Self:
-        """No hits of so many queries: none is missing."""
+        """Return no hits for so many queries, as from an empty store."""
         empty = np.zeros((queries, 0), dtype=np.float32)
         return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
 
@@ -106,7 +106,7 @@ class View(Protocol):
         ...
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of n queries with consecutive blocks of what is stored, (n, N) each.
+        """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
 
         Parameters
         ----------
@@ -117,14 +117,14 @@ class View(Protocol):
         ...
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """The columns of the k highest s_hat of n queries, whose mu_s (n, N) are known.
+        """Find the columns of the k highest s_hat of n queries, whose mu_s (n, N) are known.
 
         `k`: from 1 to the number of columns.
         """
         ...
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """The passages of columns (n, k)."""
+        """Return the passages of columns (n, k)."""
         ...
 
     def contributions(
@@ -137,7 +137,7 @@ class View(Protocol):
         ...
 
     def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
-        """Inverse document frequency of each term of n queries, for each sparse block."""
+        """Compute the inverse document frequency of queries' terms, for each sparse block."""
         ...
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
@@ -211,7 +211,7 @@ KEPT = (CALIBRATION, GATE)
 
 
 class Stamp(NamedTuple):
-    """State of what is stored.
+    """The state of what is stored.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class SharedState(Protocol):
     """A store with state that all its processes share; a store in memory has none."""
 
     def stamp(self) -> Stamp:
-        """The state of what is stored, at little cost."""
+        """Return the state of what is stored, at little cost."""
         ...
 
     def put_state(self, name: str, data: bytes) -> str:
@@ -314,7 +314,7 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 
 def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
-    """Convert one value as `normalised` does; one of a type that no metadata holds stays as it is.
+    """Convert one value as `normalised` does; leave one of a type that no metadata holds alone.
 
     ValueError if it is of a type that metadata holds, and `normalised` would refuse it.
     """
@@ -325,7 +325,7 @@ def normalised_value(value: object, where: str) -> Any:  # noqa: ANN401
 
 
 def checked_text(text: str, where: str) -> str:
-    """The text itself; ValueError if it is not valid Unicode, or holds NUL."""
+    """Return the text itself; ValueError if it is not valid Unicode, or contains NUL."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -342,7 +342,7 @@ def checked_text(text: str, where: str) -> str:
 
 
 def copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
-    """Copy what `normalised` returned, or a part of it."""
+    """Copy a result of `normalised`, or a part of it."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -436,7 +436,7 @@ def make_passages(
 
 
 class _Checked(dict[str, Any]):
-    """Metadata of a passage that was checked and copied: no store does so again."""
+    """Metadata of a passage that were checked and copied, so that no store does it again."""
 
 
 def _check_distinct(ids: Iterable[str], seen: set[str]) -> None:
@@ -548,7 +548,7 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
 
 
 def check_range(gaussians: Gaussian, name: str) -> None:
-    """Raise ValueError where means or variances are too large for scores in float32."""
+    """Raise ValueError if means or variances are too large for scores in float32."""
     mean = gaussians.mean
     most = max(float(mean.max(initial=0.0)), -float(mean.min(initial=0.0)))
     if most > _LARGEST_MEAN:

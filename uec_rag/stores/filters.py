@@ -42,7 +42,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class HasId:
-    """The passage is one of these."""
+    """The passage has one of these ids."""
 
     ids: tuple[str, ...]
 
@@ -121,7 +121,7 @@ def _joined(conditions: list[Condition]) -> Condition:
 
 
 def _either(conditions: list[Condition]) -> Condition:
-    """At least one condition; values that one key may have are one of them, however many."""
+    """Join conditions of which one must hold; values of one key become one condition."""
     joined: list[Condition] = []
     values: dict[str, list[object]] = {}
     for one in conditions:
@@ -163,7 +163,7 @@ def _entry(key: str, value: object) -> Condition:
 
 
 def _on(key: str, value: object) -> Condition:
-    """A condition on the value of a key."""
+    """Read a condition on the value of a key."""
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         return Compare(key, "$eq", normalised_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
@@ -200,7 +200,7 @@ def _listed(name: str, value: object) -> Sequence[Any]:
 
 
 def check_size(condition: Condition, conditions: int, values: int, length: int) -> None:
-    """Raise ValueError if a filter is larger than a server wants to run for anybody.
+    """Raise ValueError if a filter is larger than a server should run.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
 
 
 def keys_of(condition: Condition) -> set[str]:
-    """Metadata keys that a condition names."""
+    """Return the metadata keys that a condition names."""
     match condition:
         case And(conditions) | Or(conditions):
             return set[str]().union(*map(keys_of, conditions))
@@ -267,7 +267,7 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def fact(kind: Kind, key: str, value: object = None) -> str:
-    """One fact as a keyword.
+    """Write one fact as a keyword.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def fact(kind: Kind, key: str, value: object = None) -> str:
 
 
 def facts_of(metadata: Mapping[str, Any]) -> list[str]:
-    """All facts of a passage's metadata."""
+    """List all facts of a passage's metadata."""
     facts = []
     for key, value in metadata.items():
         facts += [fact("key", key), fact("is", key, value)]
@@ -294,7 +294,7 @@ def facts_of(metadata: Mapping[str, Any]) -> list[str]:
 
 
 def numbers_of(metadata: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers of a passage's metadata, by `field`, for comparisons."""
+    """Return the numbers of a passage's metadata, by `field`, for comparisons."""
     return {
         field(key): float(value)
         for key, value in metadata.items()
@@ -303,14 +303,14 @@ def numbers_of(metadata: Mapping[str, Any]) -> dict[str, float]:
 
 
 def field(key: str) -> str:
-    """A metadata key as a name that any engine's paths allow."""
+    """Write a metadata key as a name that any engine's paths allow."""
     if _PLAIN.fullmatch(key):
         return key
     return "-" + hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 def _canonical(value: object) -> object:
-    """The same for values that are equal in Python."""
+    """Return the same value for values that are equal in Python."""
     if isinstance(value, bool | int | float):
         if isinstance(value, int) and int(float(value)) != value:
             return value
@@ -333,7 +333,7 @@ class AnyFact:
 
 @dataclass(frozen=True)
 class HasPart:
-    """A fact holds, that an item is in a list, or the value of a key is a text with a part."""
+    """An item is in a list, or the value of a key is a text that contains a part."""
 
     item: str
     key: str
@@ -350,7 +350,7 @@ class Bound:
 
 
 def by_facts(asked: Compare | Predicate, engine: str) -> Not | AnyFact | HasPart | Bound:
-    """The parts of a comparison that an engine runs: facts, parts of texts and limits of numbers.
+    """Split a comparison into those an engine runs: facts, parts of texts, limits of numbers.
 
     ValueError if it is a callable, which no engine runs.
     """

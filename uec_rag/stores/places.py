@@ -34,7 +34,7 @@ _EXPECTED = (
 
 
 def is_place(address: str) -> bool:
-    """Whether an address is one of an engine, and no folder's."""
+    """Tell if an address is an engine's, and no folder's."""
     return "://" in address and not address.startswith(MEMORY)
 
 
@@ -90,7 +90,7 @@ def store_at(address: str) -> EngineStore:
 
 
 def filling(store: Store) -> AbstractContextManager[object]:
-    """A block in which a store may put off what it does better once, at the end.
+    """Let a store put off, to the end of the block, work that is better done once.
 
     `store`: those that put off anything have a method `filling`: see `PgVectorStore.filling`.
     """

@@ -1,4 +1,4 @@
-"""Passages with their Gaussians, from one store into another: resumable and verified."""
+"""Transfers of passages with their Gaussians between stores, resumable and verified."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def transfer(
 
 
 def moment(store: Store) -> Store:
-    """The store as it is now and stays; one in an engine, whose views are no moment, itself."""
+    """Return a snapshot of the store; of one in an engine, which has none, the store itself."""
     return store if store.remote else store.snapshot()
 
 
 def checksum(store: Store) -> str:
-    """The checksum of all that a store holds, as `transfer` has it."""
+    """Compute the checksum of all that a store holds, as `transfer` does."""
     total = 0
     for passages in _parts(store.passages()):
         total += sum(digests(passages, store.vectors([passage.id for passage in passages])))
@@ -125,7 +125,7 @@ def checksum(store: Store) -> str:
 
 
 def digests(passages: Sequence[Passage], gaussians: Gaussian) -> list[int]:
-    """A number for each passage with its Gaussian, but for sparse blocks; equal ones are equal."""
+    """Hash each passage with its Gaussian, without sparse blocks, to a number."""
     shared = b"" if gaussians.profile is None else _bits(gaussians.profile)
     numbers = []
     for passage, mean, scales in zip(passages, gaussians.mean, gaussians.scales, strict=True):
@@ -143,7 +143,7 @@ def _bits(numbers: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bytes:
 
 
 def _held(store: Store, passages: Sequence[Passage]) -> dict[int, str]:
-    """Ids of those of some passages that a store holds, by the digest of what it holds."""
+    """Find which of some passages a store holds, by their digests."""
     there = store.get([passage.id for passage in passages])
     if not there:
         return {}

@@ -155,7 +155,7 @@ def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iter
 
 
 def _turns() -> set[Path]:
-    """Folders that this thread keeps others from saving, and does not save just now."""
+    """The folders that this thread keeps others from saving, and is not saving just now."""
     turns: set[Path] = _this_thread.__dict__.setdefault("turns", set())
     return turns
 
@@ -191,7 +191,7 @@ def is_last(generation: Path) -> bool:
 
 
 def _named(generation: Path) -> str:
-    """A generation as a manifest names it."""
+    """Name a generation as a manifest does."""
     return f"{GENERATIONS}/{generation.name}"
 
 
@@ -239,7 +239,7 @@ def _manifest(folder: Path, kind: str) -> Manifest:
 
 
 def _current(target: Path, kind: str) -> Manifest | None:
-    """The generation at a path; FileExistsError if anything but a saved one is there."""
+    """Find the generation at a path; FileExistsError if anything but a saved one is there."""
     taken = FileExistsError(
         f"path: {str(target)!r} exists and is not a saved {kind}; choose another path or remove it."
     )

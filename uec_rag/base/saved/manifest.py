@@ -1,4 +1,4 @@
-"""The manifest of a saved folder: which files it has, how long they are and what they hash to."""
+"""The manifest of a saved folder: its files, their sizes and their hashes."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def names_in(root: Path) -> Iterator[str]:
-    """Names of all that is in a folder and is no folder, but for hidden things, "/" between."""
+    """List all that is in a folder, except folders and hidden things, as paths with "/"."""
     for entry in os.scandir(root):
         if entry.name.startswith("."):
             continue
@@ -148,7 +148,7 @@ def names_in(root: Path) -> Iterator[str]:
 
 
 def describe(root: Path, names: Iterable[str]) -> dict[str, Entry]:
-    """Sizes and hashes of files, read in streams; large ones several at a time."""
+    """Compute the sizes and hashes of files, in streams; large ones several at a time."""
     names = sorted(names)
     with suppress(OSError):  # a missing file is named below
         if sum((root / name).lstat().st_size for name in names) > _WORTH_THREADS:
@@ -181,7 +181,7 @@ def _is_entry(value: object) -> bool:
 
 
 def _folders(names: Iterable[str]) -> list[str]:
-    """The folders that lead to files, outer ones first."""
+    """List the folders that lead to files, outer ones first."""
     found = {
         "/".join(parts[:depth])
         for parts in (name.strip("/").split("/") for name in names)

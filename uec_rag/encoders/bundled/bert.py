@@ -89,7 +89,7 @@ class OnnxEncoder(IdentityHead):
         return Encoded(embedding, embedding)
 
     def _embed(self, text: str) -> Float32Array:
-        """Vector of the first token."""
+        """Compute the vector of the first token."""
         encoding = self.tokenizer.encode(text)
         inputs = {
             "input_ids": [encoding.ids],

@@ -1,4 +1,4 @@
-"""One file of a package index, by the user's settings for pip and uv; neither of them is run.
+"""Files of a package index, found by the user's settings for pip and uv, without running either.
 
 The index answers as the simple repository API says (PEP 503 and 691):
 https://packaging.python.org/en/latest/specifications/simple-repository-api/
@@ -70,7 +70,7 @@ class PackageIndex:
         self._logins = _Logins([*self._links, *self._indexes])
 
     def download(self, package: str, wheel: str, sha256: str, size: int, path: Path) -> None:
-        """Download a wheel of so many bytes from the first place that has the one expected.
+        """Download a wheel of `size` bytes from the first place that has the one expected.
 
         Raises OSError if it is nowhere; says of each place why.
         """
@@ -86,7 +86,7 @@ class PackageIndex:
         raise OSError("; ".join(problems) or "pip is set to ask no index")
 
     def fetch(self, address: str, sha256: str, size: int, path: Path, newline: str = "") -> None:
-        """Download a file of `size` bytes at most, with line ends of its own where given.
+        """Download a file of at most `size` bytes, with its line ends replaced if others are given.
 
         Raises OSError if it cannot be had, or is not the one expected: it is removed then.
         """
@@ -106,7 +106,7 @@ class PackageIndex:
             )
 
     def _find(self, page: str, wheel: str) -> str | None:
-        """Address of a file that a page, or a folder, lists."""
+        """Find the address of a file that a page, or a folder, lists."""
         if page.startswith("file:"):
             folder = Path(url2pathname(urlsplit(page).path))
             if (folder / wheel).is_file():
@@ -148,7 +148,7 @@ class PackageIndex:
 
     @contextmanager
     def _open(self, address: str, **headers: str) -> Iterator[Any]:
-        """Open an address; what goes wrong until it is closed is an OSError that names it."""
+        """Open an address; any error until it is closed becomes an OSError that names it."""
         # The system's certificates: OpenSSL's own are not everywhere.
         tls: ssl.SSLContext = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if cert := self._settings.get("cert") or os.environ.get("REQUESTS_CA_BUNDLE"):
@@ -174,7 +174,7 @@ class PackageIndex:
 
 
 class _Logins(HTTPPasswordMgrWithPriorAuth):
-    """User and password of a host, sent at once: as its address says, else as netrc does."""
+    """The user and password of a host, sent at once: those in its address, else those in netrc."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class _Logins(HTTPPasswordMgrWithPriorAuth):
 
 
 class _Links(HTMLParser):
-    """The targets of the links of a page."""
+    """A parser that collects the targets of a page's links."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -211,7 +211,7 @@ class _Links(HTMLParser):
 
 
 def _pip_settings() -> dict[str, str]:
-    """The settings of pip's variables and files, by the long name of an option; variables win."""
+    """Read pip's settings, by the long name of an option; variables win over files."""
     own, home = os.environ.get("PIP_CONFIG_FILE", ""), Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     mac = "Library/Application Support/pip"
@@ -232,7 +232,7 @@ def _pip_settings() -> dict[str, str]:
 
 
 def _address(given: str) -> str:
-    """An address that can be opened: uv lets it begin with a name, pip lets it be a path."""
+    """Turn a setting into an address that can be opened: uv allows a name before it, pip a path."""
     given = re.sub(r"^[\w-]+=", "", given)
     return given if re.match(r"\w+:", given) else Path(given).expanduser().absolute().as_uri()
 

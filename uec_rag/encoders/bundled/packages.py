@@ -107,7 +107,7 @@ _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
 def embedded_packages() -> list[Package]:
-    """The packages that bring the models of `UEC()`."""
+    """Return the packages that contain the models of `UEC()`."""
     return [
         _PACKAGES[PACKAGED[name].removeprefix("pypi:")] for name in EMBEDDED if name in PACKAGED
     ]
@@ -165,7 +165,7 @@ def load_pypi(
 
 
 def _kind(package: Package) -> type[OnnxEncoder | StaticEncoder] | None:
-    """The runtime of a model without torch; None if it takes sentence-transformers."""
+    """Return the encoder class of a model without torch; None if it needs sentence-transformers."""
     if "model.onnx" in package.files:
         return OnnxEncoder
     if set(package.files) == {"model.safetensors", "tokenizer.json"}:
@@ -174,7 +174,7 @@ def _kind(package: Package) -> type[OnnxEncoder | StaticEncoder] | None:
 
 
 def package_folder(package: Package, into: Path | None = None) -> Path:
-    """Folder with a package's files, fetched where it is not there; complete or not there.
+    """Return the folder of a package's files, fetched if absent; it is complete or absent.
 
     `into`: folder for it. By default it is looked for in the folders that `UEC_MODELS` lists, then
     in the cache, where it is brought.
@@ -208,7 +208,7 @@ def _fill(package: Package, folder: Path) -> None:
 
 
 def _from_index(package: Package, folder: Path) -> None:
-    """Take the files out of the wheel; where each goes is written above, never read from it."""
+    """Extract the files from the wheel, to places that are written above and never read from it."""
     wheel = folder.parent / package.wheel  # the folder beside it is moved away, the rest removed
     PackageIndex().download(package.name, package.wheel, package.sha256, package.size, wheel)
     with zipfile.ZipFile(wheel) as archive:
@@ -217,7 +217,7 @@ def _from_index(package: Package, folder: Path) -> None:
 
 
 def _from_publisher(package: Package, folder: Path) -> None:
-    """Take each file from where it was first published, or a mirror of the hub."""
+    """Download each file from where it was first published, or from a mirror of the hub."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise OSError("HF_HUB_OFFLINE is set")
     web, hub = PackageIndex(), os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")

@@ -84,7 +84,7 @@ class StaticEncoder(IdentityHead):
         return Encoded(embedding, embedding)
 
     def _means(self, texts: list[str]) -> Float32Array:
-        """Means of the tokens' vectors, (n, d); zeros for a text without any."""
+        """Compute the means of the tokens' vectors, (n, d); zeros for a text without any."""
         tokens = [e.ids for e in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
         lengths = np.array([len(ids) for ids in tokens])
         means = np.zeros((len(texts), self.dimension), dtype=np.float32)

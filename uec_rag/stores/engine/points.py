@@ -23,7 +23,7 @@ from uec_rag.stores.base import Passage
 
 
 class Words(NamedTuple):
-    """A passage's terms in one sparse block."""
+    """The terms of a passage in one sparse block."""
 
     keys: NDArray[np.uint64]  # shape (t,)
     counts: FloatArray  # shape (t,): As `Terms.weights`
@@ -39,7 +39,7 @@ class Point(NamedTuple):
 
 
 class QueryTerms(NamedTuple):
-    """A query's terms in one sparse block."""
+    """The terms of a query in one sparse block."""
 
     # shape (t,): In the order that they are worth looking up in: the rarest first
     keys: NDArray[np.uint64]
@@ -51,7 +51,7 @@ class QueryTerms(NamedTuple):
 
 
 def points_of(passages: list[Passage], gaussians: Gaussian) -> list[Point]:
-    """Passages with their Gaussians as points."""
+    """Make points of passages with their Gaussians."""
     spread = np.concatenate([gaussians.mean**2, gaussians.scales], axis=1)
     words = []
     for row in range(len(passages)):
@@ -80,7 +80,7 @@ class BlockSchema:
         return cls(terms.saturation, float(terms.scale[0]), max(1.0, usual))
 
     def saturated(self, words: Words, mean_length: float | None = None) -> FloatArray:
-        """Counts of a passage as what its similarity is a sum of.
+        """Turn a passage's counts into the summands of its similarity.
 
         `mean_length`: by default the usual one.
         """
@@ -113,7 +113,7 @@ class BlockSchema:
         return found
 
     def terms(self, words: Sequence[Words]) -> Terms:
-        """The terms of some passages."""
+        """Rebuild the terms of some passages."""
         sizes = [len(of_one.keys) for of_one in words]
         return Terms(
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -124,7 +124,7 @@ class BlockSchema:
         )
 
     def metadata(self) -> dict[str, Any]:
-        """JSON-able state."""
+        """Return the state in JSON's types."""
         saturation = self.saturation
         return {
             "saturation": None if saturation is None else [saturation.k1, saturation.b],
@@ -160,12 +160,12 @@ class CollectionSchema:
 
     @property
     def dimension(self) -> int:
-        """Dimension of the means."""
+        """The dimension of the means."""
         return sum(self.widths)
 
     @property
     def scales(self) -> int:
-        """Number of scales of a Gaussian."""
+        """The number of scales of a Gaussian."""
         return self.dimension if self.profile is None else len(self.profile)
 
     def admit(self, other: CollectionSchema) -> bool:
@@ -182,7 +182,7 @@ class CollectionSchema:
         return mine == others and (one is None or two is None or one == two)
 
     def gaussians(self, points: Sequence[Point]) -> Gaussian:
-        """Gaussians of points, with their terms."""
+        """Rebuild the Gaussians of points, with their terms."""
         mean = np.array([p.mean for p in points], dtype=np.float32).reshape(-1, self.dimension)
         scales = np.array([p.spread[self.dimension :] for p in points], dtype=np.float32)
         terms = [
@@ -192,13 +192,13 @@ class CollectionSchema:
         return self.described(mean, scales.reshape(len(mean), self.scales)).with_terms(terms)
 
     def described(self, mean: FloatArray, scales: FloatArray) -> Gaussian:
-        """Gaussians of their numbers, shapes (n, d) and (n, F)."""
+        """Make Gaussians of their numbers, shapes (n, d) and (n, F)."""
         if self.profile is None:
             return Gaussian(mean, scales, widths=self.widths)
         return Gaussian.factored(mean, scales, self.profile, widths=self.widths)
 
     def metadata(self) -> dict[str, Any]:
-        """JSON-able state."""
+        """Return the state in JSON's types."""
         profile = None
         if self.profile is not None:
             bits = base64.b64encode(self.profile.astype("<f4").tobytes()).decode()
@@ -237,7 +237,7 @@ _SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")
 
 
 def point_id(id_: str) -> str:
-    """The UUID of a passage's id; the same in every process.
+    """Compute the UUID of a passage's id, the same in every process.
 
     Examples
     --------

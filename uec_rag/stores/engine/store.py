@@ -93,7 +93,7 @@ class EngineStore(ABC):
         self._rarities: dict[int, Frequencies] = {}
 
     def __deepcopy__(self, memo: object) -> Self:
-        """A store over the same collection: what lies in an engine is not copied."""
+        """Copy the store, but not the collection in the engine."""
         return copy(self)
 
     @property
@@ -137,13 +137,13 @@ class EngineStore(ABC):
 
     @property
     def _noted(self) -> CollectionSchema:
-        """The notes, where there are some."""
+        """Return the notes, if there are some."""
         notes = self.notes()
         assert notes is not None
         return notes
 
     def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians these are, or refuse another ensemble's.
+        """Record which ensemble the Gaussians are of, or refuse another.
 
         FingerprintMismatch if passages of another ensemble are stored.
         """
@@ -158,7 +158,7 @@ class EngineStore(ABC):
         )
 
     def stamp(self) -> Stamp:
-        """The state of the engine; of a view, when it was first asked.
+        """Return the state of the engine; of a view, that when it was first asked.
 
         FingerprintMismatch if the collection was made anew for another ensemble.
         """
@@ -175,7 +175,7 @@ class EngineStore(ABC):
         return stamp
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of `count` passages by chance, or of all; the same for everyone."""
+        """Return the Gaussians of `count` random passages, the same in every process, or of all."""
         known, key = self._read.of(self.stamp().written).samples, (repr(self._condition), count)
         if key not in known:
             known[key] = self._gaussians([*self.scan(self._condition, count)])
@@ -226,7 +226,7 @@ class EngineStore(ABC):
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
     def snapshot(self, filter: Filter | None = None) -> Self:
-        """Return a view of what a filter lets through; of all, where there is none.
+        """Return a view of what a filter lets through; of all without one.
 
         It is no moment: what others write may show in what it was not asked before.
 
@@ -265,7 +265,7 @@ class EngineStore(ABC):
         return self._gaussians(self._points(ids))
 
     def _points(self, ids: Sequence[str]) -> list[Point]:
-        """Points of ids; KeyError if one is not there."""
+        """Return the points of ids; KeyError if one is not there."""
         found = {id_: self._seen[id_] for id_ in ids if id_ in self._seen}
         found |= self._noting(self.points([id_ for id_ in dict.fromkeys(ids) if id_ not in found]))
         for id_ in ids:
@@ -274,7 +274,7 @@ class EngineStore(ABC):
         return [found[id_] for id_ in ids]
 
     def _noting(self, points: Mapping[str, Point]) -> Mapping[str, Point]:
-        """Points, which a view keeps: what it has found does not change under it."""
+        """Keep points in a view, so that they do not change under it."""
         if self._is_view:
             self._seen |= points
         return points
@@ -383,19 +383,19 @@ class EngineStore(ABC):
 
     @abstractmethod
     def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Points of those distinct ids that are there."""
+        """Return the points of those distinct ids that are there."""
 
     @abstractmethod
     def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Passages of those distinct ids that are there."""
+        """Return the passages of those distinct ids that are there."""
 
     @abstractmethod
     def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
-        """Points in an order of chance, the same for everyone."""
+        """Iterate over points in a random order, the same in every process."""
 
     @abstractmethod
     def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Passages in the order of `scan`."""
+        """Iterate over passages in the order of `scan`."""
 
     @abstractmethod
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
@@ -419,18 +419,18 @@ class EngineStore(ABC):
 
     @abstractmethod
     def read_stamp(self) -> Stamp:
-        """The state of what is stored, at little cost."""
+        """Return the state of what is stored, at little cost."""
 
     @abstractmethod
     def put_state(self, name: str, data: bytes) -> str:
-        """Keep bytes for all processes, under one of the names that there are.
+        """Store bytes for all processes, under one of the names that there are.
 
         Returns their version.
         """
 
     @abstractmethod
     def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """The version of what is kept under a name, and the bytes."""
+        """Return the version and the bytes stored under a name; None if there are none."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -439,7 +439,7 @@ class EngineStore(ABC):
     @classmethod
     @abstractmethod
     def load(cls, folder: Path) -> Self:
-        """Open what `save` noted."""
+        """Open the store that `save` recorded."""
 
 
 def check_collection(name: str, most: int, without: str, signs: str) -> None:

@@ -19,7 +19,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Number]:
-    """The buffer itself where it is long enough, else a copy at least twice as long.
+    """Return the buffer itself if it is long enough, else a copy at least twice as long.
 
     `buffer`: array, shape (capacity, ...). `used`: rows that are used. `needed`: rows that it must
     have.
@@ -57,7 +57,7 @@ def summed_products(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -
 
 
 def row_slices(count: int, size: int) -> Iterator[slice]:
-    """Slices that cover `count` rows, of at least 4096 rows each.
+    """Cut `count` rows into slices of at least 4096 rows each.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Means of rows, block by block.
+    """The means of rows, block by block.
 
     Examples
     --------
@@ -98,22 +98,22 @@ class Means:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Dimensions d_k of the blocks."""
+        """The dimensions d_k of the blocks."""
         return tuple(block.shape[1] for block in self.blocks)
 
     @property
     def dimension(self) -> int:
-        """Sum of the widths."""
+        """The sum of the widths."""
         return sum(self.widths)
 
     def rows(self, rows: Rows) -> FloatArray:
-        """Whole means of some rows, shape (m, d); with one block a slice is not copied."""
+        """Return whole means of some rows, shape (m, d); with one block a slice is not copied."""
         if len(self.blocks) == 1:
             return self.blocks[0][rows]
         return np.concatenate([block[rows] for block in self.blocks], axis=1)
 
     def chosen(self, rows: Rows) -> Means:
-        """The means of some rows; a slice is not copied."""
+        """Return the means of some rows; a slice is not copied."""
         return Means(tuple(block[rows] for block in self.blocks))
 
     def written(self, start: int, mean: FloatArray, widths: Sequence[int]) -> Means:
@@ -138,7 +138,7 @@ class Means:
         return Means(tuple(blocks))
 
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
-        """Inner products with consecutive parts of the means, however those fit the blocks.
+        """Multiply queries with consecutive parts of the means, however those fit the blocks.
 
         `queries`, shapes (n, width): their widths add up to the dimension. Returns list of array,
         shapes (n, len(rows)).
@@ -177,5 +177,5 @@ def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Pi
 
 
 def longest(mean: FloatArray) -> float:
-    """Norm of the longest row, shape (n, d); 0 of none."""
+    """Compute the norm of the longest row, shape (n, d); 0 of none."""
     return float(np.linalg.norm(mean, axis=1).max(initial=0.0))

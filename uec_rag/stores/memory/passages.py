@@ -129,7 +129,7 @@ class PassageLog:
 
 
 def line_of(passage: Passage) -> bytes:
-    """A passage as a line of JSON.
+    """Write a passage as a line of JSON.
 
     TypeError if its metadata cannot be written as JSON.
     """
@@ -167,7 +167,7 @@ class _Column:
         self._orders: dict[bool, tuple[int, list[Any], Rows]] = {}  # of texts, and of numbers
 
     def append(self, row: int, value: Any) -> None:  # noqa: ANN401  # JSON's values
-        """Note down the value of a row that comes after all others."""
+        """Add the value of a row that comes after all others."""
         code = self._codes.setdefault(_frozen(value), len(self._values))
         if code == len(self._values):
             self._values.append(value)
@@ -179,13 +179,13 @@ class _Column:
         self._row_codes.append(code)
 
     def arrays(self) -> tuple[Rows, Rows]:
-        """Rows that have the key, ascending, and their codes."""
+        """Return the rows that have the key, ascending, and their codes."""
         if len(self._arrays[0]) < len(self._rows):
             self._arrays = np.array(self._rows), np.array(self._row_codes)
         return self._arrays
 
     def rows_with(self, operator: str, asked: Any, arrays: tuple[Rows, Rows]) -> Rows:  # noqa: ANN401
-        """Rows whose value an operator other than `$ne` and `$nin` lets through."""
+        """Find the rows whose value an operator other than `$ne` and `$nin` lets through."""
         rows, codes = arrays
         matching = np.asarray(self._matching(operator, asked), dtype=np.int64)
         wanted = np.zeros(len(self._values), dtype=bool)  # of now: as many codes at least
@@ -193,7 +193,7 @@ class _Column:
         return rows[wanted[codes]]
 
     def _matching(self, operator: str, asked: Any) -> Rows | list[int]:  # noqa: ANN401
-        """Codes of the values that an operator lets through."""
+        """Find the codes of the values that an operator lets through."""
         match operator:
             case "$eq" | "$in":
                 wanted = asked if operator == "$in" else (asked,)
@@ -210,7 +210,7 @@ class _Column:
         return self._codes.get(_frozen(value))
 
     def _ordered(self, operator: str, limit: str | float) -> Rows:
-        """Codes of the values of the limit's kind, text or number, on one side of it."""
+        """Find the codes of the values of the limit's kind, text or number, on one side of it."""
         is_text, count = isinstance(limit, str), len(self._values)
         kind = str if is_text else bool | int | float
         known = self._orders.get(is_text)
@@ -258,7 +258,7 @@ class MetadataIndex:
         columns = self._columns_of(sorted(keys_of(condition)), passages, stop)
 
         def marked(some: Iterable[Rows | list[int]]) -> NDArray[np.bool_]:
-            """Whether a row is among some, which may go beyond `stop`."""
+            """Mark the rows that are among some, which may go beyond `stop`."""
             mask = np.zeros(stop, dtype=bool)
             for each in some:
                 found = np.asarray(each, dtype=np.int64)
@@ -295,7 +295,7 @@ class MetadataIndex:
     def _columns_of(
         self, keys: Sequence[str], passages: _Rows, stop: int
     ) -> dict[str, tuple[_Column, tuple[Rows, Rows]]]:
-        """Columns of those keys that there are, with their arrays, of the first rows at least."""
+        """Return the columns of known keys, with their arrays, of the first rows at least."""
         if not keys or not stop:
             return {}
         with self._lock:
@@ -322,7 +322,7 @@ class MetadataIndex:
 
 
 def _frozen(value: Any) -> Hashable:  # noqa: ANN401
-    """A value that is hashable, and equal to another's if the values are."""
+    """Convert a value to one that is hashable; equal values stay equal."""
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     if isinstance(value, dict):  # marked by what no list holds

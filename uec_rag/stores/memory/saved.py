@@ -1,4 +1,4 @@
-"""A store's files: NumPy arrays and JSON, written at once or an addition at a time, and read."""
+"""The files of a store: NumPy arrays and JSON, written at once or an addition at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_state(state: State, folder: Path) -> None:
 def rows_of(
     means: Means, scales: FloatArray, scan: Scan | None, rows: Rows
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Means and scales of rows, and their compressed copy, by the names of their files."""
+    """Return means and scales of rows, and their 8-bit copy, by the names of their files."""
     for number, block in enumerate(means.blocks):
         yield _MEAN.format(number), block[rows]
     yield "scales.npy", scales[rows]
@@ -52,7 +52,7 @@ def rows_of(
 
 
 def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Path) -> None:
-    """Write what is not kept row by row: profile, words, and what `read_state` is told."""
+    """Write what is not stored row by row: profile, words, and the settings for `read_state`."""
     if state.profile is not None:
         np.save(folder / "profile.npy", state.profile, allow_pickle=False)
     settings: dict[str, object] = {
@@ -219,11 +219,11 @@ class StreamedStore:
 
     @property
     def fingerprint(self) -> str | None:
-        """Of the ensemble whose Gaussians are kept; None where there are none."""
+        """The fingerprint of the ensemble of the Gaussians; None if there are none."""
         return self._state.fingerprint if self._ids else None
 
     def bind(self, fingerprint: str) -> None:
-        """Note whose Gaussians are kept, or refuse another ensemble's: FingerprintMismatch."""
+        """Record which ensemble the Gaussians are of; FingerprintMismatch for another."""
         with self._writing:
             self._state = bound(self._state, fingerprint)
 
@@ -280,7 +280,7 @@ class StreamedStore:
         self._whole = True
 
     def finish(self) -> None:
-        """Write what is not kept row by row.
+        """Write what is not stored row by row.
 
         Raises RuntimeError if an addition ended half-way.
         """

@@ -45,11 +45,11 @@ class Scan:
 
     @property
     def widths(self) -> list[int]:
-        """Dimensions d_k of the blocks."""
+        """The dimensions d_k of the blocks."""
         return [block.shape[1] for block in self.blocks]
 
     def written(self, start: int, stop: int, means: Means) -> Scan:
-        """Take over the rows from `start` to `stop`; as `Means.written`, for what it returned."""
+        """Compress the rows from `start` to `stop` that `Means.written` has added."""
         blocks, scales, errors, lengths = [], [], [], []
         for k, block in enumerate(means.blocks):
             width = block.shape[1]
@@ -71,7 +71,7 @@ class Scan:
         return Scan(tuple(blocks), tuple(scales), tuple(errors), tuple(lengths))
 
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
-        """Inner products with consecutive parts of the means; see `Means.products`."""
+        """Multiply queries with consecutive parts of the means; see `Means.products`."""
         stored = [block[rows] for block in self.blocks]
         scales = [scale[rows] for scale in self.scales]
         out = []
@@ -106,17 +106,17 @@ class Scan:
         return total
 
     def arrays(self, rows: Rows) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Compressed rows, each block's and what they were divided by, by the name of its file."""
+        """Yield the compressed rows of each block and their scales, by the names of the files."""
         for k, (block, scale) in enumerate(zip(self.blocks, self.scales, strict=True)):
             yield _FILE.format(k), block[rows]
             yield _SCALES.format(k), scale[rows]
 
     def settings(self) -> dict[str, object]:
-        """The parameters of `load` beside the arrays."""
+        """Return the parameters of `load` beside the arrays."""
         return {"dtype": "int8", "errors": self.errors, "lengths": self.lengths}
 
     def beside(self, other: Scan) -> Scan:
-        """Keep these rows; what is said of errors and lengths holds for the other's, too."""
+        """Return these rows with bounds on errors and lengths that hold for the other's, too."""
         return replace(
             self,
             errors=tuple(map(max, self.errors, other.errors)) or other.errors,
@@ -149,7 +149,7 @@ class Scan:
 
 
 def _compressed(values: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
-    """Rows as integers, and what they were divided by, shape (n, 1)."""
+    """Round rows to integers; return these and the scales, shape (n, 1)."""
     # Words alone have means without a number.
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0) / np.float32(127)
     scale[scale == 0] = 1

@@ -79,7 +79,7 @@ def top_k(
 
 
 def _largest(mu: FloatArray, m: int) -> tuple[NDArray[np.int64], float]:
-    """Rows of the m largest values, and the largest value among the others."""
+    """Find the rows of the m largest values, and the largest value among the others."""
     if m == len(mu):
         return np.arange(m), -np.inf
     rows = largest(mu, m + 1)
@@ -91,7 +91,7 @@ _BLOCK = 2**26  # similarities held at a time
 
 
 def similarities(state: State, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-    """Inner products of queries with what is stored of the live rows, (n, count) each.
+    """Multiply queries with the stored blocks of the live rows, (n, count) each.
 
     Arrays are multiplied with consecutive blocks of the means, terms with the sparse blocks.
     """
@@ -134,7 +134,7 @@ def _products(state: State, blocks: Sequence[FloatArray]) -> list[FloatArray]:
 
 
 def _fused(state: State, query: Gaussian) -> FloatArray:
-    """mu_s of queries and the live rows, shape (n, count)."""
+    """Compute mu_s of queries and the live rows, shape (n, count)."""
     first, *others = similarities(state, [query.mean, *query.terms])
     for other in others:
         first += other
@@ -144,7 +144,7 @@ def _fused(state: State, query: Gaussian) -> FloatArray:
 def exact_top_k(
     state: State, query: Gaussian, k: int, beta: float, mu: FloatArray | None = None
 ) -> Top:
-    """The k best live rows of each query; `mu`, if it is known, has a column per live row."""
+    """Find the k best live rows of each query; `mu`, if known, has a column per live row."""
     moments = _Moments(state, query)
     errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
     step, best = max(1, _BLOCK // max(1, state.count)), list[Best]()
@@ -170,7 +170,7 @@ class _Moments:
     def at(
         self, i: int, known: FloatArray, columns: NDArray[np.int64]
     ) -> tuple[FloatArray, FloatArray]:
-        """mu_s and sigma_s^2 of query i and some columns.
+        """Compute mu_s and sigma_s^2 of query i and some columns.
 
         `known`, array, shape (count,): mu_s, which is exact unless the store is compressed.
         """
@@ -190,7 +190,7 @@ class _Moments:
         return mu, sigma2
 
     def most(self, i: int) -> float:
-        """The number that sigma_s^2 of query i exceeds with no row, up to rounding."""
+        """Bound sigma_s^2 of query i and any row, up to rounding."""
         state = self._state
         passages = (state.scales[: state.rows] @ self._weights[i]).max(initial=0.0)
         own = self._variance[i].max(initial=0.0) * np.float64(state.longest) ** 2

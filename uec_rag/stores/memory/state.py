@@ -53,7 +53,7 @@ class State:
 
     @property
     def words(self) -> list[tuple[Postings, Corpus]]:
-        """Each sparse block, and over what a term's rarity is counted in it.
+        """Each sparse block, and the corpus over which a term's rarity is counted.
 
         That is all rows that live, let through or not, or what is known of a larger corpus.
         """
@@ -67,11 +67,11 @@ class State:
 
     @property
     def count(self) -> int:
-        """Number of live rows."""
+        """The number of live rows."""
         return self.rows if self.live is None else len(self.live)
 
     def postings_with(self, blocks: Sequence[Terms]) -> tuple[Postings, ...]:
-        """The postings of each sparse block with those of new rows behind them.
+        """Return the postings of each sparse block with those of new rows added.
 
         ValueError if they are weighed otherwise than those that are there.
         """
@@ -79,11 +79,11 @@ class State:
         return tuple(one.written(self.rows, terms) for one, terms in zip(held, blocks, strict=True))
 
     def live_rows(self) -> NDArray[np.int64]:
-        """Live rows, ascending."""
+        """Return the live rows, ascending."""
         return np.arange(self.rows) if self.live is None else self.live
 
     def row(self, id_: str) -> int | None:
-        """Row of an id, None where it is not there."""
+        """Return the row of an id, None if it is not there."""
         row = self.row_of.get(id_)
         # Both dicts are shared with later states: go back past what those have added.
         while row is not None and row >= self.rows:
@@ -91,7 +91,7 @@ class State:
         return row if row is not None and self.alive[row] else None
 
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
-        """Gaussians of some rows."""
+        """Return the Gaussians of some rows."""
         [mean], scales = checked([self.means.rows(rows)]), self.scales[rows]
         widths = self.means.widths
         if self.profile is None:
@@ -99,11 +99,11 @@ class State:
         return Gaussian.factored(mean, scales, self.profile, widths=widths)
 
     def step(self, count: int) -> int:
-        """Distance of live rows of which about `count` are taken."""
+        """Return the step between live rows at which about `count` are taken."""
         return max(1, self.count // count)
 
     def sample(self, count: int) -> Gaussian:
-        """Gaussians of about `count` live rows at regular distances, gathered once."""
+        """Return the Gaussians of about `count` live rows at regular steps, gathered once."""
         if count not in self._samples:
             self._samples[count] = self.gaussians(self.live_rows()[:: self.step(count)])
         return self._samples[count]
@@ -118,7 +118,7 @@ LARGEST_PRODUCT = 1e18
 
 
 def checked(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArray]:
-    """Stored numbers, or what was made of them, themselves.
+    """Return stored numbers, or results of them, once they are known to be finite.
 
     Opening an index reads as little of its means as it can: what is no number shows here.
 
@@ -133,7 +133,7 @@ def checked(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArra
 
 
 def filtered(state: State, filter: Filter | None) -> State:
-    """The state with what a filter lets through only."""
+    """Return the state with only the rows that a filter lets through."""
     if filter is None:
         return state
     condition = parse(filter)  # also of an empty store: a filter that is wrong is always refused
@@ -142,13 +142,13 @@ def filtered(state: State, filter: Filter | None) -> State:
 
 
 def without_leftovers(state: State) -> State:
-    """Forget the rows that an interrupted `add` left in what states share."""
+    """Drop the rows that an interrupted `add` left in buffers that states share."""
     row_of = {id_: row for id_ in state.row_of if (row := state.row(id_)) is not None}
     return replace(state, passages=state.passages.first(state.rows), row_of=row_of, earlier={})
 
 
 def bound(state: State, fingerprint: str) -> State:
-    """The state with a note whose Gaussians it holds; FingerprintMismatch for another's."""
+    """Record which ensemble the Gaussians are of; FingerprintMismatch for another."""
     if not state.count or state.fingerprint in (None, fingerprint):
         return replace(state, fingerprint=fingerprint)
     raise FingerprintMismatch(
@@ -187,7 +187,7 @@ def check_fits(state: State, gaussians: Gaussian) -> None:
 
 
 def compacted(state: State) -> State:
-    """The state itself, or one without its deleted rows where they are most of it."""
+    """Return the state itself, or one without its deleted rows if these are most of it."""
     if state.count >= state.rows * (1 - _COMPACT_ABOVE):
         return state
     live = state.live_rows()

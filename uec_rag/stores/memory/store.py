@@ -111,7 +111,7 @@ class MemoryStore:
         gaussians: Gaussian,
         frequencies: Sequence[Frequencies] = (),
     ) -> Self:
-        """A read-only view of passages from elsewhere, such as one query's candidates.
+        """Make a read-only view of passages from elsewhere, such as one query's candidates.
 
         `frequencies`: of the terms of each sparse block, in the corpus that they are some of.
         """
@@ -259,7 +259,7 @@ class MemoryStore:
         return (state.passages[row] for row in state.live_rows().tolist())
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Inner products of n queries with consecutive blocks of the stored means, (n, N) each.
+        """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
 
         A column for every passage, in the order of `passages`. Terms are compared with the stored
         sparse blocks, in their order.
@@ -269,11 +269,11 @@ class MemoryStore:
         return similarities(self._state, blocks)
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """The columns of the k highest s_hat of n queries, whose mu_s (n, N) are known."""
+        """Find the columns of the k highest s_hat of n queries, whose mu_s (n, N) are known."""
         return exact_top_k(self._state, query, k, beta, mu)
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """The passages of columns (n, k); one that several questions find has its text once."""
+        """Return the passages of columns (n, k); one that several questions find is made once."""
         rows, passages = self._rows(columns), self._state.passages
         texts: dict[int, str] = {}
         out = []
@@ -298,7 +298,7 @@ class MemoryStore:
         return held.holding(keys, corpus)
 
     def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
-        """Inverse document frequency of each term of n queries, for each sparse block."""
+        """Compute the inverse document frequency of queries' terms, for each sparse block."""
         pairs = zip(self._state.words, terms, strict=False)
         return [held.rarities(block, corpus) for (held, corpus), block in pairs]
 
@@ -341,7 +341,7 @@ class MemoryStore:
             raise RuntimeError("this is a snapshot of a store; write to the store itself.")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """As pickle and copy take it: the files that it saves."""
+        """Pickle and copy it as the files that it saves."""
         return unpacked, (type(self), packed(self))
 
     def save(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server: its address, connections to it, another try where it is away a moment."""
+"""A PostgreSQL server: its address, connections to it, and retries if it is briefly unreachable."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _GONE = (
 
 
 def known_of(dsn: str) -> dict[str, str]:
-    """The parts of an address.
+    """Parse an address.
 
     ValueError if libpq cannot read it, or would read a part of a password as something else.
     """
@@ -72,7 +72,7 @@ def known_of(dsn: str) -> dict[str, str]:
 
 
 def place_of(dsn: str) -> str:
-    """An address without what may be secret, as it is shown, saved and listed as trusted.
+    """Return an address without secrets, as it is shown, saved and listed as trusted.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def place_of(dsn: str) -> str:
 
 
 def without_keys(dsn: str) -> str:
-    """An address to which libpq sends none of the passwords and options of the environment."""
+    """Return an address to which libpq sends no password or option of the environment."""
     return make_conninfo(dsn, password="", passfile=os.devnull, options="")
 
 
@@ -136,7 +136,7 @@ class Server:
             self._named(self.within(lambda connection: _address_of(connection.info)))
 
     def _named(self, dsn: str) -> None:
-        """Note where it is, and what of that is never to be shown."""
+        """Record its address, and which parts of it are never shown."""
         self._dsn, self.place = dsn, place_of(dsn)
         hidden = {key: value for key, value in known_of(dsn).items() if key not in _SHOWN}
         options = hidden.get("options", "").replace("\\", "").split()
@@ -148,7 +148,7 @@ class Server:
         psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
 
     def asked(self, function: Callable[..., _T], *arguments: object) -> _T:
-        """Result of a function that asks the server, again where it is out of reach a moment.
+        """Call a function that asks the server; retry if it is briefly unreachable.
 
         ConnectionError if it stays out of reach. PermissionError if it does not let this role do
         that. RuntimeError if the tables have gone, or are others than they were.
@@ -194,7 +194,7 @@ class Server:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A connection of one's own, whose work counts when it ends well."""
+        """Yield a connection of its own; its work is committed if the block ends well."""
         assert self._pool is not None
         with self._pool.connection() as connection, connection.transaction():
             rows, connection.row_factory = connection.row_factory, tuple_row
@@ -204,7 +204,7 @@ class Server:
                 connection.row_factory = rows  # a user's pool may have others
 
     def within(self, function: Callable[..., _T], *arguments: object, **named: object) -> _T:
-        """Result of a function that is given a connection, in one transaction; as `asked`."""
+        """Call a function with a connection, in one transaction, with the retries of `asked`."""
 
         def whole() -> _T:
             with self.transaction() as connection:
@@ -213,7 +213,7 @@ class Server:
         return self.asked(whole)
 
     def rows(self, text: sql.Composed, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Rows of one statement."""
+        """Return the rows of one statement."""
 
         def read() -> list[tuple[Any, ...]]:
             with self.transaction() as connection:
@@ -289,7 +289,7 @@ def make_tables(
 
 
 def _check_free(connection: Connection, collection: str, tables: Tables) -> None:
-    """Raise ValueError if a name that a collection needs is another's, as `docs_words` may be."""
+    """Raise ValueError if a name that a collection needs is taken, as `docs_words` may be."""
     names = [table.as_string(connection) for table in tables]
     asked = "SELECT name FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NOT NULL"
     taken = [name for (name,) in connection.execute(asked, (names,)).fetchall()]
@@ -302,7 +302,7 @@ def _check_free(connection: Connection, collection: str, tables: Tables) -> None
 
 
 def make_index(connection: Connection, collection: str) -> None:
-    """Make the index of the nearest, where there is a table without it."""
+    """Make the index of the nearest, if there is a table without it."""
     _alone(connection, collection)
     notes = notes_of(connection, collection)
     if notes is not None:
@@ -310,5 +310,5 @@ def make_index(connection: Connection, collection: str) -> None:
 
 
 def _alone(connection: Connection, collection: str) -> None:
-    """Of two that make something at the same time the second finds what the first has made."""
+    """Take turns at making something: the second process finds what the first has made."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"uec_rag {collection}",))

@@ -1,4 +1,4 @@
-"""The SQL of a store in PostgreSQL: its tables, what is written into them, what is asked."""
+"""The SQL of a store in PostgreSQL: its tables, its writes and its queries."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tables(NamedTuple):
 
     @classmethod
     def of(cls, collection: str) -> Self:
-        """The names they have."""
+        """Return the names of a collection's tables."""
         ends = ["", "_notes", "_words", "_postings", "_counting", "_kept"]
         return cls(*(sql.Identifier(f"{collection}{end}") for end in ends))
 
@@ -109,7 +109,7 @@ def create(tables: Tables, notes: CollectionSchema) -> sql.Composed:
 
 
 def indexed(tables: Tables, notes: CollectionSchema) -> sql.Composed:
-    """Make the HNSW that finds the nearest, unless there is one or means are too wide for it."""
+    """Make the HNSW index over means, unless there is one or they are too wide for it."""
     if notes.dimension > _HALF_INDEXED:  # every search looks at all
         return sql.SQL("SELECT").format()
     kind = sql.SQL("halfvec_ip_ops" if is_half(notes) else "vector_ip_ops")
@@ -169,7 +169,7 @@ INSERT INTO {words} AS known SELECT {i}, key, count(*)
 
 
 def _counting(tables: Tables, blocks: int) -> sql.Composed:
-    """Triggers by which passages are counted, and their terms, in the transaction that writes.
+    """Write the triggers that count passages and terms in the transaction that writes them.
 
     A writer has locked the points by then, in their order; the row of notes is the first that
     is taken here, so that no two wait for each other.
@@ -204,7 +204,7 @@ _ORDERS: dict[str, LiteralString] = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte
 
 
 class Clause(NamedTuple):
-    """A condition in SQL, which is never NULL, and what fills its gaps."""
+    """A condition in SQL, which is never NULL, and its parameters."""
 
     text: sql.SQL | sql.Composed
     values: list[object]
@@ -294,23 +294,23 @@ def row_of(point: Point) -> tuple[object, ...]:
 
 
 def literal(vector: FloatArray) -> str:
-    """A vector as pgvector reads it."""
+    """Write a vector as pgvector reads it."""
     return json.dumps(vector.tolist())
 
 
 def point_of(row: Sequence[Any]) -> Point:
-    """The point of id, text, metadata, mean and spread, and each block's terms and counts."""
+    """Make a point of id, text, metadata, mean and spread, and each block's terms and counts."""
     id_, text, metadata, mean, spread, *rest = row
     return Point(Passage(id_, text, metadata), _sent(mean), _sent(spread), _words_of(rest))
 
 
 def _sendable(vector: FloatArray) -> bytes:
-    """A vector as pgvector takes and sends it: its length, nothing, and its numbers."""
+    """Encode a vector as pgvector takes and sends it: its length, two zero bytes, its numbers."""
     return struct.pack(">HH", len(vector), 0) + vector.astype(">f4").tobytes()
 
 
 def _sent(vector: bytes) -> FloatArray:
-    """The vector of what `_sendable` returns."""
+    """Decode a result of `_sendable`."""
     return np.frombuffer(vector, ">f4", offset=4).astype(np.float32)
 
 
@@ -340,7 +340,7 @@ class Bm25Query:
     wanted: QueryTerms
 
     def numbers(self, tables: Tables, where: Clause, count: int) -> Clause:
-        """Numbers of the points with the highest similarity, of those that share a word.
+        """Write the query of the points with the highest similarity that share a word.
 
         Common words are left out where a query has so many that it would take long; they count
         when the candidates are scored.
@@ -394,7 +394,7 @@ PASSAGE = sql.SQL("id, body, metadata")
 
 
 def point(notes: CollectionSchema) -> sql.SQL:
-    """Columns of a point, in the order of `point_of`."""
+    """Write the columns of a point, in the order of `point_of`."""
     return sql.SQL(
         f"id, body, metadata, vector_send(mean), vector_send(spread){_words(len(notes.words))}"
     )
@@ -405,7 +405,7 @@ def _words(blocks: int) -> str:
 
 
 def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Composed, ...]:
-    """Make a table of this transaction alone, copy into it, and take over what was copied.
+    """Copy rows into a temporary table of the transaction, and upsert from there.
 
     Points that are there are replaced.
     """
@@ -429,7 +429,7 @@ def upserting(table: sql.Identifier, notes: CollectionSchema) -> tuple[sql.Compo
 
 
 def scanned(table: sql.Identifier, what: sql.SQL, where: Clause) -> sql.Composed:
-    """A page of points after one: that one's UUID or '' twice, the condition's, how many."""
+    """Write the query of a page of points after one; takes its UUID or '' twice, and a count."""
     return sql.SQL(
         "SELECT {}, point::text FROM {} WHERE (%s = '' OR point > NULLIF(%s, '')::uuid) "
         "AND ({}) ORDER BY point LIMIT %s"
@@ -445,7 +445,7 @@ def candidates(
     count: int,
     by_words: int,
 ) -> Clause:
-    """Numbers of the nearest `count` by mu_s, and of those most alike in each block's words."""
+    """Write the query of the nearest `count` by mu_s, and of the best by each block's words."""
     text = sql.SQL("SELECT number FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
         tables.points,
         where.text,
@@ -462,7 +462,7 @@ def candidates(
 
 
 def fetched(tables: Tables, notes: CollectionSchema, found: Clause) -> Clause:
-    """The points of candidates, as `candidates` gives their numbers."""
+    """Write the query of candidates' points, by the numbers that `candidates` gives."""
     text = sql.SQL("SELECT {} FROM ({}) AS candidates JOIN {} USING (number)").format(
         point(notes), found.text, tables.points
     )

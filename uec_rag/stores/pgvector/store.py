@@ -221,11 +221,11 @@ class PgVectorStore(EngineStore):
         clause(condition)
 
     def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Points of those distinct ids that are there."""
+        """Return the points of those distinct ids that are there."""
         return {row[0]: point_of(row) for row in self._by_ids(ids, self._point())}
 
     def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Passages of those distinct ids that are there."""
+        """Return the passages of those distinct ids that are there."""
         return {row[0]: Passage(*row) for row in self._by_ids(ids, PASSAGE)}
 
     def _by_ids(self, ids: Sequence[str], what: sql.SQL) -> Iterator[tuple[Any, ...]]:
@@ -235,11 +235,11 @@ class PgVectorStore(EngineStore):
             yield from self._server.rows(asked, [[*map(point_id, ids[start : start + _READ])]])
 
     def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
-        """Points in the order of their UUIDs, which is one of chance, the same for everyone."""
+        """Iterate over points in the order of their UUIDs, which is random."""
         return map(point_of, self._scanned(condition, limit, self._point()))
 
     def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Passages in the order of `scan`."""
+        """Iterate over passages in the order of `scan`."""
         return (Passage(*row) for row in self._scanned(condition, None, PASSAGE))
 
     def _scanned(
@@ -299,7 +299,7 @@ class PgVectorStore(EngineStore):
         return [*map(point_of, self._server.asked(search))]
 
     def read_stamp(self) -> Stamp:
-        """The state of what is stored."""
+        """Return the state of what is stored."""
         if self.notes() is None:
             return Stamp("", {})
         text = sql.SQL(
@@ -309,7 +309,7 @@ class PgVectorStore(EngineStore):
         return Stamp(written, kept or {})
 
     def put_state(self, name: str, data: bytes) -> str:
-        """Keep bytes for all processes, in one statement."""
+        """Store bytes for all processes, in one statement."""
         text = sql.SQL(
             "INSERT INTO {} VALUES (%s, gen_random_uuid()::text, %s) ON CONFLICT (name) DO UPDATE "
             "SET version = EXCLUDED.version, data = EXCLUDED.data RETURNING version"
@@ -317,7 +317,7 @@ class PgVectorStore(EngineStore):
         return str(self._server.rows(text, [name, data])[0][0])
 
     def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """The version of what is kept under a name, and the bytes."""
+        """Return the version and the bytes stored under a name; None if there are none."""
         if self.notes() is None:
             return None
         text = sql.SQL("SELECT version, data FROM {} WHERE name = %s").format(self._tables.kept)
@@ -326,7 +326,7 @@ class PgVectorStore(EngineStore):
         return None
 
     def save(self, folder: Path) -> None:
-        """Write where the table is, without what may be secret; the passages stay in it."""
+        """Write the table's address, without secrets; the passages stay in it."""
         noted = {"store": "pgvector", "dsn": self._server.place, "collection": self._collection}
         write_json(folder / "store.json", {**noted, "candidates": self.candidates})
 

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def checked_url(url: str) -> str:
-    """A server's address, without a slash at its end.
+    """Check a server's address, and remove a slash at its end.
 
     ValueError if something is in it that Qdrant's client would leave out, such as a password.
     """
@@ -36,7 +36,7 @@ def checked_url(url: str) -> str:
 
 
 class Place:
-    """A client, and what of Qdrant is behind it.
+    """A client and the place of its collection: a server, a folder or memory.
 
     It takes and raises what `QdrantStore` does. Payloads are `indexed` in a server.
     """
@@ -86,7 +86,7 @@ class Place:
                 )
 
     def ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Call Qdrant, again a few times where it is out of reach for a moment.
+        """Call Qdrant; retry a few times if it is briefly unreachable.
 
         ConnectionError if it stays out of reach. PermissionError if its key does not open that.
         RuntimeError if a collection has gone, or it is no Qdrant that answers. ValueError if it
@@ -145,7 +145,7 @@ _TRIES = 5
 
 
 class Kept:
-    """Bytes by name, and the mark of the last write.
+    """The state shared by processes: bytes by name, and the mark of the last write.
 
     Their collection is called as that of the passages, with "_kept" behind it.
     """
@@ -178,13 +178,13 @@ class Kept:
         self._put({_WRITTEN: {"name": _WRITTEN, "version": uuid.uuid4().hex}})
 
     def stamp(self) -> Stamp:
-        """The state of what is stored."""
+        """Return the state of what is stored."""
         found = self._payloads([*map(point_id, (_WRITTEN, *KEPT))]).values()
         versions = {payload["name"]: payload["version"] for payload in found if payload}
         return Stamp(versions.pop(_WRITTEN, ""), versions)
 
     def put_state(self, name: str, data: bytes) -> str:
-        """Keep bytes under a name: they are there whole when its version is."""
+        """Store bytes under a name: they are complete once its version is there."""
         before, version = self._head(name), uuid.uuid4().hex
         parts = [data[start : start + _PART] for start in range(0, len(data), _PART)]
         for place, part in enumerate(parts):
@@ -195,7 +195,7 @@ class Kept:
         return version
 
     def _remove(self, name: str, version: tuple[str, int] | None, *, head: bool = True) -> None:
-        """Remove what is kept under a name, or the parts of a version that was before."""
+        """Remove what is stored under a name, or the parts of an earlier version."""
         parts = [] if version is None else self._parts(name, *version)
         gone = [*parts, point_id(name)] if head else parts
         if gone:
@@ -203,7 +203,7 @@ class Kept:
             self._ask(self._client.delete, self._collection, old, wait=True)
 
     def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """The version of what is kept under a name, and the bytes."""
+        """Return the version and the bytes stored under a name; None if there are none."""
         for _ in range(_TRIES):  # another process may replace it in between
             head = self._head(name)
             if head is None:
@@ -226,7 +226,7 @@ class Kept:
         return None
 
     def _payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The payloads of those of some points that are there, by their ids."""
+        """Return the payloads of those of some points that are there, by their ids."""
         found = self._ask(
             self._client.retrieve, self._collection, [*ids], with_payload=True, with_vectors=False
         )

@@ -39,12 +39,12 @@ PASSAGE = ["id", "text", "metadata", _EXACT]
 
 
 def words_name(block: int) -> str:
-    """Name of a sparse block's vector, and of its terms in the payload."""
+    """Return the name of a sparse block's vector, and of its terms in the payload."""
     return f"words{block}"
 
 
 def sparse(keys: NDArray[np.uint64], weights: FloatArray) -> models.SparseVector:
-    """Terms as Qdrant takes them: numbers of 32 bits, each once.
+    """Convert terms to Qdrant's sparse vector: indices of 32 bits, each once.
 
     Terms whose lower halves are alike are one in it, which decides on candidates only.
     """
@@ -62,7 +62,7 @@ def nearest(
     *,
     exact: bool,
 ) -> list[models.QueryRequest]:
-    """Requests for the nearest `count` points by a mean, and as many by each block's words.
+    """Make requests for the nearest `count` points by a mean, and as many by each block's words.
 
     `answer`: what comes back of a point. `exact`: whether all are looked at.
     """
@@ -93,7 +93,7 @@ _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 
 
 def passage_of(payload: dict[str, Any] | None) -> Passage:
-    """The passage that a point holds."""
+    """Rebuild the passage of a point."""
     assert payload is not None
     exact = payload.get(_EXACT)
     metadata = payload["metadata"] if exact is None else json.loads(exact)
@@ -183,7 +183,7 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
 
 
 def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
-    """The point that was written, of so many sparse blocks."""
+    """Rebuild a point with so many sparse blocks from its record."""
     vectors: Any = point.vector
     mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
     words = _words_of(point.payload, [*map(words_name, range(blocks))])

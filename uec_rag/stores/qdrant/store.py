@@ -209,7 +209,7 @@ class QdrantStore(EngineStore):
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
-        """Tell others before and after a write: they may have read in between."""
+        """Mark the collection before and after a write, for others who read in between."""
         self._kept.mark()
         try:
             yield
@@ -239,12 +239,12 @@ class QdrantStore(EngineStore):
         qdrant_filter(condition)
 
     def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Points of those distinct ids that are there."""
+        """Return the points of those distinct ids that are there."""
         found = map(self._point, self._found(ids, vectors=True))
         return {point.passage.id: point for point in found}
 
     def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Passages of those distinct ids that are there."""
+        """Return the passages of those distinct ids that are there."""
         found = (passage_of(point.payload) for point in self._found(ids, vectors=False))
         return {passage.id: passage for passage in found}
 
@@ -259,11 +259,11 @@ class QdrantStore(EngineStore):
             )
 
     def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
-        """Points in the order of their UUIDs, which is one of chance, the same for everyone."""
+        """Iterate over points in the order of their UUIDs, which is random."""
         return map(self._point, self._scrolled(condition, limit, vectors=True))
 
     def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Passages in the order of `scan`."""
+        """Iterate over passages in the order of `scan`."""
         points = self._scrolled(condition, None, vectors=False)
         return (passage_of(point.payload) for point in points)
 
@@ -335,15 +335,15 @@ class QdrantStore(EngineStore):
         return [*map(self._point, found.values())]
 
     def read_stamp(self) -> Stamp:
-        """The state of what is stored."""
+        """Return the state of what is stored."""
         return Stamp("", {}) if self.notes() is None else self._kept.stamp()
 
     def put_state(self, name: str, data: bytes) -> str:
-        """Keep bytes for all processes."""
+        """Store bytes for all processes."""
         return self._kept.put_state(name, data)
 
     def get_state(self, name: str) -> tuple[str, bytes] | None:
-        """The version of what is kept under a name, and the bytes."""
+        """Return the version and the bytes stored under a name; None if there are none."""
         return None if self.notes() is None else self._kept.get_state(name)
 
     def _payload(self, vectors: bool) -> list[str]:
@@ -356,7 +356,7 @@ class QdrantStore(EngineStore):
         return point_of(point, len(self._noted.words))
 
     def save(self, folder: Path) -> None:
-        """Write where the collection is; the passages stay in it.
+        """Write the collection's address; the passages stay in it.
 
         Raises
         ------
