@@ -23,7 +23,7 @@ class Saturation:
     """The saturation of BM25: a tenth occurrence adds less than the first, more in a short text.
 
     ``tf / (tf + k1 (1 - b + b length / mean length))``, as in Robertson and Zaragoza (2009); the
-    factor k1 + 1 of other writings drops out where scores are divided by the most there can be.
+    factor k1 + 1 of other writings drops out because scores are divided by the most there can be.
 
     Parameters
     ----------
@@ -224,9 +224,9 @@ class Gaussian:
     variance : array_like, shape (n, d)
         The variances, one per dimension, at least 0.
     coefficients : array_like, shape (n, K), optional
-        The weight of each encoder in each text, where the Gaussian is an ensemble's.
+        The weight of each encoder in each text, if the Gaussian is an ensemble's.
     widths : sequence of int, optional
-        Dimensions of the encoders' blocks, where it lives in a direct sum; one block by default.
+        Dimensions of the encoders' blocks, if it is in a direct sum; one block by default.
     terms : sequence of Terms, optional
         Sparse blocks beside the dense ones, of variance 0; `mean`, `dimension` and `trace` are of
         the dense ones alone.

@@ -247,7 +247,7 @@ class Corpus:
     alive : array of bool, shape (capacity,), or None
         Which of them are still there; None: all.
     frequencies : Frequencies or None
-        Of a larger corpus, where the rows are some of its passages.
+        Of a larger corpus, if the rows are some of its passages.
     """
 
     rows: int

@@ -53,7 +53,7 @@ class Record:
 
     _restorers: ClassVar[dict[type, Callable[[Any], Any]]] = {}
     _saved_as: ClassVar[Mapping[str, str]] = {}
-    """Fields that have another name where they are saved."""
+    """Fields that are saved under another name."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -12,7 +12,7 @@ class Section:
     Attributes
     ----------
     heading
-        "" where there is none.
+        "" if there is none.
     text
         What follows the heading, without it.
     page
@@ -34,7 +34,7 @@ class Document:
         Where it comes from: for a file, its path inside the folder.
     sections
     sha256
-        Of the file, in hex; "" where it is of none.
+        Of the file, in hex; "" if it is of none.
     """
 
     source: str

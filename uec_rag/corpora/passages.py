@@ -17,7 +17,7 @@ HASH = "file_sha256"
 """Metadata of a passage: the SHA-256 of the file that it is from, when it was read."""
 
 COUNT = "file_passages"
-"""Metadata of a passage: how many passages its file has. Where fewer are stored, somebody was
+"""Metadata of a passage: how many passages its file has. If fewer are stored, somebody was
 stopped while they were added."""
 
 _SHORTEST_BODY = 150  # characters of a passage that is fitted on
@@ -40,7 +40,7 @@ def passages_of(
 ) -> list[Passage]:
     """Cut documents into passages that never cross a heading.
 
-    They end with a paragraph where one fits, else with a line, else with a word.
+    They end with a paragraph if one fits, else with a line, else with a word.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def fitting_pairs(
     """Make (query, passage) pairs out of documents alone, to fit an ensemble on.
 
     A heading of several words asks for the text under it; elsewhere a first sentence asks for
-    what follows: of the section or, where there are no headings, of each passage. (Under a heading
+    what follows: of the section or, if there are no headings, of each passage. (Under a heading
     a later passage begins in the middle of a thought; pairs of these were measured to spoil the
     fit.) A query that stands word for word in its passage is left out: finding it there would
     teach nothing.
@@ -141,7 +141,7 @@ def fitting_pairs(
     size
         Characters in a passage at most.
     limit
-        Pairs at most; where there are more, a sample.
+        Pairs at most; if there are more, a sample.
     seed
         Of the sample.
 

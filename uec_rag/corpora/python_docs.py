@@ -153,7 +153,7 @@ def _public_objects() -> Iterator[tuple[str, object]]:
 
 def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object]]:
     yield module_name, module
-    own = (module_name, f"_{module_name}")  # where a fast version in C is kept
+    own = (module_name, f"_{module_name}")  # of a fast version in C
     public = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()

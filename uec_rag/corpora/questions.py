@@ -18,7 +18,7 @@ _END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")  # noqa: R
 def split_first_sentence(text: str) -> tuple[str, str]:
     """Split off the first sentence or, if it ends earlier, the first paragraph.
 
-    The rest is empty where nothing follows.
+    The rest is empty if nothing follows.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def make_questions(
     """Make questions of passages.
 
     A title in the metadata ("title", "heading" or "header") asks for what follows it in its
-    passages, without the number of its section, unless they hold it word for word; where there is
+    passages, without the number of its section, unless they hold it word for word; if there is
     none, or more passages have it than a question asks for, the first sentence asks for the rest.
     Passages that make the same question all answer it.
 

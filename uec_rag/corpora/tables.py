@@ -41,7 +41,7 @@ def read_pairs(path: Path) -> list[tuple[str, str] | tuple[str, str, int]]:
 def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
     """Read questions and, if they are labelled, ids or files of the passages that answer.
 
-    relevant_ids: one, none where nothing answers, or in JSON a list; a question of several rows
+    relevant_ids: one, none if nothing answers, or in JSON a list; a question of several rows
     has those of all. Errors as in `read_pairs`.
     """
     asked: dict[str, set[str]] = {}

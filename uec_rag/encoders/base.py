@@ -233,7 +233,7 @@ def check_vectors(
     encoder
         Name of the encoder, for the message.
     dimension
-        Width of its earlier vectors; None where these are the first.
+        Width of its earlier vectors; None if these are the first.
 
     Returns
     -------

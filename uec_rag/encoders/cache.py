@@ -245,7 +245,7 @@ class CachedEncoder(EncoderInside):
         return found
 
     def _store(self, keys: list[bytes], new: Encoded) -> dict[bytes, _Row]:
-        # Where the last layer is the identity the features are the embedding: stored once.
+        # If the last layer is the identity the features are the embedding: stored once.
         distinct = new.features is not new.embedding
         if not (np.isfinite(new.embedding).all() and np.isfinite(new.features).all()):
             raise ValueError(

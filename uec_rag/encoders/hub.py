@@ -39,7 +39,7 @@ def load_model(kind: Kind, given: object, device: str | None, fetch: bool) -> tu
     -------
     str
         The hub name, or the folder's absolute path; of a model in memory what it says it was loaded
-        from, "" where it does not say.
+        from, "" if it does not say.
     SentenceTransformer, SparseEncoder or CrossEncoder
 
     Raises

@@ -30,7 +30,7 @@ class LastLayerTap:
     model
         The model to read from.
     feature_dimension
-        m; None where the last layer is the identity on the embedding and there is nothing to read.
+        m; None if the last layer is the identity on the embedding and there is nothing to read.
     gain
         What multiplies the rows of the last layer's weights on their way out, (d,); None for ones.
     register

@@ -63,7 +63,7 @@ FRAGMENT_WEIGHT = 0.25
 
 # Chosen on nDCG@10 of fourteen collections in five languages: .733 for stems, .739 with their first
 # four letters at this weight (none worse), .755 with all runs of four, too, which costs English
-# .015 at worst and four times the terms; hence those where they earn most.
+# .015 at worst and four times the terms; hence those only of texts that gain most.
 _BEGINNING = 4
 _RUN = 4
 _MOST_WORDS = 2**18  # that are remembered at a time
@@ -213,7 +213,7 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-# Of plural, past and -ing, where a syllable is left: what is left of "speed" or "string" is none.
+# Of plural, past and -ing, if a syllable is left: what is left of "speed" or "string" is none.
 _ENDING = regex.compile(
     r"(?:(?<=[aeiouy]\w*)ing|(?<=[aeiouy]\w*)(?<!e)ed|(?<=\w\w)(?<![su])(?:es|s))$"
 )
@@ -233,9 +233,9 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
     A text has "capitalize" and a question "capital": one stem, two words. A word that stands in the
     text as it is, or in another English inflection, counts in full, and one of which the text has
     the stem alone `FRAGMENT_WEIGHT`. What any question may have ("what", "of") counts nothing.
-    Words of other letters are taken to be whole where their stems are the same.
+    Words of other letters are taken to be whole if their stems are the same.
 
-    `matched`: what each word of the question counts in the text. Returns from 0 to 1; 1 where no
+    `matched`: what each word of the question counts in the text. Returns from 0 to 1; 1 if no
     word is matched.
 
     Examples
@@ -364,7 +364,7 @@ def marked(text: str, words: Collection[str]) -> list[tuple[str, bool]]:
         if wanted.isdisjoint(_TOKENS.named(found[0])):
             continue
         within = [] if found[0].isascii() else [*inner.finditer(found[0])]
-        start = found.start()  # where no blanks are between words, they stand within one
+        start = found.start()  # without blanks between words, they stand within one
         spans += [(start + one.start(), start + one.end()) for one in within] or [found.span()]
     edges = [0, *chain.from_iterable(spans), len(text)]
     pieces = [

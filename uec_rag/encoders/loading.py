@@ -88,7 +88,7 @@ def load_encoders(
 def load_layer(last_layer: LastLayers, load: Callable[[LastLayer], Encoder]) -> Encoder:
     """Load an encoder with its last layer, or with "auto" with whichever it has.
 
-    `load` raises ValueError where the encoder has no such layer.
+    `load` raises ValueError if the encoder has no such layer.
     """
     if last_layer != "auto":
         return load(last_layer)

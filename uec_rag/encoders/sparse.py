@@ -46,7 +46,7 @@ class LearnedSparse(WithoutVectors):
     Parameters
     ----------
     model_or_name
-        Hub name, at a commit or tag where "@revision" follows it, local folder, or a
+        Hub name, at a commit or tag if "@revision" follows it, local folder, or a
         SparseEncoder. Code that comes with a model is never run.
     name
         By default the last part of the hub name or folder.

@@ -71,9 +71,9 @@ class Verifier(Protocol):
     name
         Readable.
     revision
-        sha256 (hex) of what decides its scores; "" where that cannot be known.
+        sha256 (hex) of what decides its scores; "" if that cannot be known.
     spec
-        What `load_verifier` rebuilds it from; None where nothing on disk can.
+        What `load_verifier` rebuilds it from; None if nothing on disk can.
     """
 
     @property
@@ -91,7 +91,7 @@ class Verifier(Protocol):
 class FunctionVerifier(OneInstance):
     """A verifier made of a callable, which is called once per query.
 
-    Where a service is out of reach, or asks for patience, it is asked again a few times.
+    If a service is out of reach, or asks for patience, it is asked again a few times.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class CrossEncoderVerifier(OneInstance):
     Parameters
     ----------
     model_or_name
-        Hub name, at a commit or tag where "@revision" follows it, local folder, or a CrossEncoder.
+        Hub name, at a commit or tag if "@revision" follows it, local folder, or a CrossEncoder.
         Code that comes with a model is never run.
     device, dtype, batch_size
         As in `SentenceTransformerEncoder`.

@@ -135,7 +135,7 @@ class StandardisedTrace(_Rule):
 class Evidence(_Rule):
     """Coefficients from the corpus's evidence about each encoder on a query.
 
-    They come from `EvidenceWeights` where a corpus is at hand, as in a search. Without one, and
+    They come from `EvidenceWeights` if a corpus is at hand, as in a search. Without one, and
     before `UEC.fit` has learned these, every encoder counts the same.
 
     Parameters
@@ -243,6 +243,6 @@ def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
     """
     rule = _RULES.get(str(metadata.get("name")))
     state = {key: value for key, value in metadata.items() if key != "name"}
-    if rule is None or len(state) != len(fields(rule)):  # none has a default where it is saved
+    if rule is None or len(state) != len(fields(rule)):  # no saved field has a default
         raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")
     return rule.restore(state)

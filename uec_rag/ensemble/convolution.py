@@ -33,7 +33,7 @@ def direct_sum(
 ) -> Gaussian:
     """Convolve the encoders' Gaussians in the direct sum of their spaces.
 
-    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1 where
+    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1 if
     each encoder has its own axes, so that dimensions may differ and cross terms vanish. With
     uniform coefficients and w of mean 1 the mean keeps norm 1, and for query coefficients pi and
     passage coefficients 1/K the similarity is the weighted sum of the encoders' own,
@@ -73,7 +73,7 @@ def direct_sum(
 def block_scales(weights: FloatArray) -> FloatArray:
     """Compute the length of each encoder's block in a passage, ``sqrt(w_k / K)``, shape (K,).
 
-    To the bit what `direct_sum` multiplies by where coefficients are 1 / K.
+    To the bit what `direct_sum` multiplies by if coefficients are 1 / K.
     """
     alike = np.full((1, len(weights)), 1 / len(weights), dtype=np.float32)
     scales: FloatArray = _factors(alike, weights)[0]

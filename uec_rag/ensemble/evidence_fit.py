@@ -69,7 +69,7 @@ def corpus_views(
     passages : int
         How many fit passages there are.
     sizes : sequence of int
-        How many other passages each view holds beside the relevant ones, where there are as many.
+        How many other passages each view holds beside the relevant ones, if there are as many.
     queries : int
         At most so many in a view.
     unanswerable : float

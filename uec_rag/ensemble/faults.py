@@ -1,6 +1,6 @@
 """Members that fail on some texts: with `on_error="drop"` they do not count there.
 
-A member that did not answer has a mean of zeros in that text, where every other has length 1. Its
+A member that did not answer has a mean of zeros in that text, while every other has length 1. Its
 similarities are then 0, its coefficient is set to 0, and what is stored says so.
 """
 
@@ -145,7 +145,7 @@ def without_missing(coefficients: FloatArray, parts: Sequence[Gaussian]) -> Floa
     there = present(parts)
     if there.all():
         return coefficients
-    # Where the rule gave the others nothing they count alike.
+    # If the rule gave the others nothing they count alike.
     left = np.where(there, np.maximum(coefficients, np.float32(1e-12)), np.float32(0))
     shares: FloatArray = left / left.sum(axis=1, keepdims=True)
     return shares

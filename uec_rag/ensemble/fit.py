@@ -217,7 +217,7 @@ def fit_posteriors(
 ) -> FittedPosteriors:
     """Fit the posteriors of all encoders, each on its own pairs.
 
-    `pairs`: one per encoder; the same object where they share. `curvature`: as in `fit_posterior`.
+    `pairs`: one per encoder; the same object if they share. `curvature`: as in `fit_posterior`.
     """
     start = time.perf_counter()
     questions = choose_questions(list({id(own): own for own in pairs}.values()), options.seed)

@@ -46,7 +46,7 @@ class ReadViews:
     query : int array, shape (p,)
         Which question each pair is of.
     labels : array, shape (p,)
-        1 where the passage answers it.
+        1 if the passage answers it.
     """
 
     cuts: Sequence[CorpusView]
@@ -105,7 +105,7 @@ def read_views(
 
 
 def fit_verifier(name: str, k: int, read: ReadViews, encoders: int, seed: int) -> FittedVerifier:
-    """Fit a verifier's slope and intercept, and confidence where it has read.
+    """Fit a verifier's slope and intercept, and confidence if it has read.
 
     `k`: how many hits it reads. `encoders`: how many there are beside it. `seed`: of the held-out
     split.
@@ -140,7 +140,7 @@ def fit_pair_scores(
     Returns
     -------
     PosteriorSummary
-        Without a variance. The slope is that of the raw scores; 0 where these are all alike.
+        Without a variance. The slope is that of the raw scores; 0 if these are all alike.
     """
     asked = np.unique(query)
     order = np.random.default_rng(seed).permutation(asked)
@@ -185,7 +185,7 @@ CORPUS_SIZES = (150, 600, 2400)
 _TINY, _TINY_CORPORA = 10, 30
 _UNANSWERABLE = 0.2
 _MOST_ASKED = 300  # questions of a corpus
-_MOST_READ = 150  # where a verifier reads every hit
+_MOST_READ = 150  # if a verifier reads every hit
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,8 +228,8 @@ class FitQueries:
     ) -> EvidenceWeights:
         """Learn which evidence makes an encoder worth trusting; `beside` as there.
 
-        With a prior per encoder: under the ridge it was measured to change nothing where all pairs
-        are of one domain, and to be what tells languages apart where they are of several.
+        With a prior per encoder: under the ridge it was measured to change nothing for pairs that
+        are all of one domain, and to tell languages apart if they are of several.
         """
         assert self.own is not None
         return fit_evidence_weights(

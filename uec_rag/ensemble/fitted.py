@@ -177,7 +177,7 @@ class FitReport:
     encoding_seconds, fitting_seconds : float
         Time in the encoders, and in everything else.
     source : str
-        What it was fitted on where that was not the user's doing: of `UEC()`, as it comes.
+        What it was fitted on if not by the user, as of `UEC()`.
     facts : FitFacts or None
         None for the fit that comes with the package.
     """
@@ -362,7 +362,7 @@ class Fitted:
     posteriors : tuple of K Posterior, or None
         None before `UEC.fit`: variances are 0 and slopes 1.
     training_profile : TrainingProfile or None
-        What the fit's texts were like; None where that is not known.
+        What the fit's texts were like; None if that is not known.
     verifier : FittedVerifier or None
         Of a verifier beside the encoders.
     """
@@ -581,7 +581,7 @@ def without_silent(coefficients: FloatArray, known: NDArray[np.bool_]) -> FloatA
     """Coefficients that leave out members which know nothing of a query, shape (n, K).
 
     `coefficients`: array, shape (n, K). `known`, array of bool, shape (n, K): whether any passage
-    has a similarity to the query. Where no member has one the coefficients stay as they are.
+    has a similarity to the query. If no member has one the coefficients stay as they are.
     """
     left = np.where(known, coefficients, np.float32(0))
     total = left.sum(axis=1, keepdims=True)

@@ -179,7 +179,7 @@ def _confidence_model(saved: Mapping[str, Any], *, words: bool) -> ConfidenceMod
 
 
 def read_verifier(folder: Path, *, words: bool) -> SavedVerifier | None:
-    """Read what `write_verifier` wrote, checked already; None where there is no verifier.
+    """Read what `write_verifier` wrote, checked already; None if there is no verifier.
 
     `words`: whether an encoder looks at words.
     """
@@ -226,7 +226,7 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLay
     state: dict[str, object] = {
         "space": fitted.space,
         "last_layer": last_layer,
-        # By name only where nothing says more: a callable's own may differ when it is loaded.
+        # By name only if nothing says more: a callable's own may differ when it is loaded.
         "encoders": [
             [encoder.revision or name, encoder.dimension]
             for name, encoder in zip(fitted.names, encoders, strict=True)

@@ -117,13 +117,13 @@ def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: Fit
     encoders : sequence of Encoder
         The embedded ones.
     options : FitOptions
-        How the ensemble would be fitted. Where that is not how the package's fit was made, the
+        How the ensemble would be fitted. If that is not how the package's fit was made, the
         ensemble stays as it is.
 
     Returns
     -------
     Fitted
-        Not fitted, with a warning, where an encoder's revision is not the one that was fitted.
+        Not fitted, with a warning, if an encoder's revision is not the one that was fitted.
 
     Raises
     ------

@@ -55,7 +55,7 @@ class FittedVerifier:
     summary : PosteriorSummary
         Slope and intercept of its score, and how well they do.
     confidence_model : ConfidenceModel
-        What turns logits into relevance and confidence where it has read the first hits.
+        What turns logits into relevance and confidence if it has read the first hits.
     """
 
     name: str

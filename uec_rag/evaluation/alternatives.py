@@ -36,7 +36,7 @@ def members_alone(
     Returns
     -------
     dict of str to Ranking
-        By the encoder's name; empty where an index does not keep them apart: of a single encoder,
+        By the encoder's name; empty if an index does not keep them apart: of a single encoder,
         or in the shared space.
     """
     names = retriever.uec.names

@@ -43,12 +43,12 @@ class Evaluation:
     ----------
     facts : dict
         questions, answerable, made_up, passages, members, compared, k, and left_out: what could not
-        be measured, and why ("" where all was).
+        be measured, and why ("" if all was).
     systems : dict of str to dict
         Of the ensemble, each member alone and their reciprocal rank fusion: each metric's mean over
         the answerable questions, as [mean, low, high] with an interval of 95 %.
     confidence : dict of str to dict
-        "as it is" and, cross-validated where there are questions enough, "calibrated": level (mean
+        "as it is" and, cross-validated if there are questions enough, "calibrated": level (mean
         confidence less the share that is right) as [mean, low, high], brier, and the bins of
         `reliability`.
     risks : list of dict
@@ -85,7 +85,7 @@ def evaluate(
     retriever : Retriever
         It is not changed, nor is its store.
     labels : mapping of str to collection of str, optional
-        For each question the ids that answer it, none where nothing does. By default questions are
+        For each question the ids that answer it, none if nothing does. By default questions are
         made from the passages: they are harder than users'.
     k : int
         Hits that an answer may use.

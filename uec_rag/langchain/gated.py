@@ -66,7 +66,7 @@ def gated(question: str, documents: Sequence[Document], decision: Decision) -> G
 def told(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate or a retriever.
 
-    Where documents come from several searches (of a `MultiQueryRetriever`, an
+    If documents come from several searches (of a `MultiQueryRetriever`, an
     `EnsembleRetriever`), the one of the highest confidence counts.
 
     Raises ValueError if no document says what was decided.
@@ -189,7 +189,7 @@ class AsTool(Runnable[Input, Output]):
         Parameters
         ----------
         args_schema, arg_types
-            Where one is given, LangChain's own `as_tool` makes the tool.
+            If one is given, LangChain's own `as_tool` makes the tool.
         name, description : str, optional
             The model chooses the tool by these; say what the documents are about.
         """

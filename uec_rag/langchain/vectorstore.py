@@ -191,7 +191,7 @@ class UECVectorStore(VectorStore):
         return self.retriever.add(**added, show_progress=show_progress)
 
     def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
-        """Remove documents of those ids, or all where ids is None, as LangChain defines it.
+        """Remove documents of those ids, or all if ids is None, as LangChain defines it.
 
         Ids that are not there are ignored. Returns True.
         """

@@ -27,7 +27,7 @@ def minimise(
 ) -> Vector:
     """Find a local minimum of a smooth function of a few parameters.
 
-    Newton's steps, along the curvature's absolute value where it is negative, projected on the
+    Newton's steps, along the curvature's absolute value if it is negative, projected on the
     bounds and halved until the function falls. scipy's L-BFGS-B was measured to take 0.2 s for the
     same two parameters on a busy machine and 0.01 s on an idle one: it has BLAS threads wake each
     other for matrices of a few numbers.
@@ -93,7 +93,7 @@ Likelihood = Literal["pairs", "in_batch"]
 # deviation. More was measured to come of pairs with unmarked answers, and spoils the ranking.
 _LARGEST_VARIANCE = 25.0
 
-# What mean variance of a logit is usual, where pairs do not tell: three encoders fitted on 1,000
+# What mean variance of a logit is usual, if pairs do not tell: three encoders fitted on 1,000
 # pairs of each of three collections have 1.3 to 7.0, a geometric mean of 3. It is log-normal.
 _USUAL_VARIANCE, _LOG_DEVIATION = 3.0, 1.0
 
@@ -110,7 +110,7 @@ def bernoulli_map(
 ) -> tuple[float, float]:
     """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
-    The prior on b is flat. That on a is Cauchy's, at the spread of the similarities: where a few
+    The prior on b is flat. That on a is Cauchy's, at the spread of the similarities: if a few
     pairs are told apart without an error the likelihood alone would send a to infinity.
 
     Parameters
@@ -263,7 +263,7 @@ def variance_scale(
         loss,
         [np.log(start), -slope * float(similarity.mean())],
         [(top - 35.0, top), (-np.inf, np.inf)],
-        # Where no variance is best, each e-th of it is better still, by less and less.
+        # If no variance is best, each e-th of it is better still, by less and less.
         tolerance=1e-6,
     )
     return float(np.exp(found[0])), float(found[1])

@@ -38,7 +38,7 @@ class Pairs:
     query_index, passage_index : int array, shape (n,)
         Which texts each pair joins.
     labels : float array, shape (n,)
-        1 where the passage answers the query, 0 where it does not.
+        1 if the passage answers the query, 0 if it does not.
     """
 
     queries: list[str]
@@ -275,7 +275,7 @@ def held_out_pairs(
 ) -> LabelledPairs:
     """Label what a search would show the given queries: their positives and their best wrong hits.
 
-    Users see hits, not random pairs; a variance tuned here says how wrong a model is where it
+    Users see hits, not random pairs; a variance tuned here says how wrong a model is when it
     matters.
     """
     place = np.full(len(pairs.queries), -1)

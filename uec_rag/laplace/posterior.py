@@ -35,7 +35,7 @@ class PosteriorSummary:
     log_marginal_likelihood : float
         laplace-torch's, with the prior centred on the pre-trained weights.
     by_prior : tuple of str
-        "slope" or "variance" where not the pairs but what is usual decided: without the prior it
+        "slope" or "variance" if the prior decided and not the pairs: without the prior it
         would be more than twice, or less than half, what it is.
     """
 
@@ -55,7 +55,7 @@ class PosteriorSummary:
     def metadata(self) -> dict[str, object]:
         """Return the state in JSON's types."""
         state = asdict(self)
-        # Left out where it is empty: this is hashed into the fingerprints of saved ensembles.
+        # Left out if it is empty: this is hashed into the fingerprints of saved ensembles.
         by_prior = state.pop("by_prior")
         return state | ({"by_prior": list(by_prior)} if by_prior else {})
 

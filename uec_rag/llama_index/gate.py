@@ -87,7 +87,7 @@ def judge(
 ) -> Decision:
     """Decide about the nodes found for a query, and dispatch a `UECGateEvent`.
 
-    Where they come from several queries (of a fusion), the one of the highest confidence counts.
+    If they come from several queries (of a fusion), the one of the highest confidence counts.
 
     Parameters
     ----------

@@ -132,8 +132,8 @@ def as_verifier(
 ) -> Callable[[str, list[str]], list[float]]:
     """Make a verifier of a reranker: ``UEC([...], verifier=as_verifier(reranker)).fit(pairs)``.
 
-    It scores all passages: its `top_n`, where it has one, is taken to be as large as it must be.
-    What it leaves out nevertheless has the lowest score that it gave. Where it gives no scores, as
+    It scores all passages: its `top_n`, if it has one, is taken to be as large as it must be.
+    What it leaves out nevertheless has the lowest score that it gave. If it gives no scores, as
     RankGPT does, a passage's place counts.
 
     `postprocessor`: one that orders nodes anew: a `SentenceTransformerRerank`, an `LLMRerank`.

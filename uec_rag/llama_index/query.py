@@ -45,7 +45,7 @@ def passage_filter(
     here. What has no equal in `uec_rag.stores.filters` (a text match, which ignores case or fails
     on what is no text) becomes a predicate of LlamaIndex's own code, for stores in memory.
 
-    `node_ids`: nodes to choose from. LlamaIndex's own index gives an empty list where it means all.
+    `node_ids`: nodes to choose from. LlamaIndex's own index gives an empty list if it means all.
     `doc_ids`: documents whose nodes to choose from. Raises TypeError if filters is something else.
     """
     conditions: list[dict[str, Any]] = []

@@ -44,7 +44,7 @@ class CorpusCalibration(Record):
     of_fit : bool
         Whether the model is the fit's.
     verifier : str or None
-        Fingerprint of who read the first hits; None where nobody did.
+        Fingerprint of the verifier that read the first hits; None without one.
     """
 
     model: ConfidenceModel
@@ -95,7 +95,7 @@ def check_labels(
     Returns
     -------
     list of frozenset of str
-        Ids that answer each query; empty where the corpus does not.
+        Ids that answer each query; empty if the corpus does not.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def calibrate_with_labels(
     wanted : sequence of frozenset of str
         As `check_labels` returns them.
     unanswerable : float
-        Share of queries that the corpus will not answer. Where the labels have none, every query
+        Share of queries that the corpus will not answer. If the labels have none, every query
         is asked once more with its answers hidden, and these count as much.
     k : int
         Hits that count.

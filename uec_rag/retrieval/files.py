@@ -184,7 +184,7 @@ class EncodedFiles:
         """Replace an index's passages of these files by the new ones.
 
         A passage that was replaced by hand while they were encoded stays. A calibration without
-        labels is made anew where the corpus is another. Returns how many passages were replaced.
+        labels is made anew if the corpus is another. Returns how many passages were replaced.
 
         Raises
         ------

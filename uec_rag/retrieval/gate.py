@@ -571,7 +571,7 @@ class LabelledSearch:
     ----------
     result : SearchResult
     relevant : list of frozenset of str
-        Ids that answer each query; empty where the corpus does not.
+        Ids that answer each query; empty if the corpus does not.
     right : bool array, shape (n,)
         Whether one of a query's first k hits answers it.
     rows : int array
@@ -631,7 +631,7 @@ class LabelledSearch:
     def made(
         cls, retriever: Retriever, *, k: int = 4, progress: Progress | None = None
     ) -> LabelledSearch:
-        """Search questions made from the passages, where there are no labels.
+        """Search questions made from the passages, if there are no labels.
 
         They are harder to answer than users' are, and every fifth has no answer: see
         `made_up`. A threshold is chosen on one of each answer.
@@ -789,7 +789,7 @@ def one_of_each(
 ) -> NDArray[np.intp]:
     """Rows of the queries that a threshold is chosen on: one of each group, or all.
 
-    Warns where there are no groups, though queries share answers. `relevant_ids`, `groups`: as
+    Warns if there are no groups, though queries share answers. `relevant_ids`, `groups`: as
     `Gate.calibrate` takes them. Raises ValueError unless groups are one per query.
     """
     count = len(relevant_ids)
@@ -819,7 +819,7 @@ _MOST = 1000  # confidences that a gate remembers of its calibration
 
 
 def _some_of(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
-    """Confidences in ascending order, evenly thinned where they are many."""
+    """Confidences in ascending order, evenly thinned if they are many."""
     ordered = np.sort(confidences).astype(np.float64)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.intp)
     return tuple(ordered[places].round(4).tolist())

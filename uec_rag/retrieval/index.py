@@ -71,7 +71,7 @@ class Index:
             A list is added whole or not at all. An iterator may be of any length: a few thousand
             texts are read, embedded and stored at a time.
         ids : iterable of str, optional
-            Distinct; made up where not given.
+            Distinct; made up if not given.
         metadatas : iterable of mapping, optional
             One per text. Keys that begin with "uec_" are left out: a search writes what it knows
             of a hit under them.
@@ -86,7 +86,7 @@ class Index:
         ------
         TypeError, ValueError
             If a text is empty or not a string, an id comes twice, or the lengths differ; if a
-            text has no term, and nothing but terms is looked for. Where an iterator's texts were
+            text has no term, and nothing but terms is looked for. If an iterator's texts were
             stored before an error, a note on it says how many.
         """
         added: list[str] = []

@@ -130,7 +130,7 @@ class LiveIndex:
         """Open a new save, if there is one; if it cannot be opened, the old index stays.
 
         Returns whether the index was swapped; `problem` says why it was not, and is logged. Waits
-        for nobody: where another thread opens it or writes, the next look finds it.
+        for no lock: if another thread opens it or writes, the next look finds it.
         """
         if not self._writing.acquire(blocking=False):
             return False
@@ -158,7 +158,7 @@ class LiveIndex:
             self._writing.release()
 
     def write(self, change: Callable[[Retriever], _T]) -> _T:
-        """Change the index as it is saved now, and save it where its passages are in the folder.
+        """Change the index as it is saved now, and save it if its passages are in the folder.
 
         Nobody else saves it meanwhile, and what others have saved is taken up first, so that no
         change undoes another. What changes nothing saves nothing. A change that fails is undone.

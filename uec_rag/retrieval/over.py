@@ -92,7 +92,7 @@ class Engine(Protocol):
 
 
 Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
-"""The stored vectors of passages by their ids, None where there is none."""
+"""The stored vectors of passages by their ids, None if there is none."""
 
 
 class Elsewhere(Retriever):
@@ -179,13 +179,13 @@ class _Drawn:
     Attributes
     ----------
     size : int or None
-        Of the engine then, where it says.
+        Of the engine then, if it says.
     searches : int
         That went by them.
     fitted : Fitted or None
         The fit that `gaussians` are of.
     gaussians : Gaussian or None
-        Of the passages; None where there are none.
+        Of the passages; None if there are none.
     """
 
     passages: list[Passage]

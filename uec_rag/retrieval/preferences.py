@@ -219,7 +219,7 @@ def maximal_marginal_relevance(
     vectors : array, shape (m, d)
         Of any length; one of length 0 is like no other.
     k : int
-        All candidates come back, reordered, where there are fewer.
+        All candidates come back, reordered, if there are fewer.
     lambda_mult : float
         1 looks at relevance only, 0 at diversity only.
 

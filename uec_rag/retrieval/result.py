@@ -568,7 +568,7 @@ class FoundMetadata(dict[str, Any]):
     """
 
     decision: Decision | None = None
-    """On the query that found it, with what has no key of its own; forgotten where a hit is
+    """On the query that found it, with what has no key of its own; forgotten if a hit is
     written down."""
 
     @classmethod
@@ -597,8 +597,8 @@ class FoundMetadata(dict[str, Any]):
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     """Read the decision that `SearchResult.metadata` wrote on hits; None if it is on none.
 
-    Where hits come from several queries, the one of the highest confidence counts. What stands in
-    the metadata of other retrievers' documents counts only where no document is known to be a hit
+    If hits come from several queries, the one of the highest confidence counts. What stands in
+    the metadata of other retrievers' documents counts only if no document is known to be a hit
     of ours (on the way through a file or another process that is forgotten).
     """
     given = list(metadatas)

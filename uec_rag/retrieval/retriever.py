@@ -402,7 +402,7 @@ class Retriever(Index):
         Parameters
         ----------
         embedding : sequence of float, length d
-            The mean that `UEC.embed` gives for the query. Where all means have length 1, with one
+            The mean that `UEC.embed` gives for the query. If all means have length 1, with one
             encoder or in the shared space, it may be of any length but zero.
         k : int
         filter : Filter, optional
@@ -574,7 +574,7 @@ class Retriever(Index):
             As users ask them, ideally a few hundred, including some that the corpus does not
             answer.
         relevant_ids : sequence of collection of str
-            Ids of the passages that answer each query; empty where none does.
+            Ids of the passages that answer each query; empty if none does.
         unanswerable : float
             Share of your users' queries that the corpus does not answer. Used if all labelled
             queries have an answer: unanswerable ones are then made by hiding answers.

@@ -25,7 +25,7 @@ from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
 _CLEARLY = 0.1  # nats per question
-_FOLLOWED = 0.5  # the whole way cost .004 of nDCG@10 where it misled, half of it .002
+_FOLLOWED = 0.5  # the whole way cost .004 of nDCG@10 if it misled, half of it .002
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
 
@@ -43,7 +43,7 @@ def self_calibrate(
     Relevance and confidence stay the fit's, unless `generate` makes questions as users ask them and
     some that are held out clearly speak against it.
 
-    Where a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
+    If a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
     in the passage's place. A fifth of the questions is asked of a corpus without their answer.
 
     Parameters
@@ -141,7 +141,7 @@ def trial(
     relevant : list of set of str
         Ids that answer each; of every fifth question none.
     trial : MemoryStore
-        The passages, or a sample, to ask them of. Where a first sentence asks for the rest, only
+        The passages, or a sample, to ask them of. If a first sentence asks for the rest, only
         the rest is there, and what answers every fifth question is not.
 
     Raises

@@ -530,7 +530,7 @@ def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[P
     """Passages as a store keeps them, their metadata copied.
 
     ValueError if there is not one Gaussian per passage, an id comes twice, or a variance is above
-    1e19. As `normalised` where a saved index could not keep a passage.
+    1e19. As `normalised` if a saved index could not keep a passage.
     """
     if not isinstance(gaussians, Gaussian):
         raise TypeError(f"gaussians: expected a Gaussian, got {type(gaussians).__name__}.")

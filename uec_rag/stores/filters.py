@@ -93,7 +93,7 @@ def parse(filter: Filter) -> Condition:
     level: list[object] = [filter]
     for _ in range(DEEPEST):
         inner = [item for one in level for item in _items(one)]
-        level = [*{id(item): item for item in inner}.values()]  # once, where it contains itself
+        level = [*{id(item): item for item in inner}.values()]  # once, if it contains itself
     if level:
         raise ValueError(f"filter: expected at most {DEEPEST} levels of lists and dicts.")
     return _parsed(filter)

@@ -159,7 +159,7 @@ def saved_store(
 
 
 def _check_noted(file: Path, noted: Mapping[str, Any]) -> None:
-    """Raise IndexCorrupted where an engine's collection or candidates cannot be what it noted."""
+    """Raise IndexCorrupted if an engine's collection or candidates cannot be what it noted."""
     candidates = noted.get("candidates", 1)
     whole = isinstance(candidates, int) and not isinstance(candidates, bool)
     if not isinstance(noted.get("collection", ""), str) or not whole or not 0 < candidates < 2**31:

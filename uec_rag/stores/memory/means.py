@@ -119,10 +119,10 @@ class Means:
     def written(self, start: int, mean: FloatArray, widths: Sequence[int]) -> Means:
         """Put new rows behind the first `start`.
 
-        The buffers are shared where they are long enough, else copied into longer ones.
+        The buffers are shared if they are long enough, else copied into longer ones.
 
         `start`: with 0 the blocks are made anew. `mean`: array, shape (m, d). `widths`: of the
-        blocks, where there are none yet; else as they are.
+        blocks, if there are none yet.
         """
         stop = start + len(mean)
         if start:

@@ -233,7 +233,7 @@ class StreamedStore:
         Raises
         ------
         ValueError
-            If an id was there before, and where `MemoryStore.add` does.
+            If an id was there before, and as `MemoryStore.add`.
         TypeError
             If metadata cannot be written as JSON.
         RuntimeError

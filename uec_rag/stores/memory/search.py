@@ -21,7 +21,7 @@ from uec_rag.stores.memory.state import LARGEST_PRODUCT, State, checked
 # the k-th score is above what the best mu_s left out can score at most, nothing left out can
 # enter; else take more. At most it scores mu_s itself, if that is positive; a negative one is
 # raised towards 0 by its variance, at most by the largest variance that the query has with any
-# row. Where mu_s is known up to an error only, candidates are scored with the exact one, and what
+# row. If mu_s is known up to an error only, candidates are scored with the exact one, and what
 # is left out must be below by the error, too.
 
 _AT_ONCE = 16  # times as many candidates as before
@@ -54,7 +54,7 @@ def top_k(
     `mu`, shape (N,): similarities; -inf for rows that do not take part. `moments`: mu_s and
     sigma_s^2 of given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0.
     `error`: how far `mu` may be from what `moments` returns. `most`: gives what sigma_s^2 of no row
-    exceeds; asked for only where the k-th score is negative.
+    exceeds; asked for only if the k-th score is negative.
     """
     count = len(mu)
     m = min(count, 2 * k + 16)

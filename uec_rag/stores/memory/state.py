@@ -49,7 +49,7 @@ class State:
     index: MetadataIndex = field(default_factory=MetadataIndex)
     scan: Scan | None = None  # what to multiply with instead of the means
     postings: tuple[Postings, ...] = ()  # of the sparse blocks
-    frequencies: tuple[Frequencies, ...] = ()  # of each, where the rows are some of a larger corpus
+    frequencies: tuple[Frequencies, ...] = ()  # of each, if the rows are some of a larger corpus
 
     @property
     def words(self) -> list[tuple[Postings, Corpus]]:

@@ -94,7 +94,7 @@ def without_keys(dsn: str) -> str:
 class Server:
     """A PostgreSQL server: a pool of connections, made here or the user's own.
 
-    The address without secrets is its `place`. ValueError as `known_of`, or where there is not one
+    The address without secrets is its `place`. ValueError as `known_of`, or if there is not one
     of address and pool; ConnectionError if it cannot be reached.
     """
 
@@ -124,7 +124,7 @@ class Server:
                 min_size=0,
                 max_size=connections,
                 timeout=timeout,
-                # Where it has given up the next who asks has it connect again at once.
+                # If it has given up the next who asks has it connect again at once.
                 reconnect_timeout=self._timeout,
                 kwargs={"connect_timeout": self._timeout},
                 open=True,
