@@ -235,8 +235,15 @@ def test_passages_are_cut_by_tokens_of_the_first_encoder(run, documents, words, 
     bodies = [passage.text.split("\n\n", 1)[1] for passage in index.passages()]
     assert 20 < max(map(count, bodies)) <= 30
     assert count("honey " * 1000) == 1000
-    (documents / "bees.md").touch()
-    assert "0 of them encoded now" in run(*made, "--update", *chunks).stdout
+    (documents / "bees.md").write_text("## Bees\n\n" + "Honey in the hive. " * 40)
+    assert "1 changed" in run(*made, "--update").stdout
+    index = Retriever.load(tmp_path / "idx")
+    bodies = [p.text.split("\n\n", 1)[1] for p in index.passages({"source": "bees.md"})]
+    assert 20 < max(map(count, bodies)) <= 30
+    assert "1 changed" not in run(*made, "--update", *chunks).stdout
+    other = run(*made, "--update", "--chunk-size", "50", code=2)
+    expected = "--chunk-size 30 --overlap 10, got --chunk-size 50 --overlap 0"
+    assert expected in " ".join(other.stderr.split())
 
 
 class TestUpdating:

@@ -186,9 +186,6 @@ def create_app(
 
     async def found(question: Question, *, decides: bool) -> SearchResult:
         with live.use() as opened, _explained():
-            least = opened.gate.fewest_hits if decides and opened.gate is not None else 1
-            if question.k < least:
-                raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
             if not question.question.strip():
                 raise ValueError("question: is empty or only white space; ask something.")
             checked_text(question.question, "question")

@@ -107,8 +107,7 @@ def ask_view(
 
     `history`: the turns before it; the other ways know nothing of them. `within`: as in `search`.
     """
-    least = max(k, gate.fewest_hits if gate else 1)
-    result = retriever.search([question], least, history=[history], within=within)
+    result = retriever.search([question], k, history=[history], within=within)
     if gate is not None:
         result = result.deciding(gate.decide(result))
     found = result[0]
