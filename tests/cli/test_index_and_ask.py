@@ -199,7 +199,14 @@ def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents
         (["index", "docs", "--out", "idx", "--update"], "there is no index in 'idx'"),
         (["index", "docs", "--out", "idx", "--update", "--uec", "a"], "--update keeps the index's"),
         (["ask", "nowhere", "What?"], "no index in 'nowhere'; make one: uec-rag index"),
+        (["index", "docs", "--out", "idx", "--uec", "docs"], "--uec: there is no ensemble in"),
+        (
+            ["index", "docs", "--out", "idx", "--chunk-size", "30", "--overlap", "16"],
+            "--overlap: expected at most half of --chunk-size, 15, got 16",
+        ),
         (["ask", "docs", " "], "QUESTION is empty"),
+        (["copy", "docs", "idx"], "FROM: there is no index in 'docs'"),
+        (["gate", "docs", "q.csv", "--abstain", "2"], "--abstain: expected a share in [0, 1)"),
     ],
 )
 def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, message):

@@ -18,6 +18,7 @@ from uec_rag.cli.building import (
     fit_ensemble,
     fit_if_better,
     index_on_ray,
+    load_ensemble,
     tracked,
 )
 from uec_rag.cli.console import (
@@ -101,11 +102,13 @@ def index(
         int | None,
         typer.Option(
             metavar="TOKENS",
+            min=20,
             help="Tokens in a passage at most, as the first encoder counts; else 800 characters.",
         ),
     ] = None,
     overlap: Annotated[
-        int, typer.Option(metavar="TOKENS", help="Tokens that two passages share, at most.")
+        int,
+        typer.Option(metavar="TOKENS", min=0, help="Tokens that two passages share, at most."),
     ] = 0,
     max_characters: Annotated[
         int,
@@ -153,6 +156,10 @@ def index(
         raise ValueError("--update reads on this machine; expected no --engine")
     if overlap and chunk_size is None:
         raise ValueError("--overlap counts tokens; expected --chunk-size with it")
+    if chunk_size is not None and overlap > chunk_size // 2:
+        raise ValueError(
+            f"--overlap: expected at most half of --chunk-size, {chunk_size // 2}, got {overlap}"
+        )
     cut = "" if chunk_size is None else f"{chunk_size}/{overlap}"
     check_output(to)
     if engine == "ray":
@@ -183,16 +190,11 @@ def index(
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
     _note_other_files(folder, follow_symlinks)
-    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of
     from uec_rag.stores.places import filling
 
-    if uec is not None:
-        say(f"Loading the ensemble {uec} ...")
-        ensemble = UEC.load(uec)
-    else:
-        ensemble = build_ensemble(model)
+    ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
     passages = passages_of(documents, **chunks_of(ensemble, cut))
     note_states(passages, documents, cut)
     say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")

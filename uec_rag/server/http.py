@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
@@ -325,7 +326,16 @@ def _explained(*, mine: bool = True) -> Iterator[None]:
     except (TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
         if not mine and not isinstance(error, UnknownReading):
             raise
-        raise HTTPException(422, harmless(str(error))) from None
+        raise HTTPException(422, harmless(_ARGUMENT.sub(_field, str(error)))) from None
+
+
+_FIELDS = {"texts": "text", "ids": "id", "metadatas": "metadata"}
+_ARGUMENT = re.compile(rf"^({'|'.join(_FIELDS)})(?:\[(\d+)\])?(?!\w)")
+
+
+def _field(argument: re.Match[str]) -> str:
+    """Where an argument of `Retriever.add` is in a request."""
+    return ".".join(filter(None, ["documents", argument[2], _FIELDS[argument[1]]]))
 
 
 async def _watch(live: LiveIndex) -> None:
@@ -335,10 +345,13 @@ async def _watch(live: LiveIndex) -> None:
         await asyncio.to_thread(live.refresh)
 
 
-async def refused(_: Request, error: Exception) -> Response:
+async def refused(request: Request, error: Exception) -> Response:
     """Say what is wrong with a request that is not what a path takes."""
     assert isinstance(error, RequestValidationError)
-    if error.errors()[0]["type"] == "json_invalid":
+    first, kind = error.errors()[0], request.headers.get("content-type", "")
+    if first["loc"] == ("body",) and "json" not in kind:
+        return problem(422, "Content-Type: expected application/json, with an object as the body.")
+    if first["type"] == "json_invalid":
         return problem(422, "body: expected JSON; it cannot be read.")
     return problem(422, invalid(error.errors(), depth=1))
 
