@@ -223,7 +223,10 @@ def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, t
 
 
 def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
-    assert "--gate: there is no gate" in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
+    assert (
+        "--gate: there is no gate"
+        in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
+    )
     (tmp_path / "gate.json").write_text('{"k": 4}')
     bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
     assert "Gate: no saved one looks like" in bad.stderr

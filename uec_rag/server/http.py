@@ -30,7 +30,7 @@ from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
 from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
-from uec_rag.server.batching import TOGETHER, Batcher
+from uec_rag.server.batching import BATCHES, TOGETHER, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.metrics import SHARED, Metrics
 from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
@@ -165,7 +165,8 @@ def create_app(
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(batcher.run()), asyncio.create_task(_watch(live))]
+        runs = [batcher.run() for _ in range(BATCHES)]
+        tasks = [asyncio.create_task(each) for each in (*runs, _watch(live))]
         yield  # uvicorn answers what it has accepted before it goes on
         for task in tasks:
             task.cancel()
