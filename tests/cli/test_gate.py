@@ -222,11 +222,27 @@ def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, t
         assert "Opening" not in result.stderr
 
 
-def test_a_gate_that_is_none_or_for_more_passages_is_refused(run, index, questions, tmp_path):
-    assert "there is no gate" in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
+def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
+    assert (
+        "--gate: there is no gate"
+        in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
+    )
     (tmp_path / "gate.json").write_text('{"k": 4}')
     bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
     assert "Gate: no saved one looks like" in bad.stderr
-    run("gate", index, questions, "--out", tmp_path / "gate.json", "-k", "9")
-    few = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
-    assert "-k: expected at least 9" in few.stderr
+
+
+def test_a_gate_decides_alike_whatever_number_of_passages_is_shown(run, index, tmp_path):
+    Gate(RiskThreshold(0.2, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
+
+    def asked(k):
+        return run(
+            *("ask", index, "honey in the hive", "--gate", tmp_path / "gate.json"),
+            *("-k", str(k), "--json"),
+            json_output=True,
+        )
+
+    one, many = asked(1), asked(5)
+    assert (len(one["passages"]), len(many["passages"])) == (1, 5)
+    assert one["decision"] == many["decision"]
+    assert one["confidence"] == pytest.approx(many["confidence"])

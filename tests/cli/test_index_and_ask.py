@@ -199,7 +199,14 @@ def test_files_that_cannot_be_read_are_noted_in_one_line_each(run, few_documents
         (["index", "docs", "--out", "idx", "--update"], "there is no index in 'idx'"),
         (["index", "docs", "--out", "idx", "--update", "--uec", "a"], "--update keeps the index's"),
         (["ask", "nowhere", "What?"], "no index in 'nowhere'; make one: uec-rag index"),
+        (["index", "docs", "--out", "idx", "--uec", "docs"], "--uec: there is no ensemble in"),
+        (
+            ["index", "docs", "--out", "idx", "--chunk-size", "30", "--overlap", "16"],
+            "--overlap: expected at most half of --chunk-size, 15, got 16",
+        ),
         (["ask", "docs", " "], "QUESTION is empty"),
+        (["copy", "docs", "idx"], "FROM: there is no index in 'docs'"),
+        (["gate", "docs", "q.csv", "--abstain", "2"], "--abstain: expected a share in [0, 1)"),
     ],
 )
 def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, message):
@@ -235,8 +242,15 @@ def test_passages_are_cut_by_tokens_of_the_first_encoder(run, documents, words, 
     bodies = [passage.text.split("\n\n", 1)[1] for passage in index.passages()]
     assert 20 < max(map(count, bodies)) <= 30
     assert count("honey " * 1000) == 1000
-    (documents / "bees.md").touch()
-    assert "0 of them encoded now" in run(*made, "--update", *chunks).stdout
+    (documents / "bees.md").write_text("## Bees\n\n" + "Honey in the hive. " * 40)
+    assert "1 changed" in run(*made, "--update").stdout
+    index = Retriever.load(tmp_path / "idx")
+    bodies = [p.text.split("\n\n", 1)[1] for p in index.passages({"source": "bees.md"})]
+    assert 20 < max(map(count, bodies)) <= 30
+    assert "1 changed" not in run(*made, "--update", *chunks).stdout
+    other = run(*made, "--update", "--chunk-size", "50", code=2)
+    expected = "--chunk-size 30 --overlap 10, got --chunk-size 50 --overlap 0"
+    assert expected in " ".join(other.stderr.split())
 
 
 class TestUpdating:

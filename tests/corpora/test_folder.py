@@ -57,6 +57,16 @@ def test_documents_come_from_all_folders_inside_in_the_order_of_their_paths(tmp_
     assert [document.source for document in read_folder(tmp_path)] == ["a.TXT", "b/two.txt", "c.md"]
 
 
+def test_an_index_in_the_folder_is_no_document(tmp_path):
+    (tmp_path / "a.md").write_text("The honey.")
+    (tmp_path / "idx" / "generations" / "1").mkdir(parents=True)
+    (tmp_path / "idx" / "manifest.json").write_text("{}")
+    (tmp_path / "idx" / "generations" / "1" / "vocab.txt").write_text("honey hive")
+    with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble"):
+        [document] = read_folder(tmp_path)
+    assert document.source == "a.md"
+
+
 def test_hidden_files_and_other_kinds_are_left_out_silently(tmp_path):
     (tmp_path / ".git").mkdir()
     for name in ("a.txt", ".git/notes.txt", ".hidden.md", "program.py"):

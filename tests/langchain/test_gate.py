@@ -295,12 +295,13 @@ def test_too_few_queries_abstain_on_everything(retriever):
     assert "at least 59" in gate.report
 
 
-async def test_fewer_hits_than_the_guarantee_is_about_are_refused(gate):
-    assert len(gate.invoke(QUESTIONS[0], k=9)["documents"]) == 9
-    with pytest.raises(ValueError, match="k: expected at least the 4 hits that the gate was"):
-        gate.invoke(QUESTIONS[0], k=3)
-    with pytest.raises(ValueError, match="k: expected at least the 4 hits that the gate was"):
-        await gate.ainvoke(QUESTIONS[0], k=3)
+async def test_it_decides_alike_whatever_number_of_hits_is_handed_on(gate):
+    decided = gate.invoke(QUESTIONS[0])
+    for k in (1, 9):
+        for one in (gate.invoke(QUESTIONS[0], k=k), await gate.ainvoke(QUESTIONS[0], k=k)):
+            assert len(one["documents"]) == k
+            assert one["decision"] == decided["decision"]
+            assert one["confidence"] == pytest.approx(decided["confidence"])
     with pytest.raises(TypeError, match="unexpected keyword argument 'top'"):
         gate.invoke(QUESTIONS[0], top=9)
 

@@ -120,11 +120,11 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"history": "Who?"}, "history: Input should be a valid list"),
+        ({"history": "Who?"}, "history: Input should be a valid array"),
         ({"history": [7]}, "history.0"),
-        ({"history": [{"role": "king", "content": "x"}]}, "history.0.Message.role"),
-        ({"history": [{"role": "user"}]}, "history.0.Message.content: Field required"),
-        ({"history": [{"role": "user", "content": ["x"]}]}, "history.0.Message.content"),
+        ({"history": [{"role": "king", "content": "x"}]}, "history.0.role"),
+        ({"history": [{"role": "user"}]}, "history.0.content: Field required"),
+        ({"history": [{"role": "user", "content": ["x"]}]}, "history.0.content"),
         ({"within": "tar"}, "within: expected a reading's ids, or the label of one that"),
         ({"within": []}, "within"),
         ({"within": {"label": "rsync"}}, "within"),

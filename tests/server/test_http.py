@@ -69,19 +69,16 @@ def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
     assert found["metadata"] == {"source": "a.md", "page": 3}
 
 
-def test_a_gate_decides_and_wants_as_many_passages_as_it_is_for(index, tmp_path):
+def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_on(index, tmp_path):
     threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
     Gate(threshold, 3, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")
     with serving(index, gate=tmp_path / "gate.json") as client:
         found = client.post("/ask", json=PARKING)
         assert found.json()["decision"] == "abstain"
         assert found.json()["threshold"] == 1.0
-        few = client.post("/ask", json={**PARKING, "k": 2})
-        assert (few.status_code, few.json()["detail"]) == (
-            422,
-            "k: expected at least 3, as many as the gate is for.",
-        )
-        assert client.post("/search", json={**PARKING, "k": 2}).status_code == 200
+        few = client.post("/ask", json={**PARKING, "k": 2}).json()
+        assert len(few["documents"]) == 2
+        assert few["confidence"] == pytest.approx(found.json()["confidence"])
         assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
 
 
@@ -181,7 +178,7 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": ""}, "query: String should have at least 1"),
         ({"query": "  "}, "question: is empty or only white space"),
         ({"question": ""}, "question: String should have at least 1"),
-        ({"question": "x", "query": "x"}, "query: Extra inputs are not permitted"),
+        ({"question": "x", "query": "x"}, "query: There is no such field"),
         ({"query": "\ud800"}, ""),
         ({"query": "x" * 8001}, "query: String should have at most 8000"),
         ({"query": "x", "k": 0}, "k: Input should be greater"),
@@ -189,7 +186,7 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": "x", "k": "3"}, "k: Input should be a valid integer"),
         ({"query": "x", "k": True}, "k: Input should be a valid integer"),
         ({"query": 3}, "query: Input should be a valid string"),
-        ({"query": "x", "limit": 3}, "limit: Extra inputs are not permitted"),
+        ({"query": "x", "limit": 3}, "limit: There is no such field"),
         ({"query": "x", "filter": {"source": {"$near": 1}}}, "$near"),
         ({"query": "x", "filter": nested(60)}, "at most 64 levels"),
         ({"query": "x", "filter": nested(300)}, "at most 64 levels"),
@@ -198,7 +195,7 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": "x", "filter": {"k" * 1001: 1}}, "at most 1,000 characters in a key"),
         ({"query": "x", "filter": {"k": {"$in": [*range(10_001)]}}}, "at most 10,000 values"),
         ({}, "question: Field required"),
-        ([], "body: Input should be a valid dict"),
+        ([], "body: Input should be a valid object"),
         ("{", "body: expected JSON"),
     ],
 )
@@ -220,6 +217,7 @@ def test_what_nests_without_end_is_refused(client):
 def test_a_form_of_another_page_is_no_question(client):
     form = client.post("/ask", content=json.dumps(PARKING), headers={"Content-Type": "text/plain"})
     assert form.status_code == 422
+    assert form.json()["detail"].startswith("Content-Type: expected application/json")
 
 
 def test_passages_are_added_replaced_deleted_and_saved(client, index):
@@ -241,7 +239,7 @@ def test_passages_are_added_replaced_deleted_and_saved(client, index):
     [
         ({"documents": []}, "documents: List should have at least 1"),
         ({"documents": [{"text": "x", "id": "1"}, {"text": "y"}]}, "id: expected one for every"),
-        (new(a=" "), "texts[0] is empty"),
+        (new(a=" "), "documents.0.text is empty"),
         ({"documents": [{"text": "x"}] * 1001}, "documents: List should have at most 1000"),
         ({"documents": [{"text": "x", "metadata": {"n": 2**60}}]}, "metadata"),
     ],

@@ -117,7 +117,7 @@ async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_pat
             with pytest.raises(Exception, match=r"(?i)no such passage|a search returned|unknown"):
                 await session.read_resource(f"uec-rag://passage/{place}")
     said = asked["structuredContent"]
-    assert (said["decision"], len(said["passages"])) == ("abstain", 3)
+    assert (said["decision"], len(said["passages"])) == ("abstain", 1)
     assert said["what_to_do"].startswith("Do not answer, neither from these passages nor")
 
 

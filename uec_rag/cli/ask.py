@@ -186,8 +186,6 @@ def ask(
             f"--gate: the gate in {str(gate or index)!r} abstains on every question; make another "
             "with 'uec-rag gate', from more questions or at a higher --risk"
         )
-    if decides is not None and k < decides.fewest_hits:
-        raise ValueError(f"-k: expected at least {decides.k}, as many as the gate is for, got {k}")
     if decides is not None and place.gate is None:
         say(f"The gate of the index decides (--no-gate: without it). {decides.report}")
     if decides is not None and not decides.fits(retriever):

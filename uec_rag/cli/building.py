@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from uec_rag.base.checks import counted
-from uec_rag.base.saved.manifest import MANIFEST
+from uec_rag.base.saved.manifest import MANIFEST, read_manifest
 from uec_rag.cli.console import err, note, print_json, print_text, progress, say
 from uec_rag.stores.places import store_at
 
@@ -53,6 +53,21 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
         for encoder in uec.encoders
     ]
     return uec
+
+
+def load_ensemble(path: Path) -> UEC:
+    """Load the ensemble of --uec."""
+    from uec_rag.ensemble.save import KIND
+
+    if not (path / MANIFEST).is_file() or read_manifest(path).kind != KIND:
+        raise FileNotFoundError(
+            f"--uec: there is no ensemble in {str(path)!r}; make one: uec-rag fit "
+            "PAIRS --out FITTED"
+        )
+    say(f"Loading the ensemble {path} ...")
+    from uec_rag.ensemble import UEC
+
+    return UEC.load(path)
 
 
 def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
@@ -182,7 +197,7 @@ def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
             bar.advance(task, len(some))
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, argument: str = "--out") -> None:
     """Refuse to write over what is not a saved folder of ours, before any work is done."""
     if (
         path.exists()
@@ -190,7 +205,7 @@ def check_output(path: Path) -> None:
         and (path.is_file() or any(path.iterdir()))
     ):
         raise FileExistsError(
-            f"--out: {str(path)!r} exists and was not made by uec-rag; choose another path"
+            f"{argument}: {str(path)!r} exists and was not made by uec-rag; choose another path"
         )
 
 
@@ -206,13 +221,12 @@ def index_on_ray(
     """Index Parquet, JSON lines and text with a fitted ensemble, on Ray."""
     if uec is None:
         raise ValueError("--engine ray: expected --uec, an ensemble that 'uec-rag fit' made")
-    say(f"Loading the ensemble {uec} ...")
+    ensemble = load_ensemble(uec)
     from uec_rag.distributed import Resources, index, read_passages
-    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
 
     passages = read_passages(source)
-    retriever = Retriever(UEC.load(uec), None if store is None else store_at(store))
+    retriever = Retriever(ensemble, None if store is None else store_at(store))
     with progress() as bar:
         task = bar.add_task("Encoding passages", total=None)
         done = index(

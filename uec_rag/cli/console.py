@@ -27,7 +27,7 @@ from rich.progress import (
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import EXPECTED, is_place, store_at
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -162,11 +162,19 @@ Trust: TypeAlias = Annotated[
     ),
 ]
 
+
+def _checked_place(place: str | None) -> str | None:
+    if place is not None and not is_place(place):
+        raise typer.BadParameter(EXPECTED)
+    return place
+
+
 StorePlace: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="PLACE",
+        callback=_checked_place,
         help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION, "
         "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
     ),
@@ -205,6 +213,10 @@ def place_of(
     if sum(given.values()) > 1:
         names = " and ".join(name for name, is_given in given.items() if is_given)
         raise ValueError(f"{names}: expected one of them; each says what decides")
+    if gate is not None and not gate.is_file():
+        raise FileNotFoundError(
+            f"--gate: there is no gate in {str(gate)!r}; make one: uec-rag gate INDEX QUESTIONS"
+        )
     from uec_rag.retrieval.live import Place
 
     return Place(index, store, trust, threshold if gate is None else gate, not no_gate)
@@ -218,9 +230,10 @@ def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
     return Retriever.load(index, store=place, trust=trust)
 
 
-def check_index(index: Path) -> None:
+def check_index(index: Path, argument: str = "INDEX") -> None:
     """Refuse a folder that is no index, before anything is loaded."""
     if not (index / MANIFEST).is_file():
         raise FileNotFoundError(
-            f"INDEX: there is no index in {str(index)!r}; make one: uec-rag index FOLDER --out IDX"
+            f"{argument}: there is no index in {str(index)!r}; make one: uec-rag index FOLDER "
+            "--out IDX"
         )

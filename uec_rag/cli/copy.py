@@ -11,6 +11,7 @@ from uec_rag.cli.console import (
     Json,
     StorePlace,
     Trust,
+    check_index,
     open_index,
     print_json,
     print_text,
@@ -59,12 +60,14 @@ def copy(
         raise ValueError("--out: expected a folder for the index that opens TO")
     if to is not None and folder is not to:
         raise ValueError("--out: expected none if TO is a folder")
-    check_output(folder)
+    known = Path(source.removeprefix(MEMORY))
+    check_index(known, "FROM")
+    check_output(folder, "TO" if to is None else "--out")
     say(f"Opening {source} ...")
     from uec_rag.retrieval.copying import copy_index
     from uec_rag.stores import MemoryStore
 
-    index = open_index(Path(source.removeprefix(MEMORY)), store, trust)
+    index = open_index(known, store, trust)
     made_in: Store = store_at(target) if is_place(target) else MemoryStore()
     with progress() as bar:
         task = bar.add_task("Copying passages", total=len(index))

@@ -106,6 +106,8 @@ def gate(
         )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
+    if abstain is not None:
+        check_share(abstain, "--abstain", "a share in [0, 1)")
     sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
 

@@ -18,6 +18,7 @@ from uec_rag.cli.building import (
     fit_ensemble,
     fit_if_better,
     index_on_ray,
+    load_ensemble,
     tracked,
 )
 from uec_rag.cli.console import (
@@ -32,13 +33,11 @@ from uec_rag.cli.console import (
     say,
 )
 from uec_rag.corpora.folder import CHARACTERS
-from uec_rag.corpora.passages import Chunks
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
-    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
     from uec_rag.retrieval.live import LiveIndex
@@ -103,11 +102,13 @@ def index(
         int | None,
         typer.Option(
             metavar="TOKENS",
+            min=20,
             help="Tokens in a passage at most, as the first encoder counts; else 800 characters.",
         ),
     ] = None,
     overlap: Annotated[
-        int, typer.Option(metavar="TOKENS", help="Tokens that two passages share, at most.")
+        int,
+        typer.Option(metavar="TOKENS", min=0, help="Tokens that two passages share, at most."),
     ] = 0,
     max_characters: Annotated[
         int,
@@ -137,8 +138,7 @@ def index(
     questions.
 
     With --update an existing index keeps its ensemble and the passages of unchanged files; changed
-    files are read again, and removed ones deleted. Give it the --chunk-size and --overlap that the
-    index was made with.
+    files are read again, cut as the index was, and removed ones deleted.
 
     With --engine ray FOLDER holds rows, not documents: .parquet and .jsonl with a field "text", or
     lines of .txt. It needs --uec. Run it again after an interruption: it resumes if the passages
@@ -156,6 +156,11 @@ def index(
         raise ValueError("--update reads on this machine; expected no --engine")
     if overlap and chunk_size is None:
         raise ValueError("--overlap counts tokens; expected --chunk-size with it")
+    if chunk_size is not None and overlap > chunk_size // 2:
+        raise ValueError(
+            f"--overlap: expected at most half of --chunk-size, {chunk_size // 2}, got {overlap}"
+        )
+    cut = "" if chunk_size is None else f"{chunk_size}/{overlap}"
     check_output(to)
     if engine == "ray":
         if model or fit:
@@ -163,9 +168,7 @@ def index(
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
     if update:
-        _update(
-            folder, to, follow_symlinks, chunk_size, overlap, max_characters, store, trust, json
-        )
+        _update(folder, to, follow_symlinks, cut, max_characters, store, trust, json)
         return
     pairs = None if fit is None else read_pairs(fit)
     place = None if store is None else store_at(store)
@@ -187,17 +190,13 @@ def index(
     if not documents:
         raise ValueError(f"no file in {str(folder)!r} holds text to index: {left_out(read)}")
     _note_other_files(folder, follow_symlinks)
-    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.files import chunks_of
     from uec_rag.stores.places import filling
 
-    if uec is not None:
-        say(f"Loading the ensemble {uec} ...")
-        ensemble = UEC.load(uec)
-    else:
-        ensemble = build_ensemble(model)
-    passages = passages_of(documents, **_chunks(ensemble, chunk_size, overlap))
-    note_states(passages, documents)
+    ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
+    passages = passages_of(documents, **chunks_of(ensemble, cut))
+    note_states(passages, documents, cut)
     say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")
     if uec is None:
         if pairs is not None:
@@ -230,21 +229,11 @@ def index(
         say(f'Ask it: uec-rag ask {to} "your question"{option}')
 
 
-def _chunks(ensemble: UEC, size: int | None, overlap: int) -> Chunks:
-    """The options of `passages_of` for an ensemble: in tokens if a size is given."""
-    from uec_rag.encoders.base import token_counter
-
-    if size is None:
-        return {}
-    return {"size": size, "overlap": overlap, "length": token_counter(ensemble.encoders)}
-
-
 def _update(
     folder: Path,
     to: Path,
     follow_symlinks: bool,
-    chunk_size: int | None,
-    overlap: int,
+    cut: str,
     max_characters: int,
     store: str | None,
     trust: bool,
@@ -257,14 +246,20 @@ def _update(
         )
     say(f"Opening {to} ...")
     from uec_rag.base.errors import SavedMeanwhile
+    from uec_rag.retrieval.files import cut_of
     from uec_rag.retrieval.live import LiveIndex, Place
 
     live = LiveIndex(Place(to, store, trust))
+    with live.use() as opened:
+        own = cut_of(opened.retriever)
+    if cut not in ("", own):
+        raise ValueError(
+            f"--update cuts files as {str(to)!r} was made, {_option(own)}, got {_option(cut)}; "
+            "leave these out, or make the index anew without --update"
+        )
     for left in reversed(range(_ATTEMPTS)):
         try:
-            changes, read, files = _bring_up(
-                live, folder, follow_symlinks, max_characters, chunk_size, overlap
-            )
+            changes, read, files = _bring_up(live, folder, follow_symlinks, max_characters)
             break
         except SavedMeanwhile:
             if not left:
@@ -289,13 +284,14 @@ def _update(
     )
 
 
+def _option(cut: str) -> str:
+    """The options of the command line by which files are cut."""
+    size, _, overlap = cut.partition("/")
+    return f"--chunk-size {size} --overlap {overlap}" if cut else "without --chunk-size"
+
+
 def _bring_up(
-    live: LiveIndex,
-    folder: Path,
-    follow_symlinks: bool,
-    max_characters: int,
-    chunk_size: int | None,
-    overlap: int,
+    live: LiveIndex, folder: Path, follow_symlinks: bool, max_characters: int
 ) -> tuple[Changes, FolderRead, EncodedFiles]:
     """Read what has changed in a folder, and put it into an index."""
     from uec_rag.corpora.folder import FolderRead, file_hashes, read_files
@@ -327,8 +323,7 @@ def _bring_up(
         # A file that nothing can be read from now, perhaps because it is being written, keeps what
         # is known of it.
         gone = changes.removed | (changes.changed & read.empty.keys())
-        chunks = _chunks(retriever.uec, chunk_size, overlap)
-        files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone, **chunks)
+        files = EncodedFiles.of(retriever, read.documents, encoded, gone=gone)
         live.write(files.replace_in)
     with live.use() as opened:
         if opened.retriever.store.remote and files.sources:  # its calibration is in the folder, too

@@ -16,6 +16,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 from uec_rag.base.checks import counted, visible
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.regular import NotRegularError, check_regular, open_regular, pieces
+from uec_rag.base.saved.manifest import GENERATIONS, MANIFEST
 from uec_rag.corpora.document import Document, has_words
 from uec_rag.corpora.readers import NEEDS, READERS
 from uec_rag.corpora.reading_process import ReadingProcess, UnreadableFileError
@@ -72,7 +73,7 @@ def read_folder(
     Parameters
     ----------
     folder
-        Hidden files and folders in it (".git") are left out.
+        Hidden files and folders in it (".git") are left out, and indexes that we saved there.
     show_progress
         Draw a progress bar on stderr.
     follow_symlinks
@@ -348,6 +349,9 @@ def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
             continue
         seen.add((state.st_dev, state.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in [name for name in folders if _is_saved(Path(here, name))]:
+            folders.remove(name)
+            yield _Entry(Path(here, name), True, "is an index or an ensemble that uec-rag saved")
         for name in folders:
             if not follow_symlinks and os.path.islink(os.path.join(here, name)):
                 yield _Entry(Path(here, name), True, _LINK)
@@ -359,6 +363,11 @@ def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
         if Path(failure.filename) == root:
             raise failure
         yield _Entry(Path(failure.filename), True, _why(failure))
+
+
+def _is_saved(folder: Path) -> bool:
+    """Whether a folder holds what we save: its vocabularies are no documents."""
+    return (folder / MANIFEST).is_file() and (folder / GENERATIONS).is_dir()
 
 
 def _problem(path: Path, follow_symlinks: bool) -> str | None:

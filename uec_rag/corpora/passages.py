@@ -20,6 +20,10 @@ COUNT = "file_passages"
 """Metadata of a passage: how many passages its file has. If fewer are stored, somebody was
 stopped while they were added."""
 
+CUT = "file_cut"
+"""Metadata of a passage: "300/40" if its file was cut into 300 tokens at most, 40 of them shared;
+none if it was cut into `CHUNK_SIZE` characters."""
+
 _SHORTEST_BODY = 150  # characters of a passage that is fitted on
 
 
@@ -107,16 +111,18 @@ def bookkeeping(passage: Passage) -> set[str]:
     """
     known = passage.metadata
     ours = passage.id == f"{known.get('source')}#{known.get('position')}"
-    return known.keys() & {HASH, COUNT, *(["position"] if ours else [])}
+    return known.keys() & {HASH, COUNT, CUT, *(["position"] if ours else [])}
 
 
-def note_states(passages: Sequence[Passage], documents: Iterable[Document]) -> None:
-    """Note on each passage the hash of its file, and how many passages the file has."""
+def note_states(passages: Sequence[Passage], documents: Iterable[Document], cut: str = "") -> None:
+    """Note on each passage the hash of its file, how many passages the file has, and the cut."""
     hashes = {document.source: document.sha256 for document in documents}
     counts = Counter(passage.metadata["source"] for passage in passages)
     for passage in passages:
         source = passage.metadata["source"]
         passage.metadata.update({HASH: hashes[source], COUNT: counts[source]})
+        if cut:
+            passage.metadata[CUT] = cut
 
 
 def fitting_pairs(

@@ -113,6 +113,7 @@ def _read_rows(
             return
         csv.field_size_limit(max(csv.field_size_limit(), path.stat().st_size))
         reader = csv.DictReader(file, delimiter="\t" if kind == ".tsv" else ",")
+        reader.fieldnames = _known_names(reader.fieldnames or ())
         _check_columns(reader.fieldnames or (), columns, f"{path.name}, line 1")
         for row in reader:
             yield f"{path.name}, line {reader.line_num}", row
@@ -128,8 +129,14 @@ def _json_row(line: str, columns: Sequence[str], where: str) -> Mapping[str, obj
     if not isinstance(row, dict):
         wanted = ", ".join(f'"{column}": ...' for column in columns)
         raise ValueError(f"{where}: expected {{{wanted}}}, got {line.strip()[:60]}")
+    row = dict(zip(_known_names([*row]), row.values(), strict=True))
     _check_columns(row, columns, where)
     return row
+
+
+def _known_names(names: Sequence[str]) -> list[str]:
+    """Names of columns, "question" being another name of "query"."""
+    return ["query" if name == "question" and "query" not in names else name for name in names]
 
 
 def _check_columns(found: Collection[str], columns: Sequence[str], where: str) -> None:

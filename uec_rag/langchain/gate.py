@@ -326,11 +326,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             )
         elif (
             self.gate is not None
-            and (k := self.retriever.search_options(options)["k"]) < self.gate.fewest_hits
+            and self.second is not None
+            and (k := self.retriever.search_options(options)["k"]) < self.gate.k
         ):
             raise ValueError(
-                f"k: expected at least the {self.gate.k} hits that the gate was calibrated for, "
-                f"got {k}; among fewer the answer may be missing. Calibrate a gate for this k."
+                f"k: expected at least {self.gate.k}, as many hits as the second opinion reads, "
+                f"got {k}. Calibrate a gate for this k."
             )
         out: list[Gated | Exception] = [ValueError("not asked")] * len(given)
         asked = {}

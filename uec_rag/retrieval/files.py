@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.document import Document
 from uec_rag.corpora.folder import read_files
-from uec_rag.corpora.passages import COUNT, HASH, Chunks, note_states, passages_of
+from uec_rag.corpora.passages import COUNT, CUT, HASH, Chunks, note_states, passages_of
+from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.live import LiveIndex
@@ -24,7 +26,7 @@ from uec_rag.stores.base import Passage, make_passages
 UPLOADED = "file_uploaded"
 """Metadata: that a passage is of a file that was added by itself, and is in no indexed folder."""
 
-_STATE = ("source", HASH, COUNT, UPLOADED)
+_STATE = ("source", HASH, COUNT, CUT, UPLOADED)
 _AT_ONCE = 64  # passages between two reports of progress
 
 
@@ -32,6 +34,22 @@ def file_of(passage: Passage) -> str | None:
     """Return the file that a passage was read from; None if it was not read from one."""
     source = passage.metadata.get("source")
     return source if isinstance(source, str) and HASH in passage.metadata else None
+
+
+def cut_of(retriever: Retriever) -> str:
+    """The `CUT` that the files of an indexed folder were made into passages with."""
+    first = (p for p in retriever.passages() if file_of(p) and UPLOADED not in p.metadata)
+    known = next(first, None)
+    cut = "" if known is None else str(known.metadata.get(CUT, ""))
+    return cut if re.fullmatch(r"\d{1,6}/\d{1,6}", cut) else ""
+
+
+def chunks_of(uec: UEC, cut: str) -> Chunks:
+    """Options of `passages_of` for a `CUT`, in tokens of the first encoder that has any."""
+    if not cut:
+        return {}
+    size, overlap = map(int, cut.split("/"))
+    return {"size": size, "overlap": overlap, "length": token_counter(uec.encoders)}
 
 
 @dataclass(frozen=True)
@@ -143,9 +161,10 @@ class EncodedFiles:
         *,
         gone: Collection[str] = (),
         uploaded: bool = False,
-        **chunks: Unpack[Chunks],
     ) -> Self:
         """Cut documents into passages and encode them; for an engine, encode as they are put in.
+
+        They are cut as the files of the index are.
 
         What was put there before an interruption stays, and the next update need not encode it.
 
@@ -160,11 +179,10 @@ class EncodedFiles:
             Files whose passages are to be removed.
         uploaded : bool
             Whether they are in no folder that updates compare the index with.
-        **chunks
-            Options of `passages_of`.
         """
-        passages = passages_of(documents, **chunks)
-        note_states(passages, documents)
+        cut = cut_of(retriever)
+        passages = passages_of(documents, **chunks_of(retriever.uec, cut))
+        note_states(passages, documents, cut)
         sources = {*gone, *(document.source for document in documents)}
         ids = {passage.id for passage in passages}
         checked = make_passages(

@@ -249,11 +249,6 @@ class Gate(Record):
         check_threshold(threshold)
         return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
 
-    @property
-    def fewest_hits(self) -> int:
-        """The fewest hits to hand on: among fewer the answer may be missing."""
-        return self.k if self.threshold.queries else 1
-
     def decide(self, result: SearchResult, second: Judge | None = None) -> list[Decision]:
         """Decide on each query of a result, with what the search knew of its readings.
 

@@ -221,11 +221,22 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
 
     `depth`: how much of each place leads to the request itself.
     """
-    found = (
-        f"{'.'.join(map(str, one['loc'][depth:])) or 'body'}: {one['msg']}"
-        for one in islice(errors, 5)
-    )
-    return harmless("; ".join(found))
+    found: dict[str, list[str]] = {}
+    for one in islice(errors, 5):
+        # A part for each kind that a field may be of, and those are Python's.
+        place = [str(part) for part in one["loc"][depth:] if part not in _KINDS]
+        said = re.sub("|".join(_IN_JSON), lambda match: _IN_JSON[match[0]], one["msg"])
+        found.setdefault(".".join(place) or "body", []).append(said)
+    return harmless("; ".join(f"{place}: {', or '.join(said)}" for place, said in found.items()))
+
+
+_KINDS = {"str", "list[str]", "Message"}
+_IN_JSON = {
+    "dictionary or object to extract fields from": "object",
+    "valid dictionary": "valid object",
+    "valid list": "valid array",
+    "Extra inputs are not permitted": "There is no such field",
+}
 
 
 def problem(status: int, detail: str) -> JSONResponse:

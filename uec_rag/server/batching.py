@@ -18,6 +18,7 @@ from uec_rag.server.access import ANSWER_TOO_LONG, Limits
 from uec_rag.server.metrics import Metrics
 
 TOGETHER = 64  # queries at once
+BATCHES = 2  # at once: one is encoded, on all cores, while another is searched for, on one
 _WAIT = 0.002  # seconds that a query waits for others, where some came with it lately
 
 
@@ -45,7 +46,7 @@ class Query:
 
 
 class Batcher:
-    """Answers queries in batches, one batch after the other.
+    """Answers queries in batches, each `run` one after the other.
 
     `limits`: how many queries may wait, and how long an answer may be. `together`: how many are
     answered at once.

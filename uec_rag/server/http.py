@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
@@ -29,7 +30,7 @@ from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
 from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
-from uec_rag.server.batching import TOGETHER, Batcher
+from uec_rag.server.batching import BATCHES, TOGETHER, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.metrics import SHARED, Metrics
 from uec_rag.server.running import SETTINGS, address_of, listen, log_to_stderr, serve
@@ -164,7 +165,8 @@ def create_app(
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(batcher.run()), asyncio.create_task(_watch(live))]
+        runs = [batcher.run() for _ in range(BATCHES)]
+        tasks = [asyncio.create_task(each) for each in (*runs, _watch(live))]
         yield  # uvicorn answers what it has accepted before it goes on
         for task in tasks:
             task.cancel()
@@ -186,9 +188,6 @@ def create_app(
 
     async def found(question: Question, *, decides: bool) -> SearchResult:
         with live.use() as opened, _explained():
-            least = opened.gate.fewest_hits if decides and opened.gate is not None else 1
-            if question.k < least:
-                raise ValueError(f"k: expected at least {least}, as many as the gate is for.")
             if not question.question.strip():
                 raise ValueError("question: is empty or only white space; ask something.")
             checked_text(question.question, "question")
@@ -328,7 +327,16 @@ def _explained(*, mine: bool = True) -> Iterator[None]:
     except (TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
         if not mine and not isinstance(error, UnknownReading):
             raise
-        raise HTTPException(422, harmless(str(error))) from None
+        raise HTTPException(422, harmless(_ARGUMENT.sub(_field, str(error)))) from None
+
+
+_FIELDS = {"texts": "text", "ids": "id", "metadatas": "metadata"}
+_ARGUMENT = re.compile(rf"^({'|'.join(_FIELDS)})(?:\[(\d+)\])?(?!\w)")
+
+
+def _field(argument: re.Match[str]) -> str:
+    """Where an argument of `Retriever.add` is in a request."""
+    return ".".join(filter(None, ["documents", argument[2], _FIELDS[argument[1]]]))
 
 
 async def _watch(live: LiveIndex) -> None:
@@ -338,10 +346,13 @@ async def _watch(live: LiveIndex) -> None:
         await asyncio.to_thread(live.refresh)
 
 
-async def refused(_: Request, error: Exception) -> Response:
+async def refused(request: Request, error: Exception) -> Response:
     """Say what is wrong with a request that is not what a path takes."""
     assert isinstance(error, RequestValidationError)
-    if error.errors()[0]["type"] == "json_invalid":
+    first, kind = error.errors()[0], request.headers.get("content-type", "")
+    if first["loc"] == ("body",) and "json" not in kind:
+        return problem(422, "Content-Type: expected application/json, with an object as the body.")
+    if first["type"] == "json_invalid":
         return problem(422, "body: expected JSON; it cannot be read.")
     return problem(422, invalid(error.errors(), depth=1))
 

@@ -175,10 +175,7 @@ def create_server(
             await asyncio.to_thread(live.refresh)
             with live.use() as opened:
                 gate = opened.gate if decides else None
-                least = 1 if gate is None else gate.fewest_hits
-                result = await opened.retriever.asearch(
-                    [query], max(k, least), history=before, within=within
-                )
+                result = await opened.retriever.asearch([query], k, history=before, within=within)
                 return result if gate is None else result.deciding(gate.decide(result))
 
     async def ask(

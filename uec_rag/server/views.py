@@ -42,6 +42,8 @@ _MOST_ROWS = 2_000  # questions whose decisions the page lists
 _MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # whose sources are counted, and that are listed
 _EXAMPLES, _ASKED_FOR = 6, 2_000  # questions to begin with, and passages that they are made from
 _LISTED = 15
+_ASKS = re.compile(r"[?\uff1f]\Z|\A(?:How|What|When|Where|Which|Who|Why) ")
+_USUAL_WORDS = 6  # of a question
 _BEGINNING = 90  # characters
 _WORDS = re.compile(r"\w+")
 _PLACES = ("page", "slide", "sheet")
@@ -107,8 +109,7 @@ def ask_view(
 
     `history`: the turns before it; the other ways know nothing of them. `within`: as in `search`.
     """
-    least = max(k, gate.fewest_hits if gate else 1)
-    result = retriever.search([question], least, history=[history], within=within)
+    result = retriever.search([question], k, history=[history], within=within)
     if gate is not None:
         result = result.deciding(gate.decide(result))
     found = result[0]
@@ -289,16 +290,26 @@ def index_view(retriever: Retriever) -> View:
 
 
 def _examples(passages: Sequence[Passage]) -> list[str]:
-    """A few questions to begin with: headings, of as many sources as can be, else sentences."""
+    """List a few questions to begin with, of as many sources as can be: headings, else sentences.
+
+    Of a source's headings those that ask come first, and those that say more before short ones.
+    """
     made = make_questions(passages, None, len(passages))
     of_source: dict[str, list[str]] = {}
     for question, places in zip(made.questions, made.relevant, strict=True):
         passage = passages[places[0]]
         if _title(passage).endswith(question):
             of_source.setdefault(_source(passage), []).append(question)
-    # The questions among each source's headings first, and one of each source before the seconds.
-    ranked = [sorted(some, key=lambda one: not one.endswith("?")) for some in of_source.values()]
+    ranked = [sorted(some, key=_tells_little) for some in of_source.values()]
+    # One of each source before the seconds, and sources that ask before the others.
+    ranked.sort(key=lambda some: _tells_little(some[0])[0])
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
     chosen = rounds if len(ranked) < _EXAMPLES else rounds[: len(ranked)]
     chosen = (chosen or made.questions)[:: max(len(chosen) // _EXAMPLES, 1)]
     return [one_line(question.replace("`", "")) for question in chosen[:_EXAMPLES]]
+
+
+def _tells_little(heading: str) -> tuple[bool, bool, int]:
+    """Sort headings: those that ask, then those of some words, at last what stands in capitals."""
+    words = len(heading.split())
+    return not _ASKS.search(heading), heading.isupper(), abs(words - _USUAL_WORDS)

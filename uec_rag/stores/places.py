@@ -27,10 +27,11 @@ MEMORY = "memory://"
 
 _WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _POSTGRES = ("postgresql", "postgres")
-_EXPECTED = (
+EXPECTED = (
     "expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
     "postgresql://USER@HOST/DATABASE?collection=TABLE"
 )
+"""What the address of an engine looks like, for messages."""
 
 
 def is_place(address: str) -> bool:
@@ -62,12 +63,12 @@ def store_at(address: str) -> EngineStore:
         host, _, where = rest.partition("/")
         if host and {*"@?#"} & {*rest}:
             raise ValueError(
-                f"{scheme}://...: {_EXPECTED}, without user, password, ? or #; the key of a server "
+                f"{scheme}://...: {EXPECTED}, without user, password, ? or #; the key of a server "
                 "is taken from QDRANT_API_KEY."
             )
         path = PurePosixPath("/", unquote(where))
         if len(path.parts) < 2 or (host and len(path.parts) > 2):
-            raise ValueError(f"{address!r}: {_EXPECTED}.")
+            raise ValueError(f"{address!r}: {EXPECTED}.")
         if not host:
             return QdrantStore(path=str(path.parent), collection=path.name)
         return QdrantStore(
@@ -86,7 +87,7 @@ def store_at(address: str) -> EngineStore:
         dsn = before + (named[1] + after if after else "")
         return PgVectorStore(dsn, collection=unquote(named[2]))
     named_ = scheme if re.fullmatch("[a-z0-9+]*", scheme) and scheme != address else "..."
-    raise ValueError(f"{named_}://: {_EXPECTED}.")
+    raise ValueError(f"{named_}://: {EXPECTED}.")
 
 
 def filling(store: Store) -> AbstractContextManager[object]:

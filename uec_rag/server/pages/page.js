@@ -128,12 +128,12 @@ const neighboursLink = (hit) => h("a", { href: to("inspect", { id: hit.id }), "a
 const isNumber = (value) => /^[\d.,–-]+( %)?$/.test(value);
 function table(caption, heads, rows) {
   const number = (value) => (!(value instanceof Node) && isNumber(value) ? { class: "number" } : {});
-  return scrolling(caption,
-    h("table", { class: "listed" },
-      h("caption", { class: "dim" }, caption),
+  // Not in a <caption>: that is as wide as the table, and scrolls away with it.
+  return h("div", {}, h("p", { class: "dim" }, caption), scrolling(caption,
+    h("table", { class: "listed", "aria-label": caption },
       h("thead", {}, h("tr", {}, heads.map((head, column) =>
         head ? h("th", { scope: "col", ...number(rows[0]?.[column] ?? "") }, head) : h("td")))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", number(value), value)))))));
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((value) => h("td", number(value), value))))))));
 }
 
 // ---- Ask ------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ function showWelcome() {
   if (!facts || thread.length) return;
   const files = facts.sources.slice(0, 12);
   $("#answer").replaceChildren(
-    facts.examples.length ? h("h3", {}, "Questions to begin with") : "",
+    facts.examples.length ? h("h3", {}, "To begin with") : "",
     h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))),
     h("h3", {}, `In this index: ${count(facts.passages, "passage")} of ${count(facts.sources_counted, "source")}`),
     h("ul", {}, files.map((file) => h("li", {}, fileLink(file), dim(` ${count(file.passages, "passage")}`)))),

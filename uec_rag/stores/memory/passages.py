@@ -10,7 +10,7 @@ import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -33,6 +33,8 @@ from uec_rag.stores.filters import (
     Predicate,
     keys_of,
 )
+
+_REMEMBERED, _LONG = 4096, 4096  # passages of a file that are kept, and bytes of one that is not
 
 # One encoder for all: json.dumps makes a new one for every line.
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -57,6 +59,7 @@ class PassageLog:
         self._offsets: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._file: mmap.mmap | None = None
         self._ids = ids
+        self._recall = lru_cache(_REMEMBERED)(self._read)
         if folder is not None:
             self._offsets = read_array(folder / "offsets.npy", np.int64, 1)
             with open_regular(folder / "passages.jsonl") as file:
@@ -77,7 +80,13 @@ class PassageLog:
         on_disk = len(self._offsets) - 1
         if row >= on_disk:
             held = self._added[row - on_disk]
-            return Passage(held.id, held.text, copied(held.metadata))
+        else:
+            is_long = self._offsets[row + 1] - self._offsets[row] > _LONG
+            held = (self._read if is_long else self._recall)(row)
+        return Passage(held.id, held.text, copied(held.metadata))
+
+    def _read(self, row: int) -> Passage:
+        """Read and check a passage of the file."""
         assert self._file is not None
         line = self._file[self._offsets[row] : self._offsets[row + 1]]
         try:
