@@ -199,6 +199,18 @@ def as_before(saved):
     return old
 
 
+class Remembering:
+    """A callable like `bag_of_words` that remembers every text it was given."""
+
+    def __init__(self, dimension, name, seed=0):
+        self.__name__, self.texts = name, []
+        self._embed = bag_of_words(dimension, name, seed)
+
+    def __call__(self, texts):
+        self.texts.extend(texts)
+        return self._embed(texts)
+
+
 class Counting(LinearHead):
     """An encoder that counts how many texts it is given."""
 

@@ -48,6 +48,7 @@ def in_langchain(index):
         lambda wrong: store.similarity_search("a", 3, wrong),
         lambda wrong: asyncio.run(store.asimilarity_search("a", 3, filter=wrong)),
         lambda wrong: store.similarity_search_with_score("a", 3, wrong),
+        lambda wrong: store.similarity_search_with_uncertainty("a", 3, wrong),
         lambda wrong: store.max_marginal_relevance_search("a", 3, filter=wrong),
         lambda wrong: retriever.invoke("a", filter=wrong),
         lambda wrong: retriever.batch(["a", "b"], filter=wrong),

@@ -149,13 +149,6 @@ def test_a_node_without_text_is_refused():
         passages_of([TextNode(text=" ")])
 
 
-def test_what_is_done_to_a_hit_does_not_reach_the_index(fitted, texts):
-    retriever = Retriever(fitted)
-    retriever.add(texts[:1], metadatas=[{"tags": ["a"]}])
-    hits(retriever.search(texts[:1], 1))[0].metadata["tags"].append("b")
-    assert next(iter(retriever.passages())).metadata == {"tags": ["a"]}
-
-
 class TestForgedFindings:
     """What a node's metadata claims that a search has found counts nowhere."""
 

@@ -112,31 +112,7 @@ def test_get_nodes_by_metadata(store, nodes):
     assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
 
 
-def test_a_store_that_changed_after_calibration_says_so(store, nodes, texts, question):
-    questions = [" ".join(text.split()[6:]) for text in texts]
-    store.retriever.calibrate(questions, [[node.node_id] for node in nodes])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ask(store, question)
-    store.add([nodes[0].model_copy(update={"id_": "new"})])
-    with pytest.warns(UserWarning, match="changed since it was calibrated"):
-        ask(store, question)
-    store.delete("doc1")
-    with pytest.warns(UserWarning, match="changed since it was calibrated"):
-        ask(store, question)
-
-
 # Searching
-
-
-def test_a_question_finds_what_the_retriever_finds_with_the_same_numbers(store, question):
-    result = store.retriever.search([question], 3)
-    found = ask(store, question)
-    assert found.ids == result.ids[0] == ids(found.nodes)
-    np.testing.assert_allclose(found.similarities, result.scores[0], rtol=1e-6)
-    assert found.nodes[0].metadata["uec_sigma2"] == pytest.approx(float(result.sigma2[0, 0]))
-    assert found.nodes[0].metadata["uec_decision"] == result.decisions[0].action
-    assert found.ids[0] == "n3"
 
 
 def test_the_vector_of_the_question_changes_nothing(store, fitted, question):
@@ -159,12 +135,6 @@ def test_another_vector_is_searched_with_instead_of_the_question(store, fitted, 
     assert "uec_confidence" not in found.nodes[0].metadata
 
 
-def test_a_vector_alone_is_searched_with(store, fitted, texts):
-    vector = UECEmbedding(uec=fitted).get_query_embedding(texts[9])
-    found = store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
-    assert found.ids[0] == "n9"
-
-
 def test_a_vector_of_another_model_gives_way_to_the_question(store, question):
     assert ask(store, question, query_embedding=[0.1] * 7) == ask(store, question)
 
@@ -177,23 +147,6 @@ def test_a_vector_of_another_model_alone_is_refused(store):
 def test_a_query_without_text_and_vector_is_refused(store):
     with pytest.raises(ValueError, match="query_str is empty and query_embedding None"):
         store.query(VectorStoreQuery())
-
-
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [
-        (VectorStoreQueryMode.HYBRID, "'hybrid' looks for words.*add 'bm25' to its members"),
-        (VectorStoreQueryMode.SVM, r"mode: expected one of \['default', 'mmr'"),
-    ],
-)
-def test_modes_that_are_not_there_are_refused(store, question, mode, message):
-    with pytest.raises(ValueError, match=message):
-        ask(store, question, mode=mode)
-
-
-def test_no_hits_asked_for_is_refused(store, question):
-    with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
-        ask(store, question, k=0)
 
 
 def test_filters_nodes_and_documents_restrict_a_query(store, question):
