@@ -96,16 +96,6 @@ def assert_finds(store, expected, query=QUERIES, k=K, filter_=None):
 
 
 @every_form
-def test_hits_and_numbers_are_those_of_scoring_everything(written):
-    found, view = assert_finds(written.store, written.rows), written.store.snapshot()
-    assert [p.id for p in written.store.passages()] == list(written.rows)
-    [mu] = view.compare([QUERIES.mean])
-    top = view.top_k(QUERIES, K, beta=BETA, mu=mu)
-    assert view.gather(top.columns) == found.passages
-    np.testing.assert_allclose(top.scores, found.scores, rtol=1e-6)
-
-
-@every_form
 def test_one_query_at_a_time_finds_the_same(written):
     together = assert_finds(written.store, written.rows)
     for i in range(len(QUERIES)):
