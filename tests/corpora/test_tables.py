@@ -56,7 +56,7 @@ DEEP = '{"query": "Who?", "relevant_ids": ""}\n{"query": "What?", "relevant_ids"
             read_pairs,
             "a.csv",
             "query,passage\nq\n",
-            "line 2: expected some text as passage, got None",
+            "line 2: expected some text as passage",
         ),
         (read_pairs, "a.jsonl", '{"query": 3, "passage": "p"}', "some text as query, got 3"),
         (read_pairs, "a.csv", "query,passage\nq,p\nq, \n", "line 3: expected some text as passage"),
@@ -84,5 +84,7 @@ def test_a_row_that_is_none_is_named(tmp_path, read, name, content, message):
 def test_passages_are_named_by_their_id_or_their_file():
     held = [Passage("a", "", {"source": "f.md"}), Passage("b", "", {"source": "f.md"})]
     assert ids_named([{"a"}, {"f.md"}, set()], held, "q.csv") == [{"a"}, {"a", "b"}, set()]
-    with pytest.raises(ValueError, match="q.csv: 1 passages are not in the index, first 'nobody'"):
+    with pytest.raises(
+        ValueError, match=r"q\.csv: 1 passages are not in the index, first 'nobody'"
+    ):
         ids_named([{"a", "nobody"}], held, "q.csv")
