@@ -11,7 +11,7 @@ from llama_index.core.schema import TextNode
 from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
 from qdrant_client import QdrantClient, models
 
-from tests.helpers import Remembering, bag_of_words, pairs, passages
+from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.confidence.features import NEAREST
 from uec_rag.retrieval.gate import Gate
@@ -140,9 +140,7 @@ def fitted():
 
 @pytest.fixture(scope="module")
 def ours(fitted):
-    index = Retriever(fitted)
-    index.add(TEXTS, IDS, METADATAS)
-    return index
+    return index_of(fitted, TEXTS, IDS, METADATAS)
 
 
 @pytest.fixture

@@ -52,12 +52,7 @@ DEEP = '{"query": "Who?", "relevant_ids": ""}\n{"query": "What?", "relevant_ids"
         (read_pairs, "a.jsonl", '{"query": "q", "passage": "p"}\n{"query"', "line 2: not JSON"),
         (read_pairs, "a.jsonl", '["q", "p"]', 'line 1: expected {"query"'),
         (read_pairs, "a.jsonl", '{"query": "q"}', "line 1: expected the columns query and passage"),
-        (
-            read_pairs,
-            "a.csv",
-            "query,passage\nq\n",
-            "line 2: expected some text as passage",
-        ),
+        (read_pairs, "a.csv", "query,passage\nq\n", "line 2: expected some text as passage"),
         (read_pairs, "a.jsonl", '{"query": 3, "passage": "p"}', "some text as query, got 3"),
         (read_pairs, "a.csv", "query,passage\nq,p\nq, \n", "line 3: expected some text as passage"),
         (read_pairs, "a.csv", "question,passage\nq,p\n", "not its id), got question, passage"),

@@ -91,8 +91,7 @@ def test_a_model_in_memory_keeps_its_precision(tiny):
 def test_loading_a_folder_prints_nothing(saved, capfd):
     folder = saved("silent")
     capfd.readouterr()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SentenceTransformerEncoder(folder)
     assert capfd.readouterr() == ("", "")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.helpers import LinearHead, bag_of_words, noise, pairs
+from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs
 from uec_rag import UEC, Retriever
 from uec_rag.base import retries
 from uec_rag.encoders import BlackBoxEncoder
@@ -22,26 +22,14 @@ def unit(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-class Recording:
-    """A callable that remembers what it was asked."""
-
-    def __init__(self, embed):
-        self.embed, self.texts, self.__name__ = embed, [], embed.__name__
-
-    def __call__(self, texts):
-        self.texts += texts
-        return self.embed(texts)
-
-
 @pytest.fixture
 def recording():
-    return Recording(bag_of_words(16, "recorded"))
+    return Remembering(16, "recorded")
 
 
 @pytest.fixture
 def unfitted(encoders):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         yield UEC(encoders)
 
 
@@ -79,8 +67,7 @@ def test_an_ensemble_that_is_not_fitted_is_a_plain_one_and_warns_once(encoders):
         z = uec.embed(QUERIES, role="query")
     assert len(said) == 1
     assert said[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         uec.embed(QUERIES, role="passage")
     assert (z.variance == 0).all()
     np.testing.assert_allclose(z.coefficients, 1 / 3)
@@ -368,11 +355,7 @@ def test_the_fingerprint_follows_what_stored_vectors_depend_on(encoders, fitted,
     ("encoders", "error", "message"),
     [
         ([], ValueError, "encoders: expected at least one, got none"),
-        (
-            "some/model",
-            TypeError,
-            "encoders: expected a list of encoders, got str; write [encoder]",
-        ),
+        ("some/model", TypeError, "expected a list of encoders, got str; write [encoder]"),
         (noise, TypeError, "encoders: expected a list of encoders, got function"),
         ([3], TypeError, "cannot make an encoder of int 3"),
         ([""], ValueError, "an encoder's name must not be empty"),
@@ -454,8 +437,7 @@ def test_vectors_that_are_none_are_refused_by_the_encoders_name(encoders, spoil,
     def sick(texts):
         return healthy(texts) if well else spoil(healthy(texts))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         uec = UEC([encoders[0], sick])
         uec.embed(QUERIES)
         well = False

@@ -384,8 +384,7 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
     ids = [f"p{i}" for i in range(len(TEXTS))]
     retriever = UECRetriever.from_texts(TEXTS, uec, ids=ids, k=4)
     gate = UECGate.calibrate(retriever, *LABELLED, risk=0.3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.invoke(QUESTIONS[0])
     retriever.vectorstore.add_texts(["something new"])
     with (
@@ -393,8 +392,7 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
         pytest.warns(UserWarning, match="other passages than this search"),
     ):
         gate.invoke(QUESTIONS[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.invoke(QUESTIONS[0])
 
 

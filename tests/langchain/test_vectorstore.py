@@ -7,6 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
+from tests.helpers import index_of
 from uec_rag.langchain import UECEmbeddings, UECVectorStore
 from uec_rag.retrieval import Retriever
 
@@ -208,8 +209,7 @@ class TestSaving:
         assert loaded.similarity_search_with_score("x") == store.similarity_search_with_score("x")
 
     def test_what_a_retriever_saved_is_read(self, fitted, tmp_path):
-        retriever = Retriever(fitted)
-        retriever.add(TEXTS, ids=["a", "b", "c"])
+        retriever = index_of(fitted, TEXTS, ["a", "b", "c"])
         retriever.save(tmp_path / "index")
         assert ids_of(UECVectorStore.load(tmp_path / "index", fitted)) == ["a", "b", "c"]
 

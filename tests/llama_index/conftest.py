@@ -12,6 +12,11 @@ from uec_rag import UEC
 WEIGHTS = (0.3, 0.7)
 
 
+def always(action):
+    """A gate that decides the same whatever it is asked."""
+    return lambda confidence, decision: action
+
+
 @pytest.fixture(scope="session")
 def texts():
     return list(dict.fromkeys(passages(60)))[:40]

@@ -6,7 +6,7 @@ import uuid
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, pairs, passages
+from tests.helpers import bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import KINDS, QUICK, at_once, beside
 from tests.stores.postgres_server import server_dsn
 from tests.stores.qdrant_server import server_url
@@ -113,8 +113,7 @@ def test_who_had_it_open_when_another_ensemble_took_the_place_is_told(store):
     """Before it searches, and before it writes its own beside theirs."""
     texts, ids = passages(20), [f"p{i}" for i in range(20)]
     first, other = (UEC([bag_of_words(24, "words")]).fit(pairs(64, seed=i)) for i in range(2))
-    mine = Retriever(first, store)
-    mine.add(texts, ids)
+    mine = index_of(first, texts, ids, store=store)
     mine.search(texts[:2], k=3)
     theirs = beside(store)
     theirs.delete(ids)
@@ -155,8 +154,12 @@ def test_the_contract_is_run_on_every_engine():
 
 @every_engine
 def test_a_copy_of_a_retriever_searches_the_same_collection(store):
-    retriever = Retriever(UEC([bag_of_words(24, "first")]).fit(pairs(64)), store)
-    retriever.add(passages(20), [f"p{i}" for i in range(20)])
+    retriever = index_of(
+        UEC([bag_of_words(24, "first")]).fit(pairs(64)),
+        passages(20),
+        [f"p{i}" for i in range(20)],
+        store=store,
+    )
     copied = copy.deepcopy(retriever)
     assert copied.search(["badero"]).ids == retriever.search(["badero"]).ids
     copied.delete(["p0"])
