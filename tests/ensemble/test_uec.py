@@ -400,10 +400,7 @@ def test_unknown_keyword_arguments_are_refused():
     [
         ("one text", TypeError, "texts must be a list of strings, got one string 'one text'"),
         (["a", 7], TypeError, "texts[1] must be a string, got int"),
-        (["a", None], TypeError, "texts[1] must be a string, got NoneType"),
         (["a", ""], ValueError, "texts[1] is empty or only white space"),
-        (["\n\t"], ValueError, "texts[0] is empty or only white space"),
-        (None, TypeError, "texts must be a list of strings, got NoneType"),
     ],
 )
 async def test_texts_are_checked_before_an_encoder_runs(recording, texts, error, message):
@@ -424,11 +421,8 @@ def test_an_unknown_role_is_refused(fitted):
     ("spoil", "message"),
     [
         (lambda x: np.where(x == x[0, 0], np.nan, x), "encoder 'sick' returned NaN or infinity"),
-        (lambda x: np.where(x == x[0, 0], np.inf, x), "encoder 'sick' returned NaN or infinity"),
         (lambda x: x[:, :-1], "encoder 'sick' returned vectors of width 15; expected 16"),
         (lambda x: x[:-1], "encoder 'sick' returned"),
-        (lambda x: x[0], "encoder 'sick' returned an array of shape (16,)"),
-        (lambda x: 0 * x, "encoder 'sick' returned a vector of zeros"),
     ],
 )
 def test_vectors_that_are_none_are_refused_by_the_encoders_name(encoders, spoil, message):

@@ -85,8 +85,10 @@ def test_what_is_no_index_is_refused(fitted):
         UECRetriever(fitted)
 
 
-def test_a_number_of_hits_below_one_is_refused_before_anything_is_embedded(counting, texts):
+def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(counting, texts):
     uec, encoders = counting
     with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
         UECRetriever.from_texts(texts, uec, similarity_top_k=0)
+    with pytest.raises(TypeError, match="expected LlamaIndex MetadataFilters, got dict"):
+        UECRetriever.from_texts(texts, uec, filters={"lang": "de"})
     assert encoders[0].texts == []

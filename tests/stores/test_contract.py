@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, pairs, passages
+from tests.helpers import bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import DISTINCT, KINDS, SAVED, opened_again
 from tests.stores.test_filters import COMPARISONS, METADATA, ORDERS_OF_TEXTS, holds
 from uec_rag import UEC, Gaussian, Retriever
@@ -295,6 +295,7 @@ def test_a_saved_store_is_opened_as_what_it_was(store, kind, tmp_path):
     given = opened_again(kind, tmp_path)
     opened = saved_store(tmp_path / "saved", trust=True, given=given)()
     assert type(opened) is same
+    assert tuple(opened.vectors(["p1"]).widths) == WIDTHS
     assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})
     with pytest.raises(ValueError, match="of another ensemble"):
         opened.bind("other")
@@ -317,11 +318,14 @@ async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monk
     assert len((await searching).ids[0]) == 3
 
 
-def assert_answers_as_over_the_default(store, uec, questions, texts, least):
-    """A retriever over it finds nearly all that one over the default store finds."""
-    plain, other = Retriever(uec), Retriever(uec, store)
-    for retriever in (plain, other):
-        retriever.add(texts, [f"p{i}" for i in range(300)], [{"half": i % 2} for i in range(300)])
+def halves(uec, texts, store=None):
+    """An index whose passages are of one half or the other."""
+    metadatas = [{"half": place % 2} for place in range(len(texts))]
+    return index_of(uec, texts, metadatas=metadatas, store=store)
+
+
+def assert_answers_alike(other, plain, questions, least):
+    """An index over a store finds nearly all that one over the default store finds."""
     for where in (None, {"half": 1}):
         wanted, found = (r.search(questions, k=5, filter=where) for r in (plain, other))
         same = [len({*a} & {*b}) / 5 for a, b in zip(found.ids, wanted.ids, strict=True)]
@@ -332,11 +336,15 @@ def assert_answers_as_over_the_default(store, uec, questions, texts, least):
         assert found.exact == (few or not other.store.remote)
     other.calibrate(questions, [[f"p{i}"] for i in range(20)], k=3)
     assert other.search(questions[:1], k=3).confidence.shape == (1,)
-    return other
+
+
+@pytest.fixture(scope="module")
+def plain():
+    members = [bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]
+    return halves(UEC(members).fit(pairs(150)), passages(300, seed=1))
 
 
 @every_search
-def test_a_retriever_answers_over_it_as_over_the_default(store):
-    uec = UEC([bag_of_words(24, "first"), bag_of_words(32, "second", seed=1)]).fit(pairs(150))
-    questions = [query for query, _ in pairs(20, seed=1)]
-    assert_answers_as_over_the_default(store, uec, questions, passages(300, seed=1), 0.97)
+def test_a_retriever_answers_over_it_as_over_the_default(store, plain):
+    other = halves(plain.uec, passages(300, seed=1), store)
+    assert_answers_alike(other, plain, [query for query, _ in pairs(20, seed=1)], 0.97)

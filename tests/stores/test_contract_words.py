@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, opened_again
 from tests.stores.test_contract import (
-    assert_answers_as_over_the_default,
+    assert_answers_alike,
     gaussians,
+    halves,
     numbered,
     view_of,
 )
@@ -234,11 +235,18 @@ def test_words_that_were_split_otherwise_are_refused(store):
         Retriever(other, store)
 
 
+QUESTIONS, ANSWERS = zip(*pairs(20, seed=3), strict=True)
+TEXTS = [*ANSWERS, *passages(280, seed=4)]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return halves(UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200)), TEXTS)
+
+
 @pytest.mark.parametrize("kind", ["qdrant's engine", "postgres"])
-def test_a_retriever_with_words_answers_over_it_as_over_the_default(store):
-    uec = UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
-    questions, answers = zip(*pairs(20, seed=3), strict=True)
-    texts = [*answers, *passages(280, seed=4)]
-    other = assert_answers_as_over_the_default(store, uec, questions, texts, 0.95)
+def test_a_retriever_with_words_answers_over_it_as_over_the_default(store, plain):
+    other = halves(plain.uec, TEXTS, store)
+    assert_answers_alike(other, plain, QUESTIONS, 0.95)
     unknown = other.search(["zzzz qqqq", f"{WORDS[0]} {WORDS[1]}"], k=3)
     assert unknown.coefficients[0, 1] == 0 < unknown.coefficients[1, 1]

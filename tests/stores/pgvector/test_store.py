@@ -51,11 +51,9 @@ def plan(store, statement, values):
     return " ".join(line for (line,) in lines)
 
 
-@pytest.mark.parametrize(("candidates", "looked_at"), [(256, "256"), (700, "700"), (1500, "1000")])
-def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_at, monkeypatch):
-    store, seen = make(candidates=candidates), []
+def test_the_index_looks_at_as_many_as_there_are_candidates(store, monkeypatch):
+    seen, execute = [], psycopg.Connection.execute
     store.add(numbered(range(2000)), gaussians(0, 2000))
-    execute = psycopg.Connection.execute
 
     def asking(self, text, values=None, **named):
         found = execute(self, text, values, **named)
@@ -64,9 +62,11 @@ def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_a
         return found
 
     monkeypatch.setattr(psycopg.Connection, "execute", asking)
-    store.search(QUERY, 5, beta=1.0)
-    assert looked_at in seen
-    store.close()
+    for candidates, looked_at in ((256, "256"), (700, "700"), (1500, "1000")):
+        store.candidates = candidates
+        seen.clear()
+        store.search(QUERY, 5, beta=1.0)
+        assert looked_at in seen
 
 
 def has_index(store):
