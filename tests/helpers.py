@@ -1,5 +1,6 @@
 """Small real encoders, and texts on which they tell right from wrong, but not always."""
 
+import shutil
 import sys
 import threading
 import zlib
@@ -10,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.saved.generations import writing
 from uec_rag.base.saved.manifest import read_manifest
 from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders import Encoded
@@ -38,6 +40,11 @@ def bag_of_words(dimension, name, seed=0):
 def noise(texts):
     """An encoder that knows nothing: a random direction per text."""
     return np.array([_direction(text, 24, 99) for text in texts])
+
+
+def shared_words(query, passages):
+    """What a verifier may say: how many words a query and each passage have in common."""
+    return [len({*query.split()} & {*passage.split()}) for passage in passages]
 
 
 class LinearHead:
@@ -107,6 +114,15 @@ def random_gaussian(rng, n, d, factors=None):
     return Gaussian.factored(mean, scales, profile)
 
 
+def index_of(uec, texts, ids=None, metadatas=None, store=None):
+    """An index of texts, which are p0, p1 and so on unless ids are given."""
+    from uec_rag import Retriever
+
+    index = Retriever(uec, store)
+    index.add(texts, [f"p{i}" for i in range(len(texts))] if ids is None else ids, metadatas)
+    return index
+
+
 METADATA_KEYS = {
     "uec_score",
     "uec_sigma2",
@@ -136,6 +152,14 @@ def files_of(path):
     return path / read_manifest(path).generation
 
 
+@contextmanager
+def resaved(path, kind, name="made up"):
+    """Yield the files of a saved folder, to be changed and saved beside it as if they were ours."""
+    with writing(path.with_name(name), kind) as folder:
+        shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
+        yield folder
+
+
 NUMERIC = ("scores", "mu", "sigma2", "relevance", "coefficients", "confidence")
 """The arrays of a search result."""
 
@@ -148,6 +172,14 @@ def assert_same_result(one, other):
     assert (one.queries, one.names, one.exact) == (other.queries, other.names, other.exact)
     for name in NUMERIC:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def assert_alike(one, other, rtol=1e-4, atol=1e-5):
+    """Two searches found the same, but for rounding."""
+    assert one.ids == other.ids
+    for name in NUMERIC:
+        found, expected = getattr(one, name), getattr(other, name)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=name)
 
 
 def labelled(texts, count, seed=0, unanswerable=0.0):
@@ -197,6 +229,35 @@ def as_before(saved):
         del old["features"]
         old |= {"by_member": True, "nearest": False}
     return old
+
+
+def static_model(folder, dimension):
+    """The folder of a SentenceTransformer, which it is saved to: a random vector for each word."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    known = {word: place for place, word in enumerate(["?", *WORDS])}
+    tokenizer = Tokenizer(WordLevel(known, unk_token="?"))
+    tokenizer.pre_tokenizer = Whitespace()
+    weights = np.random.default_rng(0).standard_normal((len(known), dimension), dtype=np.float32)
+    modules = [StaticEmbedding(tokenizer, embedding_weights=weights)]
+    SentenceTransformer(modules=modules, device="cpu").save(str(folder))
+    return str(folder)
+
+
+class Remembering:
+    """A callable like `bag_of_words` that remembers every text it was given."""
+
+    def __init__(self, dimension, name, seed=0):
+        self.__name__, self.texts = name, []
+        self._embed = bag_of_words(dimension, name, seed)
+
+    def __call__(self, texts):
+        self.texts.extend(texts)
+        return self._embed(texts)
 
 
 class Counting(LinearHead):

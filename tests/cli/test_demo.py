@@ -1,5 +1,7 @@
 """`uec-rag demo`: tiny models quickly, the real ones once on a reduced corpus."""
 
+import json
+
 import pytest
 
 from uec_rag import UEC
@@ -15,17 +17,12 @@ def tiny_models(monkeypatch, words, other_words, pairs_file):
 
 
 @pytest.mark.usefixtures("tiny_models")
-def test_every_question_is_answered_with_three_passages(run):
-    result = run("demo", "--passages", "150", "--json", json_output=True)
-    assert len(result["questions"]) == 6
-    assert {len(answer["passages"]) for answer in result["questions"]} == {3}
-    assert result["passages"] >= 150
-
-
-@pytest.mark.usefixtures("tiny_models")
-def test_the_second_run_opens_the_index_of_the_first(run):
-    first = run("demo", "--passages", "150", "--json")
-    second = run("demo", "--passages", "150", "--json")
+def test_every_question_is_answered_and_a_second_run_opens_the_index_of_the_first(run):
+    first, second = (run("demo", "--passages", "150", "--json") for _ in range(2))
+    told = json.loads(first.stdout)
+    assert len(told["questions"]) == 6
+    assert {len(answer["passages"]) for answer in told["questions"]} == {3}
+    assert told["passages"] >= 150
     assert "Indexing" in first.stderr
     assert "Indexing" not in second.stderr
     assert "Opening" in second.stderr
@@ -33,17 +30,12 @@ def test_the_second_run_opens_the_index_of_the_first(run):
 
 
 @pytest.mark.usefixtures("tiny_models")
-def test_another_corpus_is_another_index_and_replaces_the_old_one(run):
-    run("demo", "--passages", "150")
-    assert "Indexing" in run("demo", "--passages", "160").stderr
-    assert len(list((cache_folder() / "demo").iterdir())) == 1
-
-
-@pytest.mark.usefixtures("tiny_models")
-def test_what_is_printed_fits_80_columns(run):
+def test_another_corpus_replaces_the_index_and_what_is_printed_fits_80_columns(run):
     shown = run("demo", "--passages", "150").stdout
     assert OFF_TOPIC in shown
     assert max(map(len, shown.splitlines())) <= 80
+    assert "Indexing" in run("demo", "--passages", "160").stderr
+    assert len(list((cache_folder() / "demo").iterdir())) == 1
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import pytest
 
 from uec_rag import UEC
 from uec_rag.cli import building
-from uec_rag.corpora.tables import read_pairs
 
 
 def written(tmp_path, name, text):
@@ -29,55 +28,12 @@ def test_the_report_is_printed_as_a_table(run, pairs_file, words, tmp_path):
     assert "slope" in shown.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.jsonl", '{"query": "q", "passage": "p, p"}\n\n{"query":"q2","passage":"x","label":0}'),
-        ("a.csv", 'query,passage,label\nq,"p, p",\nq2,x,0\n'),
-        ("a.tsv", "passage\tlabel\tquery\np, p\t\tq\nx\t0\tq2\n"),
-        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",\r\nq2,x,False\r\n'),
-    ],
-)
-def test_the_formats_say_the_same(tmp_path, name, text):
-    assert read_pairs(written(tmp_path, name, text)) == [("q", "p, p"), ("q2", "x", 0)]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.jsonl", '{"query": "q", "passage": "p"}\n{"query"', "line 2: not JSON"),
-        ("a.jsonl", '["q", "p"]', 'line 1: expected {"query"'),
-        ("a.jsonl", '{"query": "q"}', "line 1: expected the columns query and passage"),
-        ("a.csv", "query,passage\nq\n", "line 2: expected some text as passage, got None"),
-        ("a.jsonl", '{"query": 3, "passage": "p"}', "line 1: expected some text as query, got 3"),
-        ("a.csv", "query,passage\nq,p\nq, \n", "line 3: expected some text as passage, got ' '"),
-        (
-            "a.csv",
-            "question,passage\nq,p\n",
-            "columns query and passage (the text that answers, not its id), got question, passage",
-        ),
-        ("a.csv", "", "answers, not its id), got none"),
-        ("a.csv", "query,relevant_ids\nq,p\n", "not its id), got query, relevant_ids"),
-        ("a.jsonl", '{"query": "q", "relevant_ids": "p"}', "not its id), got query, relevant_ids"),
-        ("a.csv", "query,passage,label\nq,p,5\n", "expected 0 or 1 as label, got '5'"),
-        ("a.parquet", "", "expected a .jsonl, .csv, .tsv file"),
-    ],
-)
-def test_a_row_that_is_not_a_pair_is_named(run, tmp_path, name, text, message):
-    path = written(tmp_path, name, text)
-    result = run("fit", path, "--out", tmp_path / "fitted", code=2)
-    assert message in result.stderr
-    assert not (tmp_path / "fitted").exists()
-
-
-def test_a_text_may_be_of_any_length(tmp_path):
-    path = written(tmp_path, "a.csv", f"query,passage\nq,{'p' * 200_000}\n")
-    assert read_pairs(path) == [("q", "p" * 200_000)]
-
-
-def test_a_missing_file_is_refused(run, tmp_path):
-    result = run("fit", tmp_path / "no.csv", "--out", tmp_path / "fitted", code=2)
-    assert "no such file" in result.stderr
+def test_a_row_that_is_not_a_pair_or_a_file_that_is_not_there_is_named(run, tmp_path):
+    path, out = written(tmp_path, "a.csv", "query,passage\nq,p\nq, \n"), tmp_path / "fitted"
+    told = run("fit", path, "--out", out, code=2).stderr
+    assert "line 3: expected some text as passage" in told
+    assert "no such file" in run("fit", tmp_path / "no.csv", "--out", out, code=2).stderr
+    assert not out.exists()
 
 
 def test_too_few_pairs_are_refused(run, tmp_path, words):

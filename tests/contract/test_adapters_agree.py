@@ -20,6 +20,7 @@ from tests.helpers import (
     VAGUE,
     LinearHead,
     bag_of_words,
+    index_of,
     namesakes,
     noise,
     pairs,
@@ -205,8 +206,7 @@ def ambiguous():
     """An index of which `VAGUE` is to be asked back about."""
     uec = UEC([bag_of_words(24, "small"), LinearHead(), "bm25"]).fit(pairs(80))
     texts, metadatas = namesakes()
-    index = Retriever(uec)
-    index.add(TEXTS, IDS, METADATAS)
+    index = index_of(uec, TEXTS, IDS, METADATAS)
     index.add(texts, [f"n{place}" for place in range(len(texts))], metadatas)
     return index
 
@@ -362,8 +362,7 @@ def test_a_hit_that_stands_for_copies_names_them_in_both_frameworks(fitted):
 def test_what_is_preferred_is_so_in_both_frameworks(fitted):
     boost = Boost(lambda passage: float(passage.metadata["lang"] == "en"), 2.0)
     prefer = Preferences(max_per_source=2, source_key="lang", boosts=[boost])
-    index = Retriever(fitted)
-    index.add(TEXTS, IDS, METADATAS)
+    index = index_of(fitted, TEXTS, IDS, METADATAS)
     store = langchain.UECVectorStore(index)
     of_langchain = langchain.UECRetriever(vectorstore=store, prefer=prefer, k=4)
     of_llama_index = llama_index.UECRetriever(index, 4, prefer=prefer)

@@ -7,8 +7,8 @@ from llama_index.core.schema import QueryBundle
 from llama_index.core.vector_stores import VectorStoreQuery
 from llama_index.core.vector_stores.types import VectorStoreQueryMode
 
-from tests.helpers import Counting, pairs, passages
-from uec_rag import UEC, Retriever, langchain, llama_index
+from tests.helpers import Counting, index_of, pairs, passages
+from uec_rag import UEC, langchain, llama_index
 from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -23,9 +23,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def index(encoder):
-    retriever = Retriever(UEC([encoder]).fit(pairs(80)))
-    retriever.add(TEXTS, IDS)
-    return retriever
+    return index_of(UEC([encoder]).fit(pairs(80)), TEXTS, IDS)
 
 
 def plain(index):
@@ -48,6 +46,7 @@ def in_langchain(index):
         lambda wrong: store.similarity_search("a", 3, wrong),
         lambda wrong: asyncio.run(store.asimilarity_search("a", 3, filter=wrong)),
         lambda wrong: store.similarity_search_with_score("a", 3, wrong),
+        lambda wrong: store.similarity_search_with_uncertainty("a", 3, wrong),
         lambda wrong: store.max_marginal_relevance_search("a", 3, filter=wrong),
         lambda wrong: retriever.invoke("a", filter=wrong),
         lambda wrong: retriever.batch(["a", "b"], filter=wrong),
@@ -103,8 +102,7 @@ def test_an_operator_that_nobody_knows_costs_no_encoding(index, encoder, paths, 
 
 @pytest.mark.parametrize("paths", [plain, in_langchain])
 def test_nor_does_what_an_engine_cannot_run(index, encoder, paths):
-    there = Retriever(index.uec, QdrantStore(location=":memory:"))
-    there.add(TEXTS, IDS)
+    there = index_of(index.uec, TEXTS, IDS, store=QdrantStore(location=":memory:"))
     encoder.count = 0
     for ask in paths(there):
         for wrong in (lambda passage: True, {"lang": {"$lt": "d"}}):

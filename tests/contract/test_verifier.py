@@ -8,7 +8,7 @@ from sentence_transformers import CrossEncoder
 
 from tests.cross_encoders import WORDS, folder_of
 from tests.cross_encoders import passages as passages_of_words
-from tests.helpers import bag_of_words
+from tests.helpers import bag_of_words, index_of, shared_words
 from uec_rag import UEC
 from uec_rag.encoders.verifier import load_verifier
 from uec_rag.langchain import UECRetriever, UECVectorStore
@@ -16,11 +16,6 @@ from uec_rag.llama_index import UECQueryEngine
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index import UECVectorStore as LlamaIndexStore
 from uec_rag.llama_index.nodes import as_verifier
-from uec_rag.retrieval import Retriever
-
-
-def shared_words(query, passages):
-    return [len({*query.split()} & {*passage.split()}) for passage in passages]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +30,7 @@ def uec(members, fit_pairs):
 
 def test_both_order_by_it_and_show_what_it_said(uec, texts, queries):
     ids = [str(place) for place in range(len(texts))]
-    index = Retriever(uec)
-    index.add(texts, ids)
+    index = index_of(uec, texts, ids)
     of_langchain = UECRetriever.from_texts(texts, uec, ids=ids, k=5, details=True)
     of_llama_index = LlamaIndexRetriever.from_texts(
         texts, uec, ids=ids, similarity_top_k=5, details=True

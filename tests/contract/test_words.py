@@ -8,7 +8,7 @@ from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
-from tests.helpers import bag_of_words, pairs, passages
+from tests.helpers import bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.llama_index import UECEmbedding
@@ -28,8 +28,7 @@ def uec():
 
 @pytest.fixture(scope="module")
 def expected(uec):
-    retriever = Retriever(uec)
-    retriever.add(TEXTS, ids=IDS)
+    retriever = index_of(uec, TEXTS, IDS)
     return retriever.search(QUERIES, k=5)
 
 
@@ -103,8 +102,7 @@ def test_several_texts_make_one_query(uec):
 
 @pytest.mark.parametrize("options", [{}, {"dtype": "int8"}])
 def test_a_vector_alone_is_compared_with_vectors(uec, options):
-    retriever = Retriever(uec, MemoryStore(**options))
-    retriever.add(TEXTS, ids=IDS)
+    retriever = index_of(uec, TEXTS, IDS, store=MemoryStore(**options))
     mean = uec.embed([TEXTS[5]], "query").mean[0]
     found = retriever.search_vector(mean.tolist(), 3)
     assert found.ids[0][0] == IDS[5]
@@ -157,8 +155,7 @@ class TestWeightsPerCall:
     @pytest.fixture
     def shares(self, uec):
         """What an index makes of the query with some weights: coefficients and ids."""
-        index = Retriever(uec)
-        index.add(TEXTS, ids=IDS)
+        index = index_of(uec, TEXTS, IDS)
 
         def ask(weights):
             found = index.weighting(weights).search([self.QUERY], k=5)

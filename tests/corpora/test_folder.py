@@ -71,8 +71,7 @@ def test_hidden_files_and_other_kinds_are_left_out_silently(tmp_path):
     (tmp_path / ".git").mkdir()
     for name in ("a.txt", ".git/notes.txt", ".hidden.md", "program.py"):
         (tmp_path / name).write_text(PROSE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert [document.source for document in read_folder(tmp_path)] == ["a.txt"]
 
 

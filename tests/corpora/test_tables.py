@@ -1,8 +1,19 @@
 """Tables of questions that users give."""
 
+import functools
+import json
+import re
+
 import pytest
 
-from uec_rag.corpora.tables import read_questions
+from uec_rag.corpora.tables import ids_named, read_pairs, read_questions
+from uec_rag.stores.base import Passage
+
+
+def written(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
 @pytest.mark.parametrize(
@@ -14,13 +25,74 @@ from uec_rag.corpora.tables import read_questions
     ],
 )
 def test_the_column_of_questions_is_called_query_or_question(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    assert read_questions(tmp_path / name, labelled=False) == {"Who?": set()}
+    path = written(tmp_path, name, text)
+    assert read_questions(path, labelled=False) == {"Who?": set()}
 
 
-def test_a_line_nested_too_deep_is_named(tmp_path):
-    path = tmp_path / "questions.jsonl"
-    deep = "[" * 100_000
-    path.write_text('{"query": "Who?"}\n{"query": "What?", "relevant_ids": ' + deep + "\n")
-    with pytest.raises(ValueError, match=r"questions\.jsonl, line 2: .* nested too deep"):
-        read_questions(path, labelled=False)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"query": "q", "passage": "p, p"}\n\n{"query":"q2","passage":"x","label":0}'),
+        ("a.csv", 'query,passage,label\nq,"p, p",\nq2,x,0\n'),
+        ("a.tsv", "passage\tlabel\tquery\np, p\t\tq\nx\t0\tq2\n"),
+        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",\r\nq2,x,False\r\n'),
+    ],
+)
+def test_the_formats_say_the_same(tmp_path, name, text):
+    assert read_pairs(written(tmp_path, name, text)) == [("q", "p, p"), ("q2", "x", 0)]
+
+
+def test_a_text_may_be_of_any_length(tmp_path):
+    path = written(tmp_path, "a.csv", f"query,passage\nq,{'p' * 200_000}\n")
+    assert read_pairs(path) == [("q", "p" * 200_000)]
+
+
+def test_in_jsonl_a_question_may_have_a_list_of_ids(tmp_path):
+    rows = ({"query": "a", "relevant_ids": ["x", "y "]}, {"query": "a", "relevant_ids": "z"})
+    rows = (*rows, {"query": "b", "relevant_ids": None}, {"query": "c", "relevant_ids": []})
+    path = written(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    asked = read_questions(path, labelled=True)
+    assert asked == {"a": {"x", "y", "z"}, "b": set(), "c": set()}
+
+
+LABELLED = functools.partial(read_questions, labelled=True)
+DEEP = '{"query": "Who?", "relevant_ids": ""}\n{"query": "What?", "relevant_ids": ' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "content", "message"),
+    [
+        (read_pairs, "a.jsonl", '{"query": "q", "passage": "p"}\n{"query"', "line 2: not JSON"),
+        (read_pairs, "a.jsonl", '["q", "p"]', 'line 1: expected {"query"'),
+        (read_pairs, "a.jsonl", '{"query": "q"}', "line 1: expected the columns query and passage"),
+        (read_pairs, "a.csv", "query,passage\nq\n", "line 2: expected some text as passage"),
+        (read_pairs, "a.jsonl", '{"query": 3, "passage": "p"}', "some text as query, got 3"),
+        (read_pairs, "a.csv", "query,passage\nq,p\nq, \n", "line 3: expected some text as passage"),
+        (read_pairs, "a.csv", "ask,passage\nq,p\n", "not its id), got ask, passage"),
+        (read_pairs, "a.csv", "", "(the text that answers, not its id), got none"),
+        (read_pairs, "a.csv", "query,relevant_ids\nq,p\n", "not its id), got query, relevant_ids"),
+        (read_pairs, "a.jsonl", '{"query": "q", "relevant_ids": "p"}', "got query, relevant_ids"),
+        (read_pairs, "a.csv", "query,passage,label\nq,p,5\n", "expected 0 or 1 as label, got '5'"),
+        (read_pairs, "a.parquet", "", "expected a .jsonl, .csv, .tsv file"),
+        (LABELLED, "q.csv", "query,relevant_ids\n ,x\n", "line 2: expected some text as query"),
+        (LABELLED, "q.csv", "query\nwhat?\n", "(the id or file of what answers, not its text)"),
+        (LABELLED, "q.csv", "query,passage\nq,p\n", "not its text), got query, passage"),
+        (LABELLED, "q.csv", b"query,relevant_ids\nhei\xdft?,", "q.csv: this is no table in UTF-8"),
+        (LABELLED, "q.jsonl", '{"query": "a", "relevant_ids": [3]}', "expected ids or files"),
+        (LABELLED, "q.jsonl", DEEP, "q.jsonl, line 2: expected a flat object"),
+    ],
+)
+def test_a_row_that_is_none_is_named(tmp_path, read, name, content, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read(written(tmp_path, name, content))
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        read(tmp_path / "no.csv")
+
+
+def test_passages_are_named_by_their_id_or_their_file():
+    held = [Passage("a", "", {"source": "f.md"}), Passage("b", "", {"source": "f.md"})]
+    assert ids_named([{"a"}, {"f.md"}, set()], held, "q.csv") == [{"a"}, {"a", "b"}, set()]
+    with pytest.raises(
+        ValueError, match=r"q\.csv: 1 passages are not in the index, first 'nobody'"
+    ):
+        ids_named([{"a", "nobody"}], held, "q.csv")

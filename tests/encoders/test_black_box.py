@@ -62,11 +62,6 @@ def test_the_dimension_is_learnt_from_the_first_vectors(remote):
     assert BlackBoxEncoder(remote).dimension == 8
 
 
-def test_no_texts_give_no_rows_of_the_right_width(remote):
-    encoded = BlackBoxEncoder(remote).encode([], "passage")
-    assert encoded.embedding.shape == encoded.features.shape == (0, 8)
-
-
 def test_vectors_that_change_their_width_are_refused():
     encoder = BlackBoxEncoder(lambda texts: np.ones((len(texts), len(texts))))
     encoder.encode(["a", "b"], "passage")
@@ -153,12 +148,6 @@ async def test_a_frameworks_own_asynchronous_methods_are_used():
     await encoder.aencode(["a", "b"], "query")
     await encoder.aencode(["a", "b"], "passage")
     assert source.used == ["aembed_query", "aembed_query", "aembed_documents"]
-
-
-async def test_a_callable_runs_in_a_thread_when_awaited(remote):
-    encoder = BlackBoxEncoder(remote)
-    awaited = await encoder.aencode(["a", "b"], "query")
-    np.testing.assert_array_equal(awaited.embedding, encoder.encode(["a", "b"], "query").embedding)
 
 
 async def test_many_queries_are_awaited_a_few_at_a_time():

@@ -1,27 +1,12 @@
 import json
 import shutil
 import socket
-import threading
 import warnings
 
 import numpy as np
 import pytest
 
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
-
-
-def test_a_folder_becomes_an_encoder_with_name_spec_and_revision(saved, texts):
-    folder = saved("tiny-model")
-    encoder = SentenceTransformerEncoder(folder)
-    assert (encoder.name, encoder.spec) == ("tiny-model", str(folder))
-    assert len(encoder.revision) == 64
-    assert (encoder.dimension, encoder.feature_dimension) == (16, 16)
-    encoded = encoder.encode(texts, "passage")
-    assert encoded.embedding.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(encoded.embedding, axis=1), 1, rtol=1e-6)
-    rebuilt = load_encoder(encoder.spec)
-    assert rebuilt.revision == encoder.revision
-    np.testing.assert_array_equal(rebuilt.encode(texts, "passage").embedding, encoded.embedding)
 
 
 def test_vectors_are_those_of_the_model_whatever_the_batches(tiny, texts):
@@ -31,18 +16,6 @@ def test_vectors_are_those_of_the_model_whatever_the_batches(tiny, texts):
         encoder = SentenceTransformerEncoder(model, batch_size=batch_size)
         got = encoder.encode(texts, "query").embedding
         np.testing.assert_allclose(got, expected, atol=1e-6)
-
-
-def test_no_texts_give_no_rows_of_the_right_width(tiny):
-    encoded = SentenceTransformerEncoder(tiny(dense={"out_features": 6})).encode([], "query")
-    assert encoded.embedding.shape == (0, 6)
-    assert encoded.features.shape == (0, 16)
-
-
-def test_a_text_longer_than_the_model_takes_is_cut_off(tiny):
-    encoder = SentenceTransformerEncoder(tiny())
-    vectors = encoder.encode(["cat " * 500, "cat " * 1000], "passage").embedding
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
 
 
 def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
@@ -115,47 +88,10 @@ def test_a_model_in_memory_keeps_its_precision(tiny):
     assert encoder.encode(["a cat"], "query").embedding.dtype == np.float32
 
 
-async def test_awaiting_gives_the_same_vectors(tiny, texts):
-    encoder = SentenceTransformerEncoder(tiny())
-    awaited = await encoder.aencode(texts, "passage")
-    np.testing.assert_array_equal(awaited.embedding, encoder.encode(texts, "passage").embedding)
-
-
-def test_threads_may_share_an_encoder(tiny, texts):
-    encoder = SentenceTransformerEncoder(tiny(dense={"out_features": 6}), batch_size=2)
-    expected = encoder.encode(texts, "passage")
-    wrong = []
-
-    def work(order):
-        for _ in range(5):
-            got = encoder.encode([texts[i] for i in order], "passage")
-            if not np.allclose(got.embedding, expected.embedding[order], atol=1e-5):
-                wrong.append(order)
-            if not np.allclose(got.features, expected.features[order], atol=1e-5):
-                wrong.append(order)
-
-    rng = np.random.default_rng(0)
-    threads = [threading.Thread(target=work, args=(rng.permutation(5),)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_progress_is_shown_only_when_asked_for(tiny, texts, capfd):
-    encoder = SentenceTransformerEncoder(tiny())
-    encoder.encode(texts, "passage")
-    assert "Texts" not in capfd.readouterr().err
-    encoder.encode(texts, "passage", show_progress=True)
-    assert "Texts" in capfd.readouterr().err
-
-
 def test_loading_a_folder_prints_nothing(saved, capfd):
     folder = saved("silent")
     capfd.readouterr()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         SentenceTransformerEncoder(folder)
     assert capfd.readouterr() == ("", "")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, pairs
+from tests.helpers import bag_of_words, index_of, pairs
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import Lexical
 
@@ -63,8 +63,7 @@ def test_by_default_a_members_error_is_the_ensembles(fitted):
 
 def test_a_member_that_raises_does_not_count_in_that_query(ensemble, passages, queries, caplog):
     uec, moody = ensemble
-    retriever = Retriever(uec)
-    retriever.add(passages)
+    retriever = index_of(uec, passages)
     whole = retriever.search(queries, 5)
     moody.away = RuntimeError("no key")
     found = retriever.search(queries, 5)

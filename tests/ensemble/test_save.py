@@ -2,14 +2,14 @@ import json
 import re
 import shutil
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, bag_of_words, files_of
+from tests.helpers import LinearHead, bag_of_words, files_of, resaved, static_model
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import writing
 from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.save import KIND
 
@@ -83,20 +83,7 @@ def test_an_ensemble_that_is_not_fitted_is_saved_too(encoders, tmp_path):
 
 @pytest.fixture
 def model_folder(tmp_path):
-    """A small SentenceTransformer on disk."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-
-    from tests.helpers import WORDS
-
-    tokenizer = Tokenizer(WordLevel({w: i for i, w in enumerate(["?", *WORDS])}, unk_token="?"))
-    tokenizer.pre_tokenizer = Whitespace()
-    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
-    model.save(str(tmp_path / "model"))
-    return tmp_path / "model"
+    return Path(static_model(tmp_path / "model", 8))
 
 
 def test_encoders_with_a_place_on_disk_come_back_by_themselves(model_folder, tmp_path, fit_pairs):
@@ -228,8 +215,7 @@ def test_a_changed_number_is_noticed(fitted, saved, verify):
 )
 def test_files_that_were_made_up_are_said_to_be_corrupted(fitted, saved, tmp_path, change):
     state = read_json(files_of(saved) / "uec.json")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copy(files_of(saved) / "posteriors.safetensors", folder)
+    with resaved(saved, KIND) as folder:
         write_json(folder / "uec.json", state | change)
     with pytest.raises(IndexCorrupted):
         UEC.load(tmp_path / "made up", encoders=by_name(fitted))
@@ -262,8 +248,7 @@ def test_so_are_numbers_that_nothing_can_be_made_of(fitted, saved, tmp_path, of,
     }[of]
     assert name in inner
     inner[name] = value
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copy(files_of(saved) / "posteriors.safetensors", folder)
+    with resaved(saved, KIND) as folder:
         write_json(folder / "uec.json", state)
     with pytest.raises(IndexCorrupted, match=r"uec\.json' has unexpected content"):
         UEC.load(tmp_path / "made up", encoders=by_name(fitted))
@@ -278,8 +263,7 @@ class OfTheUser(Uniform):
 
 def test_a_save_that_fails_leaves_the_old_one(fitted, saved, encoders):
     before = {file: file.read_bytes() for file in saved.rglob("*") if file.is_file()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         mine = UEC(encoders, coefficients=OfTheUser())
         assert mine.embed(QUERIES, "query").coefficients[0].tolist() == pytest.approx([1 / 3] * 3)
     with pytest.raises(ValueError, match="coefficients: no saved rule looks like"):

@@ -7,8 +7,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, pairs
-from uec_rag import UEC, IndexCorrupted, Retriever
+from tests.helpers import bag_of_words, index_of, pairs
+from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import EMBEDDED, Lexical
 from uec_rag.ensemble import shipped
 from uec_rag.ensemble.coefficients import Evidence, Uniform
@@ -71,8 +71,7 @@ def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, un
     "other", [{"structure": "diag"}, {"likelihood": "in_batch"}, {"scaled": False}]
 )
 def test_who_wants_another_fit_waits_for_it(known, unfitted, other):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert with_shipped_fit(known, unfitted, replace(OPTIONS, **other)) is unfitted
 
 
@@ -131,8 +130,7 @@ def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
 
 @pytest.mark.slow
 def test_it_answers_what_is_there_and_nothing_else(uec):
-    retriever = Retriever(uec)
-    retriever.add(TEXTS, ids=["refunds", "password", "gifts"])
+    retriever = index_of(uec, TEXTS, ["refunds", "password", "gifts"])
     found = retriever.search([*QUESTIONS, "Who wrote Hamlet?"], k=1)
     assert found.ids[:2] == [["refunds"], ["gifts"]]
     assert [decision.action for decision in found.decisions] == ["answer", "answer", "abstain"]

@@ -2,11 +2,10 @@
 
 import pytest
 
-from tests.helpers import bag_of_words, files_of
+from tests.helpers import bag_of_words, resaved
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.base.environment import TRUSTED
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import writing
 from uec_rag.encoders import hub
 from uec_rag.ensemble.save import KIND
 
@@ -19,8 +18,8 @@ def naming(tmp_path):
 
     def make(spec):
         UEC([bag_of_words(8, "model")]).save(tmp_path / "saved")
-        with writing(tmp_path / "naming", KIND) as folder:
-            state = read_json(files_of(tmp_path / "saved") / "uec.json")
+        with resaved(tmp_path / "saved", KIND, "naming") as folder:
+            state = read_json(folder / "uec.json")
             state["encoders"][0]["spec"] = spec
             write_json(folder / "uec.json", state)
         return tmp_path / "naming"

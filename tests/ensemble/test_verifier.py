@@ -1,4 +1,3 @@
-import json
 import logging
 
 import numpy as np
@@ -7,16 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cross_encoders import folder_of
-from tests.helpers import bag_of_words, files_of
+from tests.helpers import bag_of_words, resaved, shared_words
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.base.saved.files import read_json
+from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.encoders.verifier import FunctionVerifier, bounded
 from uec_rag.ensemble.fit_queries import fit_pair_scores
+from uec_rag.ensemble.save import KIND
 from uec_rag.ensemble.verifier import Verified
-
-
-def shared_words(query, passages):
-    return [len({*query.split()} & {*passage.split()}) for passage in passages]
 
 
 def chance(query, passages):
@@ -241,27 +237,21 @@ class TestSaving:
     def test_a_hub_name_is_not_fetched_unasked(self, verified, tmp_path):
         verified.save(tmp_path / "uec")
         given = {encoder.name: encoder for encoder in verified.encoders}
-        rewrite(tmp_path / "uec", spec="someone/reranker")
+        path = rewritten(tmp_path / "uec", spec="someone/reranker")
         with pytest.raises(ValueError, match="'someone/reranker', which is not on this machine"):
-            UEC.load(tmp_path / "uec", encoders=given)
+            UEC.load(path, encoders=given)
 
     @pytest.mark.parametrize("change", [{"k": "many"}, {"spec": 3}, {"fitted": {"weight": 1}}])
     def test_a_damaged_file_is_refused(self, verified, tmp_path, change):
         verified.save(tmp_path / "uec")
         given = {encoder.name: encoder for encoder in verified.encoders}
-        rewrite(tmp_path / "uec", **change)
+        path = rewritten(tmp_path / "uec", **change)
         with pytest.raises(IndexCorrupted, match=r"verifier\.json"):
-            UEC.load(tmp_path / "uec", encoders=given | {"shared_words": shared_words})
+            UEC.load(path, encoders=given | {"shared_words": shared_words})
 
 
-def rewrite(path, **change):
-    """Change a saved verifier's file, and the manifest that has its hash."""
-    from uec_rag.base.saved.generations import writing
-    from uec_rag.ensemble.save import KIND
-
-    files = {file.name: file.read_bytes() for file in files_of(path).iterdir()}
-    state = read_json(files_of(path) / "verifier.json") | change
-    with writing(path, KIND) as folder:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        (folder / "verifier.json").write_text(json.dumps(state))
+def rewritten(path, **change):
+    """Where it is saved with a change of the verifier's file."""
+    with resaved(path, KIND) as folder:
+        write_json(folder / "verifier.json", read_json(folder / "verifier.json") | change)
+    return path.with_name("made up")

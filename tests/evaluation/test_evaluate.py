@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, labelled
+from tests.helpers import bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.evaluation.evaluate import _coverage, compared, evaluate
 
@@ -126,8 +126,7 @@ def test_each_question_is_encoded_once(fit_pairs, texts, labels):
         seen.extend(batch)
         return encode(batch)
 
-    index = Retriever(UEC([noted]).fit(fit_pairs))
-    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    index = index_of(UEC([noted]).fit(fit_pairs), texts)
     seen.clear()
     found = evaluate(index, labels, k=4)
     assert "calibrated" in found.confidence

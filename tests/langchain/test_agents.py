@@ -235,11 +235,24 @@ def agent_of(retriever, script, **options):
 THREAD = {"configurable": {"thread_id": "1"}}
 
 
+def say(agent, words="?"):
+    """The messages of an agent's thread after the user has said something."""
+    return agent.invoke({"messages": [HumanMessage(words)]}, THREAD)["messages"]
+
+
 class TestAgent:
-    def test_it_answers_from_what_a_search_found(self, retriever, questions):
-        agent, model = agent_of(retriever, [asks(questions["answer"]), AIMessage("It is so.")])
-        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
-        assert said[-1].content == "It is so."
+    @pytest.mark.parametrize(
+        ("searches", "options"),
+        [
+            ([["answer"]], {}),
+            ([["abstain", "answer"]], {}),  # of several searches one that answers is enough
+            ([["abstain"], ["answer"]], {"attempts": 2}),  # it may try in other words
+        ],
+    )
+    def test_it_answers_from_what_a_search_found(self, retriever, questions, searches, options):
+        script = [asks(*(questions[way] for way in ways)) for ways in searches]
+        agent, model = agent_of(retriever, [*script, AIMessage("It is so.")], **options)
+        assert say(agent)[-1].content == "It is so."
         assert model.told[-1][-1].content.startswith("Decision: answer")
 
     @pytest.mark.parametrize(
@@ -258,7 +271,7 @@ class TestAgent:
 
     def test_it_asks_back_naming_the_readings(self, retriever, questions):
         agent, _ = agent_of(retriever, [asks(questions["clarify"])])
-        messages = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
+        messages = say(agent)
         found = next(m for m in messages if isinstance(m, ToolMessage)).artifact
         assert messages[-1].content == found["question_back"]
         assert all(reading["label"] in found["question_back"] for reading in found["readings"])
@@ -267,33 +280,18 @@ class TestAgent:
     def test_a_later_turn_is_a_new_one(self, retriever, questions):
         script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
         agent, _ = agent_of(retriever, script)
-        agent.invoke({"messages": [HumanMessage("?")]}, THREAD)
-        said = agent.invoke({"messages": [HumanMessage("And?")]}, THREAD)["messages"]
-        assert said[-1].content == "It is so."
-
-    def test_of_several_searches_one_that_answers_is_enough(self, retriever, questions):
-        script = [asks(questions["abstain"], questions["answer"]), AIMessage("It is so.")]
-        agent, _ = agent_of(retriever, script)
-        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
-        assert said[-1].content == "It is so."
-
-    def test_it_may_try_in_other_words(self, retriever, questions):
-        script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
-        agent, _ = agent_of(retriever, script, attempts=2)
-        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
-        assert said[-1].content == "It is so."
+        assert say(agent)[-1].content != "It is so."
+        assert say(agent, "And?")[-1].content == "It is so."
 
     def test_what_it_says_can_be_chosen(self, retriever, questions):
         agent, _ = agent_of(
             retriever, [asks(questions["abstain"])], reply=lambda found: found["question"].upper()
         )
-        said = agent.invoke({"messages": [HumanMessage("?")]}, THREAD)["messages"]
-        assert said[-1].content == questions["abstain"].upper()
+        assert say(agent)[-1].content == questions["abstain"].upper()
 
     def test_a_turn_without_a_search_is_left_to_the_model(self, retriever):
         agent, _ = agent_of(retriever, [AIMessage("Hello!")])
-        said = agent.invoke({"messages": [HumanMessage("Hi")]}, THREAD)["messages"]
-        assert said[-1].content == "Hello!"
+        assert say(agent, "Hi")[-1].content == "Hello!"
 
     def test_no_attempts_are_refused(self):
         with pytest.raises(ValueError, match=re.escape("attempts: expected an integer >= 1")):

@@ -272,7 +272,7 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tm
 
 
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
-    asked = labelled(TEXTS, 300, seed=1)
+    asked = labelled(TEXTS, 120, seed=1)
     filtered = UECRetriever.from_store(
         retriever.vectorstore, k=7, filter=lambda document: document.metadata["even"]
     )
@@ -287,12 +287,6 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     )
     assert gate.report == gate.gate.report
     assert all(d.metadata["even"] for d in gate.invoke(QUESTIONS[0])["documents"])
-
-
-def test_too_few_queries_abstain_on_everything(retriever):
-    gate = UECGate.calibrate(retriever, *LABELLED, risk=0.05)
-    assert "answer" not in {one["decision"] for one in gate.batch(QUESTIONS)}
-    assert "at least 59" in gate.report
 
 
 async def test_it_decides_alike_whatever_number_of_hits_is_handed_on(gate):
@@ -360,7 +354,7 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
         RunnableLambda(rephrased) | retriever,
     ):
         gate = UECGate(retriever=wrapped, gate=at(0.4))
-        for question in QUESTIONS[:12]:
+        for question in [*QUESTIONS[:5], VAGUE]:
             given = {"question": question, "topic": "x"}
             one, other = gate.invoke(given), plain.invoke(given)
             assert (one["decision"], one["reason"]) == (other["decision"], other["reason"])
@@ -391,8 +385,7 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
     ids = [f"p{i}" for i in range(len(TEXTS))]
     retriever = UECRetriever.from_texts(TEXTS, uec, ids=ids, k=4)
     gate = UECGate.calibrate(retriever, *LABELLED, risk=0.3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.invoke(QUESTIONS[0])
     retriever.vectorstore.add_texts(["something new"])
     with (
@@ -400,8 +393,7 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
         pytest.warns(UserWarning, match="other passages than this search"),
     ):
         gate.invoke(QUESTIONS[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.invoke(QUESTIONS[0])
 
 

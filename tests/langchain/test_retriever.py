@@ -6,7 +6,6 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
 from langchain_core.prompts import PromptTemplate
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.stores import InMemoryStore
 from langchain_core.tools import create_retriever_tool
@@ -45,15 +44,6 @@ class Abstaining(Retriever):
 
 
 class TestMaking:
-    def test_from_texts(self, fitted):
-        retriever = UECRetriever.from_texts(
-            TEXTS[:3], fitted, [{"page": i} for i in range(3)], ["a", "b", "c"], k=2
-        )
-        found = retriever.invoke(TEXTS[1])
-        assert isinstance(retriever, BaseRetriever)
-        assert len(found) == 2
-        assert (found[0].id, found[0].page_content, found[0].metadata["page"]) == ("b", TEXTS[1], 1)
-
     def test_from_documents(self, fitted):
         documents = [Document(text, id=str(i)) for i, text in enumerate(TEXTS[:3])]
         retriever = UECRetriever.from_documents(documents, UECEmbeddings(fitted), k=3)
@@ -66,9 +56,6 @@ class TestMaking:
         retriever = UECRetriever.from_store(store, k=1)
         store.add_texts(["lumane"], ids=["late"])
         assert [document.id for document in retriever.invoke("lumane")] == ["late"]
-
-    def test_from_any_langchain_embeddings(self, plain):
-        assert UECRetriever.from_texts(TEXTS, plain).invoke(TEXTS[7])[0].page_content == TEXTS[7]
 
     @pytest.mark.parametrize(
         ("options", "error", "message"),
@@ -112,26 +99,14 @@ class TestHowMany:
         assert len(configurable.invoke(QUERY, config={"configurable": {"k": 2}})) == 2
         assert len(configurable.with_config(configurable={"k": 6}).invoke(QUERY)) == 6
 
-    def test_all_there_are_where_k_is_more(self, retriever):
-        assert len(retriever.invoke(QUERY, k=1000)) == len(TEXTS)
-
     def test_k_documents_even_where_the_decision_is_to_abstain(self, fitted):
         store = UECVectorStore(Abstaining(fitted))
         store.add_texts(TEXTS)
         found = UECRetriever.from_store(store, k=5).invoke(QUERY)
         assert [document.metadata["uec_decision"] for document in found] == ["abstain"] * 5
 
-    def test_a_bad_k_at_call_is_refused(self, retriever):
-        with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
-            retriever.invoke(QUERY, k=0)
-
 
 class TestWhatComesBack:
-    async def test_the_documents_of_the_store_with_their_uncertainty(self, retriever, store):
-        expected = store.similarity_search_with_uncertainty(QUERY)
-        assert retriever.invoke(QUERY) == expected
-        assert await retriever.ainvoke(QUERY) == expected
-
     async def test_of_several_questions_in_one_search(self, retriever, monkeypatch):
         queries = passages(3, seed=9)
         one_by_one = [retriever.invoke(query) for query in queries]
@@ -195,10 +170,6 @@ class TestWhatComesBack:
 
 
 class TestInsideAChain:
-    def test_it_pipes(self, retriever):
-        chain = retriever | RunnableLambda(lambda found: found[0].metadata["uec_decision"])
-        assert chain.invoke(QUERY) in ("answer", "clarify", "abstain")
-
     async def test_callbacks_hear_of_the_run_with_tags_metadata_and_provider(self, store):
         retriever = UECRetriever.from_store(store, k=2, tags=["own"], metadata={"team": "search"})
         heard, aheard = Listener(), AsyncListener()
@@ -292,14 +263,6 @@ class TestAsLangChainsStoresGiveIt:
         for found in (retriever.invoke(QUERY), await retriever.ainvoke(QUERY)):
             assert [document.id for document in found] == expected
             assert all("uec_relevance" in document.metadata for document in found)
-
-    def test_above_a_threshold_of_relevance(self, store):
-        relevance = [d.metadata["uec_relevance"] for d in store.as_retriever().invoke(QUERY)]
-        least = max(relevance)
-        retriever = store.as_retriever(
-            search_type="similarity_score_threshold", search_kwargs={"score_threshold": least}
-        )
-        assert len(retriever.invoke(QUERY)) == relevance.count(least) < len(relevance)
 
     @pytest.mark.parametrize(
         ("options", "message"),

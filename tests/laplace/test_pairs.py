@@ -83,11 +83,7 @@ GOOD = [(f"q{i}", f"p{i}") for i in range(MINIMUM)]
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (
-            [],
-            ValueError,
-            "pairs: expected at least 32 distinct pairs of a query and its passage, got 0",
-        ),
+        ([], ValueError, "pairs: expected at least 32 distinct pairs of a query"),
         (GOOD[1:], ValueError, "got 31"),
         (GOOD[1:] * 2, ValueError, "got 31"),
         ([(*p, 1) for p in GOOD], ValueError, "pairs: every label is 1; expected both 0 and 1"),
@@ -99,26 +95,14 @@ GOOD = [(f"q{i}", f"p{i}") for i in range(MINIMUM)]
         ([*GOOD, ("", "p")], ValueError, "pairs[32]: the query is empty"),
         ([*GOOD, ("q", 7)], TypeError, "pairs[32]: expected the passage to be a string, got 7"),
         ([*GOOD, (None, "p")], TypeError, "pairs[32]: expected the query to be a string, got None"),
-        (
-            [*GOOD, "qp"],
-            TypeError,
-            "pairs[32]: expected (query, passage) or (query, passage, label)",
-        ),
+        ([*GOOD, "qp"], TypeError, "pairs[32]: expected (query, passage) or (query,"),
         ([*GOOD, ("q",)], TypeError, "pairs[32]: expected (query, passage)"),
         ([*GOOD, ("q", "p", 1, 2)], TypeError, "pairs[32]: expected (query, passage)"),
         ([*GOOD, {"q": "p"}], TypeError, "pairs[32]: expected (query, passage)"),
         ("a query", TypeError, "pairs: expected (query, passage) tuples, got str"),
         (None, TypeError, "pairs: expected (query, passage) tuples, got NoneType"),
-        (
-            [("q", f"p{i}") for i in range(40)],
-            ValueError,
-            "pairs: expected at least 5 distinct queries with an answer, got 1",
-        ),
-        (
-            [(f"q{i}", "p") for i in range(40)],
-            ValueError,
-            "pairs: every query is paired with every passage (there are 1)",
-        ),
+        ([("q", f"p{i}") for i in range(40)], ValueError, "at least 5 distinct queries with"),
+        ([(f"q{i}", "p") for i in range(40)], ValueError, "every query is paired with every"),
     ],
 )
 def test_pairs_nothing_can_be_fitted_on_are_refused(given, error, message):

@@ -6,23 +6,15 @@ import numpy as np
 import pytest
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
-from tests.helpers import WORDS, bag_of_words, passages
+from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
 
 WEIGHTS = (0.3, 0.7)
 
 
-class Counting:
-    """An encoder that remembers every text it was given."""
-
-    def __init__(self, dimension, name, seed=0):
-        self.__name__ = name
-        self.texts = []
-        self._embed = bag_of_words(dimension, name, seed)
-
-    def __call__(self, texts):
-        self.texts.extend(texts)
-        return self._embed(texts)
+def always(action):
+    """A gate that decides the same whatever it is asked."""
+    return lambda confidence, decision: action
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +38,7 @@ def fitted(texts):
 @pytest.fixture
 def counting(fitted):
     """The fitted ensemble, on encoders that count, and these."""
-    encoders = [Counting(24, "small"), Counting(32, "large", seed=1)]
+    encoders = [Remembering(24, "small"), Remembering(32, "large", seed=1)]
     uec = UEC(encoders, coefficients=WEIGHTS)
     uec.fitted = replace(uec.fitted, posteriors=fitted.posteriors, report=fitted.report)
     assert uec.dimension == 56  # a black box embeds one text to tell

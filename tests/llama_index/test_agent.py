@@ -7,12 +7,9 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.memory import Memory
 
+from tests.llama_index.conftest import always
 from uec_rag.llama_index import UECRetriever
 from uec_rag.llama_index.agent import UECFunctionAgent, UECSearch, retriever_tool
-
-
-def always(action):
-    return lambda confidence, decision: action
 
 
 @pytest.fixture

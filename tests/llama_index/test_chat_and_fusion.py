@@ -18,6 +18,7 @@ from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuesti
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.tools import QueryEngineTool
 
+from tests.llama_index.conftest import always
 from uec_rag.confidence.decision import REASONS
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.gate import NOTICE
@@ -25,10 +26,6 @@ from uec_rag.llama_index.gate import NOTICE
 LLM = MockLLM(max_tokens=3)
 ANSWER = "text text text"
 MODES = ["simple", "reciprocal_rerank", "relative_score", "dist_based_score"]
-
-
-def always(action):
-    return lambda confidence, decision: action
 
 
 class Echo(MockLLM):

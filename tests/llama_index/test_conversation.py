@@ -7,12 +7,12 @@ from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.schema import QueryBundle
 
 from examples.chat import PASSAGES
+from tests.helpers import index_of
 from uec_rag import UEC
 from uec_rag.confidence.readings import Reading, ask_back
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.llama_index.conversation import turns
-from uec_rag.retrieval import Retriever
 
 ASKED, FOLLOW_UP, VAGUE = (
     "Who repairs the door opener?",
@@ -29,9 +29,9 @@ SENTENCE = ask_back([Reading(label, (label,), 0.5) for label in ("git add", "rsy
 
 @pytest.fixture(scope="module")
 def index():
-    made = Retriever(UEC())
-    made.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
-    return made
+    return index_of(
+        UEC(), [*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES]
+    )
 
 
 @pytest.fixture(scope="module")

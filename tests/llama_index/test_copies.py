@@ -9,7 +9,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import TextNode
 
 from tests.helpers import bag_of_words, noise, passages
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.llama_index import UECEmbedding, UECGatePostprocessor, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
@@ -111,14 +111,3 @@ def test_a_postprocessor_is_written_down_with_its_gate():
 def test_a_gate_of_ones_own_cannot_be_written_down():
     with pytest.raises(Exception, match="gate: expected a uec_rag gate to be written down"):
         UECGatePostprocessor(gate=lambda *_: "answer").to_dict()
-
-
-def test_a_copied_index_answers_alike_and_keeps_its_calibration(fitted, texts):
-    from uec_rag.stores.memory import MemoryStore
-
-    retriever = Retriever(fitted, MemoryStore(dtype="int8"))
-    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
-    retriever.calibrate(texts, [[f"p{i}"] for i in range(len(texts))])
-    copied = copy.deepcopy(retriever)
-    assert copied.report == retriever.report
-    assert copied.search(texts[:3], 2).ids == retriever.search(texts[:3], 2).ids

@@ -10,7 +10,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.storage.kvstore import SimpleKVStore
 from pydantic import ValidationError
 
-from tests.helpers import pairs
+from tests.helpers import pairs, static_model
 from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding
 from uec_rag.llama_index.embedding import as_ensemble
@@ -24,23 +24,7 @@ def embedding(fitted):
 @pytest.fixture(scope="session")
 def named_encoder(tmp_path_factory):
     """The folder of a small static model, which a name brings back."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Whitespace
-
-    words = sorted({word for pair in pairs(64) for text in pair for word in text.split()})
-    tokenizer = Tokenizer(WordLevel({w: i for i, w in enumerate(["[UNK]", *words])}, "[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()
-    weights = np.random.default_rng(0).standard_normal((len(words) + 1, 12))
-    folder = tmp_path_factory.mktemp("static")
-    model = SentenceTransformer(
-        modules=[StaticEmbedding(tokenizer, embedding_weights=weights.astype(np.float32))],
-        device="cpu",
-    )
-    model.save(str(folder))
-    return str(folder)
+    return static_model(tmp_path_factory.mktemp("static"), 12)
 
 
 def test_passages_and_queries_get_the_means_of_their_role(embedding, fitted, texts):
@@ -154,8 +138,7 @@ def test_an_ensemble_an_embedding_of_it_and_a_foreign_one_stand_for_ensembles(fi
     assert as_ensemble(UECEmbedding(uec=fitted)) is fitted
     plain = MockEmbedding(embed_dim=4)
     assert isinstance(plain, BaseEmbedding)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nobody has forgotten to fit it
+    with warnings.catch_warnings(action="error"):  # nobody has forgotten to fit it
         assert as_ensemble(plain).embed(["a"]).dimension == 4
     with pytest.raises(TypeError, match=r"^uec: expected a UEC, .* got str 'x'"):
         as_ensemble("x")

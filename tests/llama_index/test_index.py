@@ -1,6 +1,5 @@
 """Inside LlamaIndex's own `VectorStoreIndex`."""
 
-import numpy as np
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
@@ -50,27 +49,6 @@ async def test_a_question_is_encoded_once(counting, nodes, question):
     retriever.retrieve(question)
     await retriever.aretrieve(question)
     assert encoders[0].texts == [question]
-
-
-def test_the_index_finds_what_the_ensemble_finds_with_its_numbers(index, question):
-    result = index.vector_store.retriever.search([question], 3)
-    found = index.as_retriever(similarity_top_k=3).retrieve(question)
-    assert [hit.node_id for hit in found] == result.ids[0]
-    np.testing.assert_allclose([hit.score for hit in found], result.scores[0], rtol=1e-6)
-    assert found[0].metadata["uec_sigma2"] == pytest.approx(float(result.sigma2[0, 0]), rel=1e-5)
-    assert found[0].metadata["uec_sigma2"] > 0.01
-
-
-def test_documents_are_split_embedded_and_found(fitted, texts, question):
-    documents = [Document(text=f"{text}.", id_=f"d{i}") for i, text in enumerate(texts)]
-    index = VectorStoreIndex.from_documents(
-        documents,
-        storage_context=StorageContext.from_defaults(vector_store=UECVectorStore(fitted)),
-        embed_model=UECEmbedding(uec=fitted),
-        transformations=[SentenceSplitter(chunk_size=64, chunk_overlap=0)],
-    )
-    found = index.as_retriever(similarity_top_k=1).retrieve(question)
-    assert found[0].node.ref_doc_id == "d3"
 
 
 def test_documents_can_be_added_replaced_and_removed(fitted, texts):

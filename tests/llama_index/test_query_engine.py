@@ -16,6 +16,7 @@ from llama_index.core.query_engine import (
 from llama_index.core.schema import QueryBundle, TextNode
 
 from tests.helpers import VAGUE, bag_of_words, namesakes, pairs
+from tests.llama_index.conftest import always
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
@@ -42,10 +43,6 @@ class CountingLLM(MockLLM):
     def stream_complete(self, *args, **kwargs):
         self.calls += 1
         return super().stream_complete(*args, **kwargs)
-
-
-def always(action):
-    return lambda confidence, decision: action
 
 
 @pytest.fixture

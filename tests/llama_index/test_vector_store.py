@@ -8,7 +8,7 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
-from uec_rag import Retriever
+from tests.helpers import index_of
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
 GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
@@ -112,31 +112,7 @@ def test_get_nodes_by_metadata(store, nodes):
     assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
 
 
-def test_a_store_that_changed_after_calibration_says_so(store, nodes, texts, question):
-    questions = [" ".join(text.split()[6:]) for text in texts]
-    store.retriever.calibrate(questions, [[node.node_id] for node in nodes])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ask(store, question)
-    store.add([nodes[0].model_copy(update={"id_": "new"})])
-    with pytest.warns(UserWarning, match="changed since it was calibrated"):
-        ask(store, question)
-    store.delete("doc1")
-    with pytest.warns(UserWarning, match="changed since it was calibrated"):
-        ask(store, question)
-
-
 # Searching
-
-
-def test_a_question_finds_what_the_retriever_finds_with_the_same_numbers(store, question):
-    result = store.retriever.search([question], 3)
-    found = ask(store, question)
-    assert found.ids == result.ids[0] == ids(found.nodes)
-    np.testing.assert_allclose(found.similarities, result.scores[0], rtol=1e-6)
-    assert found.nodes[0].metadata["uec_sigma2"] == pytest.approx(float(result.sigma2[0, 0]))
-    assert found.nodes[0].metadata["uec_decision"] == result.decisions[0].action
-    assert found.ids[0] == "n3"
 
 
 def test_the_vector_of_the_question_changes_nothing(store, fitted, question):
@@ -159,12 +135,6 @@ def test_another_vector_is_searched_with_instead_of_the_question(store, fitted, 
     assert "uec_confidence" not in found.nodes[0].metadata
 
 
-def test_a_vector_alone_is_searched_with(store, fitted, texts):
-    vector = UECEmbedding(uec=fitted).get_query_embedding(texts[9])
-    found = store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
-    assert found.ids[0] == "n9"
-
-
 def test_a_vector_of_another_model_gives_way_to_the_question(store, question):
     assert ask(store, question, query_embedding=[0.1] * 7) == ask(store, question)
 
@@ -177,23 +147,6 @@ def test_a_vector_of_another_model_alone_is_refused(store):
 def test_a_query_without_text_and_vector_is_refused(store):
     with pytest.raises(ValueError, match="query_str is empty and query_embedding None"):
         store.query(VectorStoreQuery())
-
-
-@pytest.mark.parametrize(
-    ("mode", "message"),
-    [
-        (VectorStoreQueryMode.HYBRID, "'hybrid' looks for words.*add 'bm25' to its members"),
-        (VectorStoreQueryMode.SVM, r"mode: expected one of \['default', 'mmr'"),
-    ],
-)
-def test_modes_that_are_not_there_are_refused(store, question, mode, message):
-    with pytest.raises(ValueError, match=message):
-        ask(store, question, mode=mode)
-
-
-def test_no_hits_asked_for_is_refused(store, question):
-    with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
-        ask(store, question, k=0)
 
 
 def test_filters_nodes_and_documents_restrict_a_query(store, question):
@@ -212,49 +165,43 @@ def test_mmr_leaves_out_what_says_the_same(fitted, nodes, texts, question):
     store = UECVectorStore(fitted)
     store.add([*nodes, nodes[3].model_copy(update={"id_": "twin"})])
     assert set(ask(store, question, k=2).ids) == {"n3", "twin"}
-    diverse = ask(store, question, k=2, mode=VectorStoreQueryMode.MMR)
-    assert diverse.ids[0] == "n3"
-    assert "twin" not in diverse.ids
-    assert diverse.similarities[1] == pytest.approx(diverse.nodes[1].metadata["uec_score"])
+    found = ask(store, question, k=2, mode=VectorStoreQueryMode.MMR)
+    assert found.ids[0] == "n3"
+    assert "twin" not in found.ids
+    assert found.similarities[1] == pytest.approx(found.nodes[1].metadata["uec_score"])
 
 
-@pytest.mark.parametrize("given_in_the_query", [True, False])
-def test_mmr_with_a_threshold_of_one_looks_at_relevance_only(store, question, given_in_the_query):
+def diverse(store, text, threshold, **options):
     query = VectorStoreQuery(
-        query_str=question,
-        similarity_top_k=5,
+        query_str=text,
+        similarity_top_k=4,
         mode=VectorStoreQueryMode.MMR,
-        mmr_threshold=1.0 if given_in_the_query else None,
+        mmr_threshold=threshold,
     )
-    options = {} if given_in_the_query else {"mmr_threshold": 1.0}
-    found, plain = store.query(query, **options), ask(store, question, k=5)
-    assert (found.ids, found.similarities) == (plain.ids, plain.similarities)
+    return store.query(query, **options)
+
+
+def test_mmr_with_a_threshold_of_one_looks_at_relevance_only(store, question):
+    plain = ask(store, question, k=4)
+    for given, options in ((1.0, {}), (None, {"mmr_threshold": 1.0})):
+        found = diverse(store, question, given, **options)
+        assert (found.ids, found.similarities) == (plain.ids, plain.similarities)
 
 
 def test_a_calls_threshold_counts_before_the_querys_as_in_llama_indexs_own_store(store, question):
     def found(given, **options):
-        query = VectorStoreQuery(
-            query_str=question,
-            similarity_top_k=4,
-            mode=VectorStoreQueryMode.MMR,
-            mmr_threshold=given,
-        )
-        return store.query(query, mmr_prefetch_factor=10, **options).ids
+        return diverse(store, question, given, mmr_prefetch_factor=10, **options).ids
 
-    diverse, near, neither = found(0.1), found(1.0), found(None)
-    assert diverse != near
-    assert found(1.0, mmr_threshold=0.1) == diverse
+    varied, near, neither = found(0.1), found(1.0), found(None)
+    assert varied != near
+    assert found(1.0, mmr_threshold=0.1) == varied
     assert found(0.1, mmr_threshold=1.0) == near
     assert found(0.1, mmr_threshold=None) == neither
 
 
 def test_mmr_chooses_from_the_prefetched(store, question):
-    query = VectorStoreQuery(
-        query_str=question, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, mmr_threshold=0.1
-    )
-    near = store.query(query, mmr_prefetch_factor=1)
-    assert set(near.ids) == set(ask(store, question, k=4).ids)
-    assert set(store.query(query, mmr_prefetch_factor=10).ids) != set(near.ids)
+    near, far = (diverse(store, question, 0.1, mmr_prefetch_factor=n).ids for n in (1, 10))
+    assert {*near} == {*ask(store, question, k=4).ids} != {*far}
 
 
 def test_mmr_takes_filters_and_vectors(store, fitted, question):
@@ -267,8 +214,7 @@ def test_mmr_takes_filters_and_vectors(store, fitted, question):
 
 def test_a_foreign_embedding_gives_a_plain_vector_search(nodes):
     store = UECVectorStore(MockEmbedding(embed_dim=4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nobody has forgotten to fit it
+    with warnings.catch_warnings(action="error"):  # nobody has forgotten to fit it
         store.add(nodes[:3])
     assert {n.metadata["uec_sigma2"] for n in ask(store, "lumane").nodes} == {0.0}
 
@@ -333,8 +279,7 @@ def test_a_path_without_a_store_is_named(tmp_path, fitted):
 
 
 def test_a_store_over_an_index_shares_it(fitted, texts, question):
-    retriever = Retriever(fitted)
-    retriever.add(texts, [f"n{i}" for i in range(40)])
+    retriever = index_of(fitted, texts, [f"n{i}" for i in range(40)])
     store = UECVectorStore(retriever)
     assert store.retriever is store.client is retriever
     assert store.uec is fitted

@@ -14,6 +14,7 @@ from tests.helpers import (
     agree,
     assert_same_result,
     bag_of_words,
+    index_of,
     labelled,
     noise,
     passages,
@@ -34,9 +35,7 @@ def own_texts():
 
 @pytest.fixture
 def own(fitted, own_texts):
-    retriever = Retriever(fitted)
-    retriever.add(own_texts, ids=IDS)
-    return retriever
+    return index_of(fitted, own_texts, IDS)
 
 
 def calibration_error(probability, right, bins=10):
@@ -59,13 +58,19 @@ def same_order(before, after):
     return (np.diff(after[order]) >= -1e-6).all()
 
 
-def test_on_other_queries_probabilities_are_nearer_the_truth_and_the_order_is_kept(own, own_texts):
+@pytest.fixture(scope="module")
+def judged(fitted, own_texts):
+    """Searches for other questions before and after calibrating, and which hits are right."""
+    index = index_of(fitted, own_texts)
     queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
-    before = own.search(queries, 10)
-    own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
-    after = own.search(queries, 10)
+    before = index.search(queries, 10)
+    index.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
+    return before, index.search(queries, 10), rightness(before, relevant)
+
+
+def test_on_other_queries_probabilities_are_nearer_the_truth_and_the_order_is_kept(judged):
+    before, after, right = judged
     assert after.ids == before.ids
-    right = rightness(before, relevant)
     of_judged = right[:, :JUDGED].any(axis=1)
     for name, truth in (("confidence", of_judged), ("relevance", right.ravel())):
         old, new = getattr(before, name).ravel(), getattr(after, name).ravel()
@@ -73,6 +78,13 @@ def test_on_other_queries_probabilities_are_nearer_the_truth_and_the_order_is_ke
         assert error < calibration_error(old, truth)
         assert error < 0.06
     assert same_order(before.in_corpus, after.in_corpus)
+
+
+def test_the_first_hit_and_confidence_at_every_number_of_hits_are_right_as_often_as_said(judged):
+    _, after, right = judged
+    assert calibration_error(after.relevance[:, 0], right[:, 0]) < 0.06
+    for k in (1, 4, 10):
+        assert calibration_error(after.by_cutoff[:, k - 1], right[:, :k].any(axis=1)) < 0.06
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
@@ -95,27 +107,9 @@ def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_tex
                 )
 
 
-def test_the_first_hit_is_as_relevant_as_it_is_on_other_queries(own, own_texts):
-    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
-    own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
-    found = own.search(queries, 10)
-    assert calibration_error(found.relevance[:, 0], rightness(found, relevant)[:, 0]) < 0.06
-
-
-@pytest.mark.parametrize("k", [1, 4, 10])
-def test_confidence_is_right_at_every_number_of_hits(own, own_texts, k):
-    queries, relevant = labelled(own_texts, 1500, seed=1, unanswerable=0.3)
-    own.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
-    found = own.search(queries, k)
-    right = rightness(found, relevant).any(axis=1)
-    assert calibration_error(found.by_cutoff[:, k - 1], right) < 0.06
-
-
 def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        retriever = Retriever(UEC(encoders))
-        retriever.add(own_texts, ids=IDS)
+    with warnings.catch_warnings(action="ignore"):
+        retriever = index_of(UEC(encoders), own_texts, IDS)
         retriever.calibrate(*labelled(own_texts, 400, seed=2, unanswerable=0.3))
         queries, relevant = labelled(own_texts, 1000, seed=1, unanswerable=0.3)
         result = retriever.search(queries, 10)
@@ -148,8 +142,7 @@ def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts)
 
 def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts):
     """One that scores its candidates anew, exactly, would bring them back as irrelevant hits."""
-    compressed = Retriever(fitted, MemoryStore(dtype="int8"))
-    compressed.add(own_texts, ids=IDS)
+    compressed = index_of(fitted, own_texts, IDS, store=MemoryStore(dtype="int8"))
     asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
     plain, found = (
         retriever.calibrate(*asked, unanswerable=0.3).search(queries)
@@ -161,8 +154,7 @@ def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts
 
 def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_texts, monkeypatch):
     """Fitted or not, similarities to all passages are there for some queries at a time."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         retriever = Retriever(UEC(encoders))
         texts = own_texts + passages(2850, seed=6)
         retriever.add(texts, ids=[f"p{n}" for n in range(len(texts))])
@@ -171,8 +163,7 @@ def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_tex
     for count in (50, 400):
         asked = labelled(own_texts, count)
         tracemalloc.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             retriever.calibrate(*asked)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
@@ -220,8 +211,9 @@ def test_bad_labels_are_refused_before_anything_is_encoded(
     fit_pairs, own_texts, arguments, error, message
 ):
     encoder = Counting()
-    retriever = Retriever(UEC([encoder], coefficients="uniform").fit(fit_pairs))
-    retriever.add(own_texts[:5], ids=IDS[:5])
+    retriever = index_of(
+        UEC([encoder], coefficients="uniform").fit(fit_pairs), own_texts[:5], IDS[:5]
+    )
     before = encoder.count
     with pytest.raises(error, match=re.escape(message)):
         retriever.calibrate(**({"queries": ASKED, "relevant_ids": RELEVANT} | arguments))
@@ -238,8 +230,7 @@ def sentences(count, seed=0):
 
 
 def test_without_labels_first_sentences_ask_for_the_rest(fitted):
-    retriever = Retriever(fitted)
-    retriever.add(sentences(120), ids=IDS[:120])
+    retriever = index_of(fitted, sentences(120), IDS[:120])
     assert retriever.self_calibrate() is retriever
     assert retriever.report.startswith(
         "Calibrated on 120 questions made from the corpus itself, without labels: which encoders "
@@ -248,9 +239,8 @@ def test_without_labels_first_sentences_ask_for_the_rest(fitted):
 
 
 def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
-    retriever = Retriever(fitted)
     titles = [{"title": f"On {' '.join(text.split()[:4])}"} for text in own_texts]
-    retriever.add(own_texts, ids=IDS, metadatas=titles)
+    retriever = index_of(fitted, own_texts, IDS, titles)
     retriever.self_calibrate()
     assert "Calibrated on 150 questions" in retriever.report
 
@@ -262,8 +252,7 @@ def test_a_given_generator_makes_the_questions(fitted, own_texts):
         asked.append(text)
         return f"what of {' '.join(text.split()[:4])}"
 
-    retriever = Retriever(fitted)
-    retriever.add(own_texts[:60], ids=IDS[:60])
+    retriever = index_of(fitted, own_texts[:60], IDS[:60])
     retriever.self_calibrate(generate)
     assert sorted(asked) == sorted(own_texts[:60])
     assert "Calibrated on 60 questions" in retriever.report
@@ -307,15 +296,13 @@ def test_it_survives_saving_and_loading_to_the_last_bit(fitted, queries, tmp_pat
             lambda r: r.calibrate(*labelled([p.text for p in r.passages()], 60)),
         )
     ):
-        retriever = Retriever(fitted)
-        retriever.add(sentences(80), ids=IDS[:80])
+        retriever = index_of(fitted, sentences(80), IDS[:80])
         calibrate(retriever)
         retriever.save(tmp_path / str(seed))
         loaded = Retriever.load(tmp_path / str(seed), fitted)
         assert loaded.calibration == retriever.calibration
         assert loaded.report == retriever.report
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             assert_same_result(loaded.search(queries), retriever.search(queries))
 
 
@@ -332,15 +319,13 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
         change(own)
         with pytest.warns(UserWarning, match=r"has changed .* Call calibrate or self_calibrate"):
             own.search(["badero"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             own.search(["badero"])
     own.save(tmp_path / "index")
     loaded = Retriever.load(tmp_path / "index", fitted)
     with pytest.warns(UserWarning, match="has changed since it was calibrated"):
         loaded.search(["badero"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         loaded.search(["badero"])
         loaded.calibrate(*labelled(own_texts[10:], 60)[:1], [["p20"]] * 60)
         loaded.search(["badero"])
@@ -349,15 +334,13 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
 def test_deleting_what_is_not_there_is_no_change(own, own_texts):
     own.calibrate(*labelled(own_texts, 60))
     own.delete(["nothing"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         own.search(["badero"])
 
 
 def test_the_fingerprint_is_of_ids_and_texts(fitted):
     def of(texts, ids):
-        retriever = Retriever(fitted)
-        retriever.add(texts, ids=ids)
+        retriever = index_of(fitted, texts, ids)
         return corpus_fingerprint(retriever.store)
 
     first = of(["badero", "golugo"], ["a", "b"])
@@ -382,8 +365,7 @@ def test_an_ensemble_that_is_not_fitted_cannot_calibrate_itself(own_texts):
 
 @pytest.mark.parametrize("options", [{"coefficients": "uniform"}, {"structure": "diag"}])
 def test_other_ensembles_calibrate_themselves_too(encoders, fit_pairs, options):
-    retriever = Retriever(UEC(encoders, **options).fit(fit_pairs))
-    retriever.add(sentences(80), ids=IDS[:80])
+    retriever = index_of(UEC(encoders, **options).fit(fit_pairs), sentences(80), IDS[:80])
     retriever.self_calibrate()
     assert ("which encoders to trust" in retriever.report) == ("structure" in options)
     assert 0 < retriever.search(["badero golugo"]).confidence[0] < 1
@@ -391,8 +373,7 @@ def test_other_ensembles_calibrate_themselves_too(encoders, fit_pairs, options):
 
 def test_a_shared_space_calibrates_itself_too(fit_pairs):
     uec = UEC.paper([LinearHead(16), bag_of_words(16, "coarse", 1)]).fit(fit_pairs)
-    retriever = Retriever(uec)
-    retriever.add(sentences(80), ids=IDS[:80])
+    retriever = index_of(uec, sentences(80), IDS[:80])
     retriever.self_calibrate()
     assert "which encoders to trust" not in retriever.report
 
@@ -404,9 +385,8 @@ def test_metadata_of_no_calibration_is_refused():
 
 def test_first_sentences_that_nothing_answers_leave_confidence_as_fitted(fitted):
     first, rest = sentences(120), sentences(120, seed=9)
-    retriever = Retriever(fitted)
-    retriever.add(
-        [f"{a.split('.')[0]}. {b}" for a, b in zip(first, rest, strict=True)], ids=IDS[:120]
+    retriever = index_of(
+        fitted, [f"{a.split('.')[0]}. {b}" for a, b in zip(first, rest, strict=True)], IDS[:120]
     )
     retriever.self_calibrate()
     assert retriever.calibration.of_fit
@@ -415,8 +395,9 @@ def test_first_sentences_that_nothing_answers_leave_confidence_as_fitted(fitted)
 
 def test_where_questions_can_teach_nothing_none_is_encoded(fit_pairs):
     encoder = Counting()
-    retriever = Retriever(UEC([encoder], coefficients="uniform").fit(fit_pairs))
-    retriever.add(sentences(80), ids=IDS[:80])
+    retriever = index_of(
+        UEC([encoder], coefficients="uniform").fit(fit_pairs), sentences(80), IDS[:80]
+    )
     before = encoder.count
     retriever.self_calibrate()
     assert encoder.count == before
@@ -427,8 +408,7 @@ def test_where_questions_can_teach_nothing_none_is_encoded(fit_pairs):
 def test_a_generator_is_followed_only_where_its_questions_speak_against_the_fit(fitted, own_texts):
     telling = {text: " ".join(text.split()[2:8]) for text in own_texts}
     others = dict(zip(own_texts, reversed(own_texts), strict=True))
-    retriever = Retriever(fitted)
-    retriever.add(own_texts, ids=IDS)
+    retriever = index_of(fitted, own_texts, IDS)
     before = retriever.search(list(telling.values()), k=4).confidence.mean()
     retriever.self_calibrate(telling.__getitem__)
     assert retriever.search(list(telling.values()), k=4).confidence.mean() > before - 0.05

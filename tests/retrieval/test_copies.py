@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from tests.helpers import assert_same_result, bag_of_words, labelled, noise, passages
+from tests.helpers import assert_same_result, bag_of_words, index_of, labelled, noise, passages
 from uec_rag import UEC, Retriever
 
 QUERIES = ["badero fimafi", "golugo"]
@@ -30,8 +30,7 @@ def test_a_copied_snapshot_can_be_written_to(small):
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_an_index_goes_to_another_process_whole():
-    index = Retriever(UEC([noise, "bm25"]))
-    index.add(passages(40))
+    index = index_of(UEC([noise, "bm25"]), passages(40))
     there = pickle.loads(pickle.dumps(index))
     assert_same_result(there.search(QUERIES), index.search(QUERIES))
     there.add(["lumane"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.helpers import FORGED, bag_of_words, pairs, passages
+from tests.helpers import FORGED, Remembering, index_of, pairs, passages
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.stores import MemoryStore, Passage
@@ -13,24 +13,14 @@ TEXTS = list(dict.fromkeys(passages(80)))
 QUERIES = [query for query, _ in pairs(40)]
 
 
-class Counting:
-    def __init__(self, dimension, name, seed=0):
-        self.__name__, self.count = name, 0
-        self._embed = bag_of_words(dimension, name, seed)
-
-    def __call__(self, texts):
-        self.count += len(texts)
-        return self._embed(texts)
-
-
 def members(words):
-    return [Counting(16, "small"), Counting(24, "large", 1), *(["bm25"] if words else [])]
+    return [Remembering(16, "small"), Remembering(24, "large", 1), *(["bm25"] if words else [])]
 
 
 def filled(uec):
-    index = Retriever(uec)
-    index.add(TEXTS, [f"t{i}" for i in range(len(TEXTS))], [{"n": i} for i in range(len(TEXTS))])
-    return index
+    return index_of(
+        uec, TEXTS, [f"t{i}" for i in range(len(TEXTS))], [{"n": i} for i in range(len(TEXTS))]
+    )
 
 
 def same(one, other, queries=QUERIES, **tolerance):
@@ -45,10 +35,10 @@ def test_a_copy_finds_what_the_original_finds_and_keeps_its_calibration(words):
     index = filled(UEC(members(words)).fit(pairs(100)))
     index.calibrate(TEXTS[:40], [[f"t{i}"] for i in range(40)])
     for encoder in index.uec.encoders[:2]:
-        encoder._given.count = 0
+        encoder._given.texts.clear()
     copy, done = copy_index(index, MemoryStore())
     assert (done.passages, done.written) == (len(TEXTS),) * 2
-    assert not any(encoder._given.count for encoder in index.uec.encoders[:2])
+    assert not any(encoder._given.texts for encoder in index.uec.encoders[:2])
     same(index, copy, rtol=1e-6)
     assert copy.calibration == index.calibration
     ours, theirs = index.search(QUERIES).confidence, copy.search(QUERIES).confidence

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import assert_same_result
+from uec_rag import Retriever
 from uec_rag.retrieval.preferences import maximal_marginal_relevance
 
 seeds = st.integers(0, 2**32 - 1)
@@ -58,3 +59,5 @@ async def test_hits_that_differ_are_the_same_awaited(full, queries):
     wide = full.search(queries, 12)
     assert all({*chosen} <= {*ids} for chosen, ids in zip(found.ids, wide.ids, strict=True))
     assert found.ids != [ids[:4] for ids in wide.ids]
+    assert {len(ids) for ids in full.search_diverse(queries, 6, fetch_k=2).ids} == {6}
+    assert Retriever(full.uec).search_diverse(queries[:1], 3).ids == [[]]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import bag_of_words
+from tests.helpers import bag_of_words, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
@@ -103,8 +103,7 @@ def test_progress_is_reported_for_every_few_passages(retriever):
 
 
 def test_files_are_added_to_a_saved_index_and_those_without_text_are_named(tmp_path):
-    made = Retriever(UEC(["bm25"]))
-    made.add(["a zebra"], ["z"])
+    made = index_of(UEC(["bm25"]), ["a zebra"], ["z"])
     made.save(tmp_path / "idx")
     live, told = LiveIndex(Place(tmp_path / "idx")), []
     (tmp_path / "a.md").write_text("# Gnus\n\nThey run.")

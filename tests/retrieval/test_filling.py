@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.helpers import assert_same_result, files_of
+from tests.helpers import assert_same_result, files_of, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.stores import MemoryStore
 
@@ -43,8 +43,7 @@ def test_an_iterator_of_any_length_is_added(fitted, texts, queries, tmp_path):
     with Retriever.filling(tmp_path / "filled", fitted) as filled:
         ids = filled.add(text for text in texts)
     assert len({*ids}) == len(texts)
-    retriever = Retriever(fitted)
-    retriever.add(texts, ids)
+    retriever = index_of(fitted, texts, ids)
     loaded = Retriever.load(tmp_path / "filled", fitted)
     assert_same_result(loaded.search(queries), retriever.search(queries))
 

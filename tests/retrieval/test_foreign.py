@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, pairs, passages
+from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.features import features
 from uec_rag.confidence.model import shipped_model
@@ -50,15 +50,13 @@ def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once(uec, chinese):
     retriever = Retriever(uec)
     with pytest.warns(UserWarning, match="Chinese or Japanese characters.*'fine'.*look alike"):
         retriever.add(chinese[:30])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         retriever.add(chinese[30:])
 
 
 def test_passages_that_come_one_by_one_are_looked_at_when_there_are_enough(uec, chinese):
     retriever = Retriever(uec)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         for text in chinese[:15]:
             retriever.add([text])
         assert messages(caught) == []
@@ -68,8 +66,7 @@ def test_passages_that_come_one_by_one_are_looked_at_when_there_are_enough(uec, 
 
 
 def test_a_corpus_in_the_language_of_the_fit_is_not_warned_of(uec):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         Retriever(uec).add(passages(60, seed=4))
         Retriever(uec).add(["Ünïcode " + text for text in passages(60, seed=4)])
 
@@ -80,15 +77,13 @@ def test_an_encoder_that_knows_the_language_is_not_warned_of(chinese):
         [lambda texts: multilingual([" ".join(t) if not t.isascii() else t for t in texts])]
     )
     fitted.fit(pairs(200))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         Retriever(fitted).add(chinese)
 
 
 @pytest.mark.filterwarnings("ignore:Most of these passages")
 def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, chinese):
-    retriever = Retriever(uec)
-    retriever.add(chinese)
+    retriever = index_of(uec, chinese)
     result = retriever.search([translated(" ".join(WORDS[:3])), "1984"], k=4)
     strange, plain = result.decisions
     assert "Chinese or Japanese characters, which the ensemble was not fitted on" in strange.reason
@@ -118,8 +113,7 @@ def of_search(index, questions):
 
 
 def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
-    retriever = Retriever(uec)
-    retriever.add(passages(60, seed=3))
+    retriever = index_of(uec, passages(60, seed=3))
     question = "wer hat das " + " ".join(WORDS[:3])
     with_it = retriever.search([question], 4)
     assert "Latin letters, not English" in with_it.decisions[0].reason
@@ -130,23 +124,20 @@ def test_a_question_in_other_letters_than_its_hits_is_named():
     both = UEC([bag_of_words(64, "fine")]).fit(
         [*pairs(100), *((translated(q), translated(p)) for q, p in pairs(100, seed=1))]
     )
-    retriever = Retriever(both)
-    retriever.add(passages(60, seed=3))
+    retriever = index_of(both, passages(60, seed=3))
     result = retriever.search([translated(" ".join(WORDS[:3])), " ".join(WORDS[:3])], k=4)
     assert result.unfamiliar[0].endswith("its first hit is not")
     assert result.unfamiliar[1] == ""
 
 
 def test_hits_without_letters_make_no_question_unfamiliar(uec):
-    retriever = Retriever(uec)
-    retriever.add([f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)])
+    retriever = index_of(uec, [f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)])
     assert retriever.search([" ".join(WORDS[:3])], k=4).unfamiliar == [""]
 
 
 def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese):
     questions = [text[:4] for text in chinese[:40]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         retriever = Retriever(uec)
         ids = retriever.add(chinese)
         assert all(retriever.search(questions, 4).unfamiliar)
@@ -188,10 +179,8 @@ def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
 def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think():
     uec = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     corpus = [*passages(60, seed=3), *map(translated, passages(60, seed=4))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        retriever = Retriever(uec)
-        retriever.add(corpus)
+    with warnings.catch_warnings(action="ignore"):
+        retriever = index_of(uec, corpus)
     found = of_search(retriever, [corpus[0], corpus[-1]])
     assert found.doubt[0] == 0 < found.doubt[1]
     own = uec.fitted.member_logits(found.attribution.own[:, :, 0])

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, Counting, labelled
+from tests.helpers import WORDS, Counting, index_of, labelled
 from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import ASK, Reading
@@ -126,14 +126,12 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
         result = full.search(asked, k, **options)
         return surest_decision([result[0].metadata(0, details=True)])
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.redecide(decided(gate.k))
         gate.redecide(Decision("answer", "without a word on what it rests on"))
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
         gate.redecide(decided(gate.k, unanswerable=0.5))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.redecide(decided(9))  # whose confidence is of as many as the gate's
     with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
         gate.redecide(replace(decided(9), hits=9))
@@ -199,8 +197,11 @@ def test_it_is_saved_to_a_file_and_loaded(gate, full, tmp_path):
 def counted(fit_pairs, texts):
     """An index whose encoder says how many texts it was given."""
     encoder = Counting()
-    retriever = Retriever(UEC([encoder], coefficients="uniform").fit(fit_pairs))
-    retriever.add(texts[:50], ids=[f"p{i}" for i in range(50)])
+    retriever = index_of(
+        UEC([encoder], coefficients="uniform").fit(fit_pairs),
+        texts[:50],
+        [f"p{i}" for i in range(50)],
+    )
     return retriever, encoder
 
 
@@ -243,8 +244,7 @@ def test_a_gate_says_when_confidence_rests_on_something_else_than_when_it_was_ma
     view = full.snapshot()
     queries, relevant = labelled(texts, 120, seed=5)
     gate = Gate.calibrate(view, queries, relevant, risk=0.5, k=4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.decide(view.search(queries[:3], 4))
         assert gate.fits(view)
     with pytest.warns(UserWarning, match="another calibration, share of unanswerable"):
@@ -256,12 +256,10 @@ def test_a_gate_says_when_confidence_rests_on_something_else_than_when_it_was_ma
 
 
 def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted, texts):
-    index = Retriever(fitted)
-    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    index = index_of(fitted, texts)
     queries, relevant = labelled(texts, 100, seed=5)
     gate = Gate.calibrate(index, queries, relevant, risk=0.5, groups=shared_answers(relevant))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate.decide(index.search(queries[:3], 4))
     index.add(["one more"])
     result = index.search(queries[:3], 4)
@@ -273,8 +271,7 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
         fresh = replace(gate)
         with pytest.warns(UserWarning, match="other passages than this search"):
             decide(fresh)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # it is said once
+        with warnings.catch_warnings(action="error"):  # it is said once
             decide(fresh)
 
 
@@ -284,8 +281,7 @@ def test_queries_that_share_an_answer_are_warned_of_and_one_of_each_group_is_tak
     with pytest.warns(UserWarning, match=r"\d+ of 600 queries share what answers them"):
         Gate.calibrate(full, queries + again, relevant * 2, risk=0.5)
     groups = shared_answers(relevant * 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         gate = Gate.calibrate(full, queries + again, relevant * 2, risk=0.5, groups=groups)
     assert gate.threshold.queries == len(set(groups)) < 300
     for bad in (groups[1:], "groups"):
@@ -314,8 +310,7 @@ def test_a_gate_warns_where_other_questions_come_than_it_was_made_with(full, tex
     usual = full.search(labelled(texts, 200, seed=6)[0], gate.k)
     other = full.search([f"nothing of {i} here" for i in range(64)], gate.k)
     for each in (gate, restored):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             each.decide(usual)
         with pytest.warns(UserWarning, match="questions are not like those that the gate was"):
             [each.decide(other) for _ in range(5)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from examples.chat import PASSAGES
-from tests.helpers import assert_same_result, bag_of_words
+from tests.helpers import assert_same_result, bag_of_words, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Preferences
 from uec_rag.stores import MemoryStore
@@ -26,9 +26,12 @@ def uec(fit_pairs):
 def index(request, uec, texts):
     """An index in memory and one elsewhere; not to be written to."""
     elsewhere = request.param == "qdrant"
-    retriever = Retriever(uec, QdrantStore(location=":memory:") if elsewhere else MemoryStore())
-    retriever.add([*texts[:60], *TEXTS], [*(f"p{i}" for i in range(60)), *TOWNS])
-    return retriever
+    return index_of(
+        uec,
+        [*texts[:60], *TEXTS],
+        [*(f"p{i}" for i in range(60)), *TOWNS],
+        store=QdrantStore(location=":memory:") if elsewhere else MemoryStore(),
+    )
 
 
 def test_a_follow_up_finds_what_the_turns_before_it_name(index):
@@ -70,8 +73,7 @@ def test_the_same_is_found_in_every_store(uec, texts):
     passages = [*texts[:60], *TEXTS]
     found = []
     for store in (MemoryStore(), QdrantStore(location=":memory:", candidates=1000)):
-        retriever = Retriever(uec, store)
-        retriever.add(passages, [f"p{i}" for i in range(len(passages))])
+        retriever = index_of(uec, passages, store=store)
         found.append(retriever.search([FOLLOW_UP, TEXTS[0]], history=[*BEFORE, ["Dover?"]]))
     one, other = found
     assert one.ids == other.ids
@@ -82,9 +84,9 @@ def test_the_same_is_found_in_every_store(uec, texts):
 @pytest.fixture(scope="module")
 def chat():
     """The passages of the example: tools that share an option, and a house."""
-    made = Retriever(UEC())
-    made.add([*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES])
-    return made
+    return index_of(
+        UEC(), [*PASSAGES.values()], [*PASSAGES], [{"title": title} for title in PASSAGES]
+    )
 
 
 VAGUE = "What is the force option?"

@@ -23,17 +23,6 @@ def test_ids_are_made_up_where_none_are_given(fitted, texts):
     assert len(retriever) == 10
 
 
-def test_an_id_that_is_there_is_replaced_text_vector_and_metadata(small, texts):
-    small.add(["tavone tavone tavone"], ids=["p3"], metadatas=[{"new": True}])
-    assert len(small) == 10
-    (passage,) = small.get(["p3"])
-    assert (passage.text, passage.metadata) == ("tavone tavone tavone", {"new": True})
-    assert small.search(["tavone"], k=1).ids == [["p3"]]
-    np.testing.assert_array_equal(
-        small.vectors(["p3"]).mean, small.uec.embed(["tavone tavone tavone"]).mean
-    )
-
-
 def test_what_a_search_writes_on_hits_is_not_stored(small):
     small.add(["tavone tavone tavone"], ids=["p3"], metadatas=[FORGED | {"new": True}])
     assert small.get(["p3"])[0].metadata == {"new": True}
@@ -63,13 +52,6 @@ async def test_adding_asynchronously_gives_the_same(fitted, texts, queries):
     assert_same_result(one.search(queries), other.search(queries))
 
 
-def test_metadata_is_copied(small):
-    metadata = {"a": 1}
-    small.add(["badero"], ids=["x"], metadatas=[metadata])
-    metadata["a"] = 2
-    assert small.get(["x"])[0].metadata == {"a": 1}
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -77,33 +59,13 @@ def test_metadata_is_copied(small):
         ({"texts": ["a", ""]}, ValueError, "texts[1] is empty"),
         ({"texts": ["a", 3]}, TypeError, "texts[1] must be a string, got int"),
         ({"texts": ["a", "b"], "ids": ["1"]}, ValueError, "ids: expected 2, one per text, got 1"),
-        (
-            {"texts": ["a", "b"], "ids": ["1", "1"]},
-            ValueError,
-            "ids: '1' is given twice; expected distinct ids in one call",
-        ),
+        ({"texts": ["a", "b"], "ids": ["1", "1"]}, ValueError, "ids: '1' is given twice; expected"),
         ({"texts": ["a"], "ids": [1]}, TypeError, "ids: expected non-empty strings, got 1"),
         ({"texts": ["a"], "ids": [""]}, TypeError, "ids: expected non-empty strings, got ''"),
-        (
-            {"texts": ["a"], "ids": "a"},
-            TypeError,
-            "ids: expected a list of strings, got one string",
-        ),
-        (
-            {"texts": ["a"], "metadatas": []},
-            ValueError,
-            "metadatas: expected 1, one per text, got 0",
-        ),
-        (
-            {"texts": ["a"], "metadatas": {"k": 1}},
-            TypeError,
-            "metadatas: expected a list of mappings",
-        ),
-        (
-            {"texts": ["a"], "metadatas": ["k"]},
-            TypeError,
-            "metadatas[0]: expected a mapping, got str",
-        ),
+        ({"texts": ["a"], "ids": "a"}, TypeError, "ids: expected a list of strings, got one"),
+        ({"texts": ["a"], "metadatas": []}, ValueError, "metadatas: expected 1, one per text"),
+        ({"texts": ["a"], "metadatas": {"k": 1}}, TypeError, "metadatas: expected a list of"),
+        ({"texts": ["a"], "metadatas": ["k"]}, TypeError, "metadatas[0]: expected a mapping"),
     ],
 )
 async def test_what_cannot_be_added_is_refused_and_changes_nothing(
@@ -133,13 +95,6 @@ def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
         full.search(["a"], prefer={"max_per_source": 1})
     with pytest.raises(TypeError, match="boosts: expected Boost objects"):
         Preferences(boosts=[1.0])
-
-
-def test_one_string_is_no_list_of_ids(small):
-    for call in (small.get, small.delete, small.vectors):
-        with pytest.raises(TypeError, match="ids: expected a list of strings, got one string 'p1'"):
-            call("p1")
-    assert len(small) == 10
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -280,18 +235,18 @@ def test_means_whose_products_no_float32_holds_are_refused():
 
 
 @pytest.mark.parametrize("call", ["get", "delete", "vectors"])
-@pytest.mark.parametrize("ids", [None, 3])
-def test_what_is_no_list_of_ids_is_refused(small, call, ids):
-    with pytest.raises(TypeError, match=f"ids: expected a list of strings, got {ids}"):
+@pytest.mark.parametrize(("ids", "got"), [(None, "None"), (3, "3"), ("p1", "one string 'p1'")])
+def test_what_is_no_list_of_ids_is_refused(small, call, ids, got):
+    with pytest.raises(TypeError, match=f"ids: expected a list of strings, got {got}"):
         getattr(small, call)(ids)
     assert len(small) == 10
 
 
 @pytest.mark.parametrize("name", ["k", "fetch_k"])
-@pytest.mark.parametrize("count", [None, 2.5, np.full((1, 2), 1e30)])
+@pytest.mark.parametrize("count", [None, 2.5, 0, np.full((1, 2), 1e30)])
 async def test_what_is_no_count_of_hits_is_refused_by_name(full, name, count):
     for search in (full.search_diverse, full.asearch_diverse):
-        with pytest.raises(TypeError, match=f"^{name}: expected an integer, got"):
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected an integer"):
             await search(["a"], **{"k": 3, "fetch_k": HUGE} | {name: count})
 
 

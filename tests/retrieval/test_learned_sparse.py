@@ -6,8 +6,8 @@ What holds for every sparse member is in tests/retrieval/test_words.py.
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, of_members, pairs
-from tests.retrieval.test_words import IDS, QUERIES, TEXTS, indexed, same
+from tests.helpers import WORDS, assert_alike, bag_of_words, of_members, pairs
+from tests.retrieval.test_words import IDS, QUERIES, TEXTS, indexed
 from tests.sparse_models import make_splade
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import moments
@@ -62,10 +62,10 @@ def test_saved_and_mapped_it_finds_the_same_and_grows(folder, tmp_path):
     retriever.delete(IDS[:3])
     retriever.save(tmp_path / "index")
     loaded = Retriever.load(tmp_path / "index")  # the folder brings the model back
-    same(loaded.search(QUERIES), retriever.search(QUERIES))
+    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
     for index in (loaded, retriever):
         index.add(["badefi badego"], ids=["new"], metadatas=[{"even": True}])
-    same(loaded.search(QUERIES), retriever.search(QUERIES))
+    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
 
 
 def test_another_model_is_told_apart(folder, tmp_path):

@@ -7,6 +7,7 @@ from threading import Event, Thread, Timer
 import pytest
 from filelock import FileLock
 
+from tests.helpers import index_of
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.confidence.risk import RiskThreshold
@@ -16,8 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 
 
 def saved(folder, *texts):
-    made = Retriever(UEC(["bm25"]))
-    made.add([*texts], [*texts])
+    made = index_of(UEC(["bm25"]), [*texts], [*texts])
     made.save(folder)
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, pairs, passages
-from uec_rag import UEC, Retriever
+from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
+from uec_rag import UEC
 from uec_rag.base.gaussian import Terms
 from uec_rag.retrieval import over as rooms
 from uec_rag.retrieval.over import elsewhere, frequencies_seen
@@ -14,7 +14,6 @@ from uec_rag.stores.base import Passage
 
 TEXTS = [*dict.fromkeys(passages(90))]
 QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:5]]
-KEYS = ("scores", "mu", "sigma2", "relevance", "confidence", "coefficients")
 
 
 class Theirs:
@@ -57,12 +56,6 @@ def fitted():
 @pytest.fixture(scope="module")
 def with_words():
     return UEC([bag_of_words(16, "small"), "bm25"]).fit(pairs(120))
-
-
-def same(one, other, **tolerance):
-    assert one.ids == other.ids
-    for name in KEYS:
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), **tolerance)
 
 
 def test_a_query_is_asked_of_its_candidates_alone(fitted):
@@ -109,7 +102,7 @@ def test_another_fit_makes_its_own_of_the_sample():
     before = over.search(QUERIES)
     uec.fit(pairs(120))
     assert theirs.asked.count("anywhere") == 1
-    same(over.search(QUERIES), elsewhere(uec, Theirs(TEXTS), 10).search(QUERIES), rtol=1e-5)
+    assert_alike(over.search(QUERIES), elsewhere(uec, Theirs(TEXTS), 10).search(QUERIES), rtol=1e-5)
     assert not np.array_equal(before.sigma2, over.search(QUERIES).sigma2)
     assert theirs.asked.count(len(TEXTS[::2])) == 2
 
@@ -124,7 +117,7 @@ def test_the_sample_is_drawn_again_when_a_twentieth_of_the_store_is_new(fitted):
     theirs.held += [Passage(f"most{i}", text) for i, text in enumerate(TEXTS[63:66])]
     found = over.search(QUERIES)
     assert theirs.asked.count("anywhere") == 2
-    same(found, elsewhere(fitted, theirs, 10).search(QUERIES), rtol=1e-5)
+    assert_alike(found, elsewhere(fitted, theirs, 10).search(QUERIES), rtol=1e-5)
 
 
 def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(
@@ -177,7 +170,7 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, 
     for row, query in enumerate(queries):
         alone = over.search([query], 5)
         mine = SearchResult([together[row]])
-        same(mine, alone, rtol=1e-5)
+        assert_alike(mine, alone, rtol=1e-5)
         assert mine.decisions[0].action == alone.decisions[0].action
         for rank in range(len(alone.ids[0])):
             assert (
@@ -211,23 +204,21 @@ def test_uneven_batches_can_differ_and_prefer(with_words):
 
 
 def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_words):
-    ours = Retriever(with_words)
-    ours.add(TEXTS, ids=[f"p{i}" for i in range(len(TEXTS))])
+    ours = index_of(with_words, TEXTS)
     expected = ours.search(QUERIES, 5)
     found = elsewhere(with_words, Theirs(TEXTS), len(TEXTS)).search(QUERIES, 5)
     assert found.exact
-    same(found, expected, rtol=1e-4)
+    assert_alike(found, expected, rtol=1e-4)
     for mine, ours in zip(found, expected, strict=True):
         assert [*map(list, mine.members.words)] == [*map(list, ours.members.words)]
 
 
 def test_a_conversation_is_the_same_as_in_a_store_of_ours(with_words):
-    ours = Retriever(with_words)
-    ours.add(TEXTS, [f"p{i}" for i in range(len(TEXTS))])
+    ours = index_of(with_words, TEXTS)
     theirs = elsewhere(with_words, Theirs(TEXTS), len(TEXTS))
     turns = [[TEXTS[7]], [TEXTS[3], TEXTS[5]]]
     asked = QUERIES[:2]
-    same(theirs.search(asked, history=turns), ours.search(asked, history=turns), rtol=2e-3)
+    assert_alike(theirs.search(asked, history=turns), ours.search(asked, history=turns), rtol=2e-3)
 
 
 def test_a_label_is_searched_as_words_in_reply_and_refused_as_a_reading(with_words):

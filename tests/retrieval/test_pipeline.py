@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, labelled
+from tests.helpers import agree, bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.features import NEAREST
 from uec_rag.confidence.model import JUDGED
@@ -33,8 +33,7 @@ def with_words(fit_pairs):
 def copied(request, texts, encoders):
     """An index in which every third text is there twice, and every ninth four times."""
     unfitted = request.param == "unfitted"
-    index = Retriever(UEC(encoders) if unfitted else request.getfixturevalue(request.param))
-    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    index = index_of(UEC(encoders) if unfitted else request.getfixturevalue(request.param), texts)
     for name, step in (("b", 3), ("c", 9), ("d", 9)):
         index.add(texts[::step], [f"{name}{i}" for i in range(0, len(texts), step)])
     return index
@@ -170,8 +169,7 @@ def test_a_surer_query_has_a_more_relevant_best_hit(full, texts):
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders, texts):
-    retriever = Retriever(UEC(encoders))
-    retriever.add(texts)
+    retriever = index_of(UEC(encoders), texts)
     there = retriever.search(texts[:40], k=3)
     elsewhere = retriever.search([f"zzz{i} qqq{i}" for i in range(40)], k=3)
     assert np.mean([d.action == "answer" for d in there.decisions]) > 0.9
@@ -223,8 +221,7 @@ class TestEqualPassages:
         self, alone, texts, queries, store, copies, k
     ):
         distinct = list(dict.fromkeys(texts))
-        index = Retriever(alone, STORES[store]())
-        index.add(distinct, [f"p{i}" for i in range(len(distinct))])
+        index = index_of(alone, distinct, store=STORES[store]())
         for query in queries[:5]:
             once = index.search([query], k)
             index.add(
@@ -254,8 +251,7 @@ class TestEqualPassages:
         moved = 0
         for query in queries[:4]:
             # The best, the third and the sixth text: the groups may be cut by k.
-            index = Retriever(uec)
-            index.add(others)
+            index = index_of(uec, others)
             hits = [index.search([query], 6).passages[0][place].text for place in (0, 2, 5)]
             turned = [" ".join(reversed(text.split())) for text in hits]
             told = []
@@ -265,8 +261,7 @@ class TestEqualPassages:
                 for first, second in groups:
                     times = 1 if first in hits else 3
                     there += [first] * times + [second] * (4 - times)
-                index = Retriever(uec)
-                index.add(there)
+                index = index_of(uec, there)
                 found = index.search([query], k, prefer=prefer)
                 told.append((found, {p.text for p in found.passages[0]}))
                 agree(found)
@@ -281,8 +276,7 @@ class TestEqualPassages:
 
     def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
         distinct = list(dict.fromkeys(texts))
-        index = Retriever(fitted)
-        index.add(distinct, [f"p{i}" for i in range(len(distinct))])
+        index = index_of(fitted, distinct)
         moved = []
         for query in queries:
             once = index.search([query], 4)
@@ -307,8 +301,7 @@ TOWNS = {
 
 def with_towns(uec, texts, titles=tuple(TOWNS), store=None):
     """An index in which six towns have one name, under titles of their own or given ones."""
-    index = Retriever(uec, store)
-    index.add([*texts], [f"p{i}" for i in range(len(texts))])
+    index = index_of(uec, [*texts], [f"p{i}" for i in range(len(texts))], store=store)
     metadatas = [{"title": title} if title else {} for title in titles]
     index.add([*TOWNS.values()], [*TOWNS], metadatas)
     return index
@@ -355,8 +348,7 @@ class TestReadings:
         assert one.decision.underspecified < 0.5
 
     def test_copies_of_a_text_do_not_make_two_readings(self, with_words, texts):
-        index = Retriever(with_words)
-        index.add([*texts, *[TOWNS["Elkins, Ohio"]] * 6])
+        index = index_of(with_words, [*texts, *[TOWNS["Elkins, Ohio"]] * 6])
         decision = index.search(["Elkins"])[0].decision
         assert decision.action == "answer"
         assert decision.underspecified < 0.5

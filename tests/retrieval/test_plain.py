@@ -24,8 +24,7 @@ def test_an_ensemble_and_what_wraps_one_stand_for_it():
 
 def test_an_embedding_is_a_plain_ensemble_of_one_and_does_not_warn():
     embed = bag_of_words(8, "words")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         plain = ensemble_of(embed).embed(["a"])
     assert plain.variance.tolist() == [[0.0] * 8]
     assert ensemble_of(embed).fingerprint == UEC([embed]).fingerprint

@@ -10,14 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import as_before, pairs, passages
+from tests.helpers import as_before, index_of, pairs, passages
 from tests.retrieval.searching_process import bag, told
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.calibrate import publish, written
 from uec_rag.retrieval.gate import Gate
-from uec_rag.stores import MemoryStore
 from uec_rag.stores.base import CALIBRATION, put_shared_state
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -93,8 +92,7 @@ def test_a_gate_is_published_for_all(opened):
 
 
 def test_before_anything_was_added_there_is_no_place_to_keep_a_gate(uec, tmp_path):
-    retriever = Retriever(uec)
-    retriever.add(TEXTS, ids=IDS)
+    retriever = index_of(uec, TEXTS, IDS)
     gate = Gate.budget(retriever, QUESTIONS)
     empty = (
         PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}"),
@@ -128,8 +126,7 @@ def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once
 
 
 def test_a_store_in_memory_publishes_nothing(uec):
-    retriever = Retriever(uec, MemoryStore())
-    retriever.add(TEXTS, ids=IDS)
+    retriever = index_of(uec, TEXTS, IDS)
     with pytest.raises(TypeError, match="a MemoryStore is not shared with other processes"):
         Gate.budget(retriever, QUESTIONS).publish(retriever)
     assert Gate.published(retriever) is None
@@ -139,8 +136,7 @@ def test_a_store_in_memory_publishes_nothing(uec):
 
 def test_a_saved_index_is_opened_with_what_was_learned_since(uec, tmp_path):
     store = PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}")
-    retriever = Retriever(uec, store)
-    retriever.add(TEXTS, ids=IDS)
+    retriever = index_of(uec, TEXTS, IDS, store=store)
     retriever.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
     retriever.save(tmp_path / "index")
     retriever.calibrate(QUESTIONS[30:], LABELS[30:], k=4)
@@ -155,8 +151,7 @@ def test_four_processes_agree_while_one_writes_and_recalibrates(uec, tmp_path):
     """Over one server: on the same state always, and of two states on one of them."""
     name = f"t{uuid.uuid4().hex}"
     store = PgVectorStore(server_dsn(), collection=name)
-    retriever = Retriever(uec, store)
-    retriever.add(TEXTS, ids=IDS)
+    retriever = index_of(uec, TEXTS, IDS, store=store)
     fitted = tmp_path / "fitted"
     uec.save(fitted)
     program = [sys.executable, "-m", "tests.retrieval.searching_process"]

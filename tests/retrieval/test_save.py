@@ -3,7 +3,6 @@
 import json
 import pickle
 import shutil
-import threading
 import uuid
 import warnings
 from dataclasses import replace
@@ -17,12 +16,13 @@ from tests.helpers import (
     assert_same_result,
     bag_of_words,
     files_of,
+    index_of,
     labelled,
-    passages,
+    resaved,
+    shared_words,
 )
 from uec_rag import UEC, FingerprintMismatch, Gaussian, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.base.saved.generations import writing
 from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
@@ -62,8 +62,7 @@ def test_an_index_comes_back_with_the_same_hits_to_the_last_bit(full, queries, t
 def test_so_does_one_of_another_kind_of_ensemble(
     make, encoders, fit_pairs, texts, queries, tmp_path
 ):
-    retriever = Retriever(make(encoders, fit_pairs))
-    retriever.add(texts[:50])
+    retriever = index_of(make(encoders, fit_pairs), texts[:50])
     retriever.save(tmp_path / "index")
     loaded = load(tmp_path / "index", retriever.uec)
     assert_same_result(loaded.search(queries), retriever.search(queries))
@@ -93,12 +92,6 @@ def test_another_ensemble_is_refused(full, encoders, fit_pairs, tmp_path):
             FingerprintMismatch, match=r"uec: its fingerprint .* is not that of the index"
         ):
             Retriever.load(tmp_path / "index", other)
-
-
-def test_an_index_of_black_boxes_asks_for_them(small, tmp_path):
-    small.save(tmp_path / "index")
-    with pytest.raises(ValueError, match=r"\['fine', 'coarse', 'head'\] cannot be loaded by name"):
-        Retriever.load(tmp_path / "index")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +138,7 @@ def test_a_save_that_fails_leaves_the_old_index(small, tmp_path, monkeypatch):
 def test_an_index_whose_files_were_exchanged_is_not_loaded(small, texts, tmp_path):
     """Of another index of the same ensemble, with vectors and ids of the same sizes."""
     small.save(tmp_path / "index")
-    other = Retriever(small.uec)
-    other.add(texts[10:20], ids=[f"q{i}" for i in range(10)])
+    other = index_of(small.uec, texts[10:20], [f"q{i}" for i in range(10)])
     other.save(tmp_path / "other")
     for name in ("store/mean.0.npy", "store/store.json"):
         shutil.copy(files_of(tmp_path / "other") / name, files_of(tmp_path / "index") / name)
@@ -188,8 +180,7 @@ def test_an_index_whose_files_were_exchanged_is_not_loaded(small, texts, tmp_pat
 )
 def test_files_that_were_made_up_are_said_to_be_corrupted(small, tmp_path, file, change):
     small.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         if isinstance(change, dict):
             write_json(folder / file, read_json(folder / file) | change)
         else:
@@ -203,8 +194,7 @@ def test_an_index_of_words_that_tells_of_no_means_is_corrupted(tmp_path):
     with pytest.warns(UserWarning, match="not fitted"):
         words.add(["badero"])
     words.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         settings = read_json(folder / "store" / "store.json")
         write_json(folder / "store" / "store.json", settings | {"blocks": 0})
     with pytest.raises(IndexCorrupted, match="files of means, 1, got 0"):
@@ -213,8 +203,7 @@ def test_an_index_of_words_that_tells_of_no_means_is_corrupted(tmp_path):
 
 def test_means_beyond_float32_are_found_by_the_first_search(small, tmp_path):
     small.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         file = folder / "store" / "mean.0.npy"
         means = np.load(file)
         file.unlink()
@@ -228,8 +217,7 @@ def test_a_store_of_another_width_is_another_indexs(small, tmp_path):
     small.save(tmp_path / "index")
     narrow = MemoryStore()
     narrow.add([Passage("p0", "text")], Gaussian([[1.0, 0.0]], [[0.0, 0.0]]))
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         shutil.rmtree(folder / "store")
         (folder / "store").mkdir()
         narrow.save(folder / "store")
@@ -239,8 +227,7 @@ def test_a_store_of_another_width_is_another_indexs(small, tmp_path):
 
 def test_a_store_of_a_kind_that_is_not_installed_is_named(small, tmp_path):
     small.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         settings = read_json(folder / "store" / "store.json")
         write_json(folder / "store" / "store.json", settings | {"store": "cellar"})
     with pytest.raises(ValueError, match=r"a store of kind 'cellar'; expected one of .*'memory'"):
@@ -253,26 +240,22 @@ def test_what_is_no_ensemble_is_refused(small, tmp_path):
         Retriever.load(tmp_path / "index", "uec")
 
 
-def test_a_passage_of_another_id_than_the_list_says_is_said_to_be_corrupted(small, tmp_path):
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        (b'{"id": "p0"', b'{"id": "q0"', r"holds 'q0' where store\.json says 'p0'"),
+        (b'{"id"', b'["id"', r"passages\.jsonl .* line 1 "),
+    ],
+)
+def test_a_line_of_another_passage_or_none_is_said_to_be_corrupted(
+    small, tmp_path, was, becomes, message
+):
     small.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         lines = folder / "store" / "passages.jsonl"
-        lines.write_bytes(lines.read_bytes().replace(b'{"id": "p0"', b'{"id": "q0"'))
-    loaded = load(tmp_path / "made up", small.uec)
-    with pytest.raises(IndexCorrupted, match=r"holds 'q0' where store\.json says 'p0'"):
-        loaded.get(["p0"])
-
-
-def test_a_line_that_is_no_passage_is_said_to_be_corrupted(small, tmp_path):
-    small.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
-        lines = folder / "store" / "passages.jsonl"
-        lines.write_bytes(lines.read_bytes().replace(b'{"id"', b'["id"'))
-    loaded = load(tmp_path / "made up", small.uec)
-    with pytest.raises(IndexCorrupted, match=r"passages\.jsonl .* line 1 "):
-        loaded.get(["p0"])
+        lines.write_bytes(lines.read_bytes().replace(was, becomes))
+    with pytest.raises(IndexCorrupted, match=message):
+        load(tmp_path / "made up", small.uec).get(["p0"])
 
 
 @pytest.mark.parametrize(
@@ -291,8 +274,7 @@ def test_metadata_that_no_addition_takes_is_said_to_be_corrupted(small, tmp_path
     lines = files_of(tmp_path / "index") / "store" / "passages.jsonl"
     first = json.loads(lines.read_bytes().splitlines()[0])
     passage = json.dumps(first | {"metadata": {"key": "VALUE"}}).replace('"VALUE"', value)
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         _, *rest = lines.read_bytes().splitlines(keepends=True)
         content = [passage.encode() + b"\n", *rest]
         (folder / "store" / "passages.jsonl").write_bytes(b"".join(content))
@@ -301,24 +283,17 @@ def test_metadata_that_no_addition_takes_is_said_to_be_corrupted(small, tmp_path
         load(tmp_path / "made up", small.uec).get(["p0"])
 
 
-def shared_words(query, texts):
-    return [len({*query.split()} & {*text.split()}) for text in texts]
-
-
 def test_what_was_learned_on_other_features_is_not_used_and_that_is_said(
     texts, queries, fit_pairs, tmp_path
 ):
     members = [bag_of_words(16, "coarse"), bag_of_words(8, "coarser", seed=1)]
     given = dict(zip(["coarse", "coarser"], members, strict=True)) | {"shared_words": shared_words}
-    index = Retriever(UEC(members, verifier=shared_words).fit(fit_pairs))
-    index.add(texts, [f"p{i}" for i in range(len(texts))])
+    index = index_of(UEC(members, verifier=shared_words).fit(fit_pairs), texts)
     index.calibrate(*labelled(texts, 30)).save(tmp_path / "index")
-    with writing(tmp_path / "before", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND, "before") as folder:
         for name in ("index.json", "ensemble/uec.json", "ensemble/verifier.json"):
             write_json(folder / name, as_before(read_json(folder / name)))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         loaded = Retriever.load(tmp_path / "before", encoders=given)
     said = [str(one.message).partition(": ")[2] for one in caught]
     for part in ("counts the same. Fit again.", "taught. Fit again, or calibrate.", "not used."):
@@ -342,8 +317,7 @@ def test_a_store_that_was_saved_with_a_graph_or_in_half_precision_is_searched_ex
 ):
     small.save(tmp_path / "index")
     for change in ({"index": "hnsw", "graph": {"sha256": "0"}}, {"scan": {"dtype": "float16"}}):
-        with writing(tmp_path / "before", KIND) as folder:
-            shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+        with resaved(tmp_path / "index", KIND, "before") as folder:
             settings = read_json(folder / "store" / "store.json")
             write_json(folder / "store" / "store.json", settings | change)
         loaded = load(tmp_path / "before", small.uec)
@@ -358,44 +332,10 @@ def test_nothing_is_pickled(full, tmp_path):
             assert np.load(file, allow_pickle=False).dtype != object
 
 
-def test_an_index_is_saved_whole_while_it_is_written(small, tmp_path):
-    stop = threading.Event()
-    batches = [passages(10, seed=seed) for seed in range(4)]
-
-    def write():
-        version = 0
-        while not stop.is_set():
-            version += 1
-            small.add(
-                batches[version % 4],
-                ids=[f"p{i}" for i in range(10)],
-                metadatas=[{"version": version}] * 10,
-            )
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        for _ in range(5):
-            small.save(tmp_path / "index")
-            loaded = load(tmp_path / "index", small.uec)
-            found = list(loaded.passages())
-            assert len(found) == 10
-            assert len({p.metadata.get("version", 0) for p in found}) == 1
-            np.testing.assert_array_equal(
-                loaded.vectors([p.id for p in found]).mean,
-                small.uec.embed([p.text for p in found]).mean,
-            )
-    finally:
-        stop.set()
-        writer.join()
-
-
 def test_a_scale_of_another_number_type_is_said_to_be_corrupted(fitted, texts, tmp_path):
-    index = Retriever(fitted, MemoryStore(dtype="int8"))
-    index.add(texts[:10])
+    index = index_of(fitted, texts[:10], store=MemoryStore(dtype="int8"))
     index.save(tmp_path / "index")
-    with writing(tmp_path / "made up", KIND) as folder:
-        shutil.copytree(files_of(tmp_path / "index"), folder, dirs_exist_ok=True)
+    with resaved(tmp_path / "index", KIND) as folder:
         scales = np.load(folder / "store" / "scan_scales.0.npy")
         np.save(folder / "store" / "scan_scales.0.npy", scales.astype(np.int64))
     with pytest.raises(IndexCorrupted, match=r"scan_scales\.0\.npy' holds <i8 .* expected float32"):

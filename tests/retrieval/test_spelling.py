@@ -6,7 +6,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import Whitespace
 
-from tests.helpers import bag_of_words
+from tests.helpers import bag_of_words, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import load_encoder
 from uec_rag.retrieval.spelling import corrected
@@ -32,9 +32,7 @@ def model():
 
 @pytest.fixture
 def retriever(model):
-    made = Retriever(UEC([model, "bm25"]))
-    made.add(TEXTS)
-    return made
+    return index_of(UEC([model, "bm25"]), TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +97,5 @@ def test_a_word_is_known_as_long_as_a_passage_has_it(retriever, tmp_path):
 
 def test_without_words_or_a_tokenizer_nothing_is_replaced(model):
     for members in ([model], ["bm25"]):
-        retriever = Retriever(UEC(members))
-        retriever.add(TEXTS)
+        retriever = index_of(UEC(members), TEXTS)
         assert retriever.corrected(["virtul"]) == ["virtul"]

@@ -4,22 +4,12 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, labelled, of_members
+from tests.helpers import agree, bag_of_words, index_of, labelled, of_members, shared_words
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
 from uec_rag.retrieval.gate import Gate
 
 K = 10
-
-
-def shared_words(query, texts):
-    return [len({*query.split()} & {*text.split()}) for text in texts]
-
-
-def index_of(uec, texts):
-    retriever = Retriever(uec)
-    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
-    return retriever
 
 
 def failing_at(word, verified):
@@ -148,11 +138,8 @@ class TestHits:
 
     def test_diverse_hits_and_filters_know_it(self, verified, texts):
         assert verified.search_diverse([texts[7]], 3).ids[0][0] == "p7"
-        index = Retriever(verified.uec)
-        index.add(
-            texts,
-            [f"p{i}" for i in range(len(texts))],
-            [{"even": i % 2 == 0} for i in range(len(texts))],
+        index = index_of(
+            verified.uec, texts, metadatas=[{"even": i % 2 == 0} for i in range(len(texts))]
         )
         found = index.search([texts[7]], 6, filter={"even": True})
         assert all(int(id_[1:]) % 2 == 0 for id_ in found.ids[0])

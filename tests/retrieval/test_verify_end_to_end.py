@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 
 from tests.cross_encoders import asked, folder_of, passages, train
-from tests.helpers import bag_of_words
-from uec_rag import UEC, Retriever
+from tests.helpers import bag_of_words, index_of
+from uec_rag import UEC
 
 pytestmark = pytest.mark.slow
 
 K = 10
-
-
-def index_of(uec, texts):
-    retriever = Retriever(uec)
-    retriever.add(texts, ids=[f"p{i}" for i in range(len(texts))])
-    return retriever
 
 
 @pytest.fixture(scope="module")

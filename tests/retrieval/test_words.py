@@ -8,7 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, noise, of_members, pairs, passages
+from tests.helpers import (
+    WORDS,
+    assert_alike,
+    bag_of_words,
+    index_of,
+    noise,
+    of_members,
+    pairs,
+    passages,
+)
 from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
@@ -35,17 +44,9 @@ def sparse(request, uec, tmp_path_factory):
 
 
 def indexed(uec, texts=TEXTS, ids=IDS, **options):
-    retriever = Retriever(uec, MemoryStore(**options))
-    retriever.add(texts, ids=ids, metadatas=[{"even": int(id_) % 2 == 0} for id_ in ids])
-    return retriever
-
-
-def same(one, other):
-    assert one.ids == other.ids
-    for name in ("scores", "mu", "sigma2", "relevance", "confidence", "coefficients"):
-        np.testing.assert_allclose(
-            getattr(one, name), getattr(other, name), rtol=1e-4, atol=1e-5, err_msg=name
-        )
+    return index_of(
+        uec, texts, ids, [{"even": int(id_) % 2 == 0} for id_ in ids], store=MemoryStore(**options)
+    )
 
 
 def test_the_member_is_fitted_and_reported(uec):
@@ -82,10 +83,10 @@ def test_an_index_that_changed_is_as_one_made_anew(sparse):
     left = [i for i in IDS if not 20 <= int(i) < 60 and i != "7"]
     anew = indexed(sparse, [TEXTS[int(i)] for i in left], left)
     anew.add([TEXTS[0] + " tadeba"], ids=["7"], metadatas=[{"even": True}])
-    same(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
+    assert_alike(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
     retriever.delete(IDS[60:150])  # most are gone: what is left is copied together
     anew.delete(IDS[60:150])
-    same(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
+    assert_alike(retriever.search(QUERIES, k=10), anew.search(QUERIES, k=10))
 
 
 def test_saved_and_loaded_it_finds_the_same_and_grows(uec, tmp_path):
@@ -93,10 +94,10 @@ def test_saved_and_loaded_it_finds_the_same_and_grows(uec, tmp_path):
     retriever.delete(IDS[:3])
     retriever.save(tmp_path / "index")
     loaded = Retriever.load(tmp_path / "index", uec)
-    same(loaded.search(QUERIES), retriever.search(QUERIES))
+    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
     for index in (loaded, retriever):
         index.add(["badefi badego"], ids=["new"], metadatas=[{"even": True}])
-    same(loaded.search(QUERIES), retriever.search(QUERIES))
+    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")
@@ -125,7 +126,7 @@ def test_a_snapshot_stays_as_it_is(sparse):
     view, before = retriever.snapshot(), retriever.search(QUERIES)
     retriever.add(TEXTS[:50], metadatas=[{"even": True}] * 50)
     retriever.delete(IDS[:80])
-    same(view.search(QUERIES), before)
+    assert_alike(view.search(QUERIES), before)
 
 
 def test_a_compressed_store_finds_the_same(sparse):
@@ -190,16 +191,16 @@ def test_words_alone_are_an_ensemble_too(tmp_path):
     assert not found.mu[-1].any()
     assert found.confidence[-1] < found.confidence[:-1].mean()
     retriever.save(tmp_path / "index")
-    same(Retriever.load(tmp_path / "index").search(QUERIES), retriever.search(QUERIES))
+    assert_alike(Retriever.load(tmp_path / "index").search(QUERIES), retriever.search(QUERIES))
     assert len(retriever.search_diverse(QUERIES[:2], 3).ids[0]) == 3
 
 
 def test_words_alone_have_no_means_to_compress(tmp_path):
     uec = UEC(["bm25"]).fit(pairs(60))
     retriever = indexed(uec, dtype="int8")
-    same(retriever.search(QUERIES), indexed(uec).search(QUERIES))
+    assert_alike(retriever.search(QUERIES), indexed(uec).search(QUERIES))
     retriever.save(tmp_path / "index")
-    same(Retriever.load(tmp_path / "index", uec).search(QUERIES), retriever.search(QUERIES))
+    assert_alike(Retriever.load(tmp_path / "index", uec).search(QUERIES), retriever.search(QUERIES))
 
 
 @pytest.mark.filterwarnings("ignore:This UEC is not fitted")

@@ -31,8 +31,7 @@ TEXTS = {
 
 
 def make(texts=TEXTS):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # not fitted
+    with warnings.catch_warnings(action="ignore"):  # not fitted
         retriever = Retriever(UEC(["bm25"]))
         metadatas = [
             {"source": f"{id_}.md", "title": f"Title of {id_}", "length": len(text)}

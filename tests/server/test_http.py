@@ -5,7 +5,6 @@ import logging
 import os
 import re
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -420,23 +419,6 @@ class TestANewSave:
             until(lambda: not client.get("/readyz").json()["warning"])
             assert client.get("/readyz").json()["passages"] == 1
         assert "the one before answers on" in caplog.text
-
-    def test_that_is_missing_leaves_the_old_one(self, index):
-        with serving(index) as client:
-            shutil.rmtree(index)
-            until(lambda: client.get("/readyz").json()["warning"])
-            assert client.post("/ask", json=PARKING).json()["documents"][0]["id"] == "parking"
-            make({"new": "zebra"}).save(index)
-            until(lambda: client.get("/readyz").json()["passages"] == 1)
-
-    def test_of_the_server_itself_is_not_loaded_again(self, index, monkeypatch):
-        loaded = []
-        load = Retriever.load
-        monkeypatch.setattr(Retriever, "load", lambda *a, **o: loaded.append(a) or load(*a, **o))
-        with serving(index, write=True) as client:
-            client.post("/documents", json=new(a="zebra"))
-            time.sleep(0.3)
-        assert len(loaded) == 1
 
 
 def test_what_a_passage_holds_is_data(index):

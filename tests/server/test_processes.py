@@ -12,8 +12,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from tests.helpers import index_of
 from tests.server.conftest import TEXTS, TOKEN, make, until
-from uec_rag import UEC, Gate, Retriever
+from uec_rag import UEC, Gate
 from uec_rag.confidence.risk import RiskThreshold
 
 UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main\nif __name__ == '__main__': main()"]
@@ -117,8 +118,7 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
     from uec_rag.stores.places import store_at
 
     place = new_place()
-    filled = Retriever(UEC(), store_at(place))
-    filled.add([*TEXTS.values()], [*TEXTS])
+    filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=store_at(place))
     filled.save(tmp_path / "idx")
     threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
     Gate(threshold, 3).publish(filled)  # decides in all of them

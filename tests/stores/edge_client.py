@@ -103,25 +103,18 @@ def _vector_params(given):
 
 
 def _request(asked: models.QueryRequest):
-    return edge.QueryRequest(
-        limit=asked.limit,
-        query=_query(asked.query, asked.using),
-        prefetches=[_prefetch(one) for one in asked.prefetch or ()],
-        with_vector=bool(asked.with_vector),
-        with_payload=bool(asked.with_payload),
-        filter=_filter(asked.filter),
-        params=_params(asked.params),
-    )
+    more = {"with_vector": bool(asked.with_vector), "with_payload": bool(asked.with_payload)}
+    return edge.QueryRequest(**_shared(asked), **more)
 
 
-def _prefetch(asked: models.Prefetch):
-    return edge.Prefetch(
-        limit=asked.limit,
-        query=_query(asked.query, asked.using),
-        prefetches=[_prefetch(one) for one in asked.prefetch or ()],
-        filter=_filter(asked.filter),
-        params=_params(asked.params),
-    )
+def _shared(asked: models.QueryRequest | models.Prefetch):
+    return {
+        "limit": asked.limit,
+        "query": _query(asked.query, asked.using),
+        "prefetches": [edge.Prefetch(**_shared(one)) for one in asked.prefetch or ()],
+        "filter": _filter(asked.filter),
+        "params": _params(asked.params),
+    }
 
 
 def _params(asked):

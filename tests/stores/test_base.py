@@ -91,16 +91,6 @@ def test_an_id_must_be_valid_unicode():
         make_passages(["x"], ["\ud800"], None)
 
 
-def test_metadata_is_copied_in_and_out(small):
-    given = {"tags": ["a"]}
-    small.add(["tavone"], ids=["new"], metadatas=[given])
-    given["tags"].append("changed before")
-    for passage in (small.get(["new"])[0], small.search(["tavone"], k=1).passages[0][0]):
-        passage.metadata["tags"].append("changed after")
-        passage.metadata["more"] = 1
-    assert small.get(["new"])[0].metadata == {"tags": ["a"]}
-
-
 def test_a_filter_may_name_a_date_as_it_was_given(small):
     day = datetime.date(2026, 1, 31)
     small.add(["tavone"], ids=["new"], metadatas=[{"day": day, "size": (1, 2)}])

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
 from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, opened_again
-from tests.stores.test_contract import gaussians, numbered, view_of
+from tests.stores.test_contract import (
+    assert_answers_alike,
+    gaussians,
+    halves,
+    numbered,
+    view_of,
+)
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
@@ -229,21 +235,18 @@ def test_words_that_were_split_otherwise_are_refused(store):
         Retriever(other, store)
 
 
+QUESTIONS, ANSWERS = zip(*pairs(20, seed=3), strict=True)
+TEXTS = [*ANSWERS, *passages(280, seed=4)]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return halves(UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200)), TEXTS)
+
+
 @pytest.mark.parametrize("kind", ["qdrant's engine", "postgres"])
-def test_a_retriever_with_words_answers_over_it_as_over_the_default(store):
-    uec = UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200))
-    questions, answers = zip(*pairs(20, seed=3), strict=True)
-    texts = [*answers, *passages(280, seed=4)]
-    plain, other = Retriever(uec), Retriever(uec, store)
-    for retriever in (plain, other):
-        retriever.add(texts, [f"p{i}" for i in range(300)], [{"half": i % 2} for i in range(300)])
-    for where in (None, {"half": 1}):
-        wanted, found = (r.search(questions, k=5, filter=where) for r in (plain, other))
-        same = [len({*a} & {*b}) / 5 for a, b in zip(found.ids, wanted.ids, strict=True)]
-        assert np.mean(same) > 0.95
-        np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.05)
-        assert np.mean(np.abs(found.confidence - wanted.confidence)) < 0.05
+def test_a_retriever_with_words_answers_over_it_as_over_the_default(store, plain):
+    other = halves(plain.uec, TEXTS, store)
+    assert_answers_alike(other, plain, QUESTIONS, 0.95)
     unknown = other.search(["zzzz qqqq", f"{WORDS[0]} {WORDS[1]}"], k=3)
     assert unknown.coefficients[0, 1] == 0 < unknown.coefficients[1, 1]
-    other.calibrate(questions, [[f"p{i}"] for i in range(20)], k=3)
-    assert other.search(questions[:1], k=3).confidence.shape == (1,)

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.helpers import bag_of_words, files_of
+from tests.helpers import bag_of_words, files_of, index_of, resaved
 from tests.stores import qdrant_server
 from tests.stores.postgres_server import server_dsn
 from tests.stores.test_contract import gaussians, numbered
@@ -71,11 +71,9 @@ def gift(uec, tmp_path):
     """Make a whole saved index whose ``store.json`` says what it is told to."""
 
     def make(noted, name="gift"):
-        index = Retriever(uec)
-        index.add(["one", "two"])
+        index = index_of(uec, ["one", "two"])
         index.save(tmp_path / "mine")
-        with writing(tmp_path / name, KIND) as folder:
-            shutil.copytree(files_of(tmp_path / "mine"), folder, dirs_exist_ok=True)
+        with resaved(tmp_path / "mine", KIND, name) as folder:
             if not (isinstance(noted, dict) and noted.get("store") == "memory"):
                 shutil.rmtree(folder / "store")
                 (folder / "store").mkdir()
@@ -330,8 +328,7 @@ def engine(request, tmp_path):
 
 
 def test_ones_own_index_is_opened_as_the_error_says(engine, uec, tmp_path, monkeypatch):
-    index = Retriever(uec, engine())
-    index.add(["a text", "another text"], ids=["a", "b"])
+    index = index_of(uec, ["a text", "another text"], ["a", "b"], store=engine())
     index.save(tmp_path / "index")
     index.store.close()
     with pytest.raises(ValueError, match=r"Retriever\.load\(path, store=\.\.\.\)") as said:
@@ -356,8 +353,7 @@ def test_both_frameworks_hand_the_store_on(engine, uec, tmp_path):
     from uec_rag.langchain import UECVectorStore
     from uec_rag.llama_index import UECVectorStore as LlamaIndexStore
 
-    index = Retriever(uec, engine())
-    index.add(["a text", "another text"], ids=["a", "b"])
+    index = index_of(uec, ["a text", "another text"], ["a", "b"], store=engine())
     index.save(tmp_path / "index")
     data, path = LlamaIndexStore(index).to_dict(), str(tmp_path / "index")
     index.store.close()

@@ -40,8 +40,7 @@ def made(tmp_path_factory):
     }
     pairs = [(f"matter of {word}", passages[id_]) for word, id_ in QUESTIONS[::2]]
     passages |= {"script": SCRIPT, "escapes": ESCAPES}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # small
+    with warnings.catch_warnings(action="ignore"):  # small
         uec = UEC([str(words), "bm25"]).fit(pairs)
         retriever = Retriever(uec)
         sources = [{"source": f"{id_.partition('-')[0]}.md"} for id_ in passages]

@@ -64,7 +64,7 @@ def test_readers_never_see_half_a_write(dtype):
     write(0, range(40))
     kinds = ["search", "filter", "snapshot", "get"]
     with beside(*(partial(read, kind) for kind in kinds)) as stop:
-        for version in range(1, 400):
+        for version in range(1, 200):
             if stop.is_set():
                 break
             write(version, range(40) if version % 3 else range(10))

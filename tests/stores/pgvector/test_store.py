@@ -20,9 +20,7 @@ from psycopg_pool import ConnectionPool
 from tests.helpers import bag_of_words
 from tests.stores.kinds import at_once, beside
 from tests.stores.postgres_server import server_dsn
-from tests.stores.qdrant.test_store import unsure
 from tests.stores.test_contract import QUERY, assert_finds, gaussians, numbered
-from tests.stores.test_contract_engines import exact_order
 from tests.stores.test_contract_words import with_words
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
@@ -53,24 +51,9 @@ def plan(store, statement, values):
     return " ".join(line for (line,) in lines)
 
 
-def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_again(tmp_path):
-    stored = unsure(1000)
-    store = make(candidates=20)
-    store.add(numbered(range(1000)), stored)
-    wanted = exact_order(stored, QUERY, 20, 5).tolist()
-    assert wanted != exact_order(stored, QUERY, 256, 5).tolist()
-    store.save(tmp_path)
-    for opened in (store, PgVectorStore.load(tmp_path, trust=True)):
-        found = opened.search(QUERY, 5, beta=1.0)
-        assert [[int(p.id[1:]) for p in row] for row in found.passages] == wanted
-        opened.close()
-
-
-@pytest.mark.parametrize(("candidates", "looked_at"), [(256, "256"), (700, "700"), (1500, "1000")])
-def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_at, monkeypatch):
-    store, seen = make(candidates=candidates), []
+def test_the_index_looks_at_as_many_as_there_are_candidates(store, monkeypatch):
+    seen, execute = [], psycopg.Connection.execute
     store.add(numbered(range(2000)), gaussians(0, 2000))
-    execute = psycopg.Connection.execute
 
     def asking(self, text, values=None, **named):
         found = execute(self, text, values, **named)
@@ -79,9 +62,11 @@ def test_the_index_looks_at_as_many_as_there_are_candidates(candidates, looked_a
         return found
 
     monkeypatch.setattr(psycopg.Connection, "execute", asking)
-    store.search(QUERY, 5, beta=1.0)
-    assert looked_at in seen
-    store.close()
+    for candidates, looked_at in ((256, "256"), (700, "700"), (1500, "1000")):
+        store.candidates = candidates
+        seen.clear()
+        store.search(QUERY, 5, beta=1.0)
+        assert looked_at in seen
 
 
 def has_index(store):

@@ -6,13 +6,10 @@ import uuid
 import pytest
 from qdrant_client import QdrantClient, models
 
-from tests.helpers import bag_of_words, pairs, passages
 from tests.stores.kinds import beside
 from tests.stores.qdrant_server import running, server_url
-from tests.stores.test_contract import QUERY, gaussians, numbered
-from tests.stores.test_contract_engines import exact_order
+from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
-from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.stores.engine.points import CollectionSchema
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -41,28 +38,6 @@ def test_a_server_that_is_too_old_is_refused(version):
         server.api.version = version
         with pytest.raises(RuntimeError, match=rf"version {version}, expected 1\.16 or newer"):
             QdrantStore(url=server.url)
-
-
-def unsure(count):
-    """Gaussians whose variances move the best by s_hat away from those by mu_s."""
-    some = gaussians(0, count)
-    return Gaussian.factored(some.mean, 100 * some.scales, some.profile, widths=some.widths)
-
-
-def test_as_many_candidates_are_scored_as_were_asked_for_also_when_it_is_opened_again(tmp_path):
-    stored = unsure(1000)
-    store = QdrantStore(url=server_url(), collection=f"t{uuid.uuid4().hex}", candidates=20)
-    store.add(numbered(range(1000)), stored)
-    wanted = exact_order(stored, QUERY, 20, 5).tolist()
-    assert wanted != exact_order(stored, QUERY, 256, 5).tolist()
-    (tmp_path / "saved").mkdir()
-    store.save(tmp_path / "saved")
-    for turn in (1, 2):
-        found = store.search(QUERY, 5, beta=1.0)
-        assert [[int(p.id[1:]) for p in row] for row in found.passages] == wanted, turn
-        store.close()
-        store = QdrantStore.load(tmp_path / "saved", trust=True)
-    store.close()
 
 
 @pytest.mark.parametrize(("given", "error"), [(0, ValueError), ("many", TypeError)])
@@ -123,21 +98,6 @@ def test_a_collection_in_memory_cannot_be_saved(store, tmp_path):
     store.add(numbered(range(3)), gaussians(0, 3))
     with pytest.raises(ValueError, match=r"a collection in memory, .* cannot be reopened"):
         store.save(tmp_path)
-
-
-def test_an_index_in_a_folder_is_saved_and_opened_by_its_retriever(tmp_path):
-    uec = UEC([bag_of_words(24, "words")]).fit(pairs(64))
-    texts = passages(50)
-    retriever = Retriever(uec, QdrantStore(path=tmp_path / "qdrant", collection="texts"))
-    retriever.add(texts)
-    found = retriever.search(texts[:3], k=2)
-    retriever.save(tmp_path / "index")
-    retriever.store.close()
-    store = QdrantStore(path=tmp_path / "qdrant", collection="texts")
-    opened = Retriever.load(tmp_path / "index", uec, store=store)
-    assert isinstance(opened.store, QdrantStore)
-    assert opened.search(texts[:3], k=2).ids == found.ids
-    opened.store.close()
 
 
 def test_the_words_of_a_query_are_counted_at_once_and_once_until_somebody_writes():

@@ -1,0 +1,267 @@
+"""A retriever over vector stores of others: both frameworks' own in memory, and Qdrant."""
+
+import numpy as np
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_qdrant import QdrantVectorStore as LangChainQdrant
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.schema import TextNode
+from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
+from qdrant_client import QdrantClient, models
+
+from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
+from uec_rag import UEC, Retriever, langchain, llama_index
+from uec_rag.confidence.features import NEAREST
+from uec_rag.retrieval.gate import Gate
+
+TEXTS = list(dict.fromkeys(passages(60)))
+IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]  # Qdrant takes no other
+QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:6]]
+METADATAS = [{"place": i, "even": i % 2 == 0} for i in range(len(TEXTS))]
+EVERY = {"candidates": len(TEXTS), "size": len(TEXTS)}
+
+
+class LangChain:
+    """In memory."""
+
+    class Member(Embeddings):
+        """A member as LangChain has it: its vectors are of any length."""
+
+        def embed_documents(self, texts):
+            return bag_of_words(16, "small")(texts).tolist()
+
+        def embed_query(self, text):
+            return self.embed_documents([text])[0]
+
+    def own(self, uec):
+        return langchain.UECEmbeddings(uec)
+
+    def store(self, embedding, texts=TEXTS):
+        store = InMemoryVectorStore(embedding)
+        return self.filled(store, texts)
+
+    def filled(self, store, texts):
+        store.add_texts(texts, [dict(m) for m in METADATAS[: len(texts)]], ids=IDS[: len(texts)])
+        return store
+
+    def over(self, store, uec, k=4, **options):
+        return langchain.UECRetriever.over(store, uec, k=k, details=True, **options)
+
+    def index(self, over):
+        return over.index
+
+    def hits(self, over, query):
+        return [(d.page_content, dict(d.metadata)) for d in over.invoke(query)]
+
+    def decision(self, over, query):
+        return langchain.UECGate(retriever=over).invoke(query)["decision"]
+
+
+class LangChainInQdrant(LangChain):
+    def store(self, embedding, texts=TEXTS):
+        client, width = QdrantClient(":memory:"), len(embedding.embed_query("a"))
+        size = models.VectorParams(size=width, distance=models.Distance.COSINE)
+        client.create_collection("texts", size)
+        return self.filled(LangChainQdrant(client, "texts", embedding), texts)
+
+    def over(self, store, uec, k=4, **options):
+        def stored(ids):
+            found = store.client.retrieve(store.collection_name, ids, with_vectors=True)
+            held = {point.id: point.vector for point in found}
+            return [held[id_] for id_ in ids]
+
+        there = {"stored": stored} if "vectors" in options else {}
+        return super().over(store, uec, k, **there, **options)
+
+
+class LlamaIndex:
+    """In memory."""
+
+    class Member(BaseEmbedding):
+        """A member as LlamaIndex has it: its vectors are of any length."""
+
+        def _get_text_embedding(self, text):
+            return bag_of_words(16, "small")([text])[0].tolist()
+
+        def _get_query_embedding(self, query):
+            return self._get_text_embedding(query)
+
+        async def _aget_query_embedding(self, query):
+            return self._get_text_embedding(query)
+
+    def own(self, uec):
+        return llama_index.UECEmbedding(uec=uec)
+
+    def store(self, embedding, texts=TEXTS, **options):
+        given = zip(texts, IDS, METADATAS, strict=False)
+        nodes = [
+            TextNode(text=text, id_=id_, metadata=known, excluded_embed_metadata_keys=[*known])
+            for text, id_, known in given
+        ]
+        return VectorStoreIndex(nodes, embed_model=embedding, **options)
+
+    def over(self, store, uec, k=4, **options):
+        return llama_index.UECRetriever.over(store, uec, k, details=True, **options)
+
+    def index(self, over):
+        return over.retriever
+
+    def hits(self, over, query):
+        return [(n.text, dict(n.metadata)) for n in over.retrieve(query)]
+
+    def decision(self, over, query):
+        gate = llama_index.UECGatePostprocessor(gate=0.5)
+        first = gate.postprocess_nodes(over.retrieve(query), query_str=query)[0]
+        return first.metadata["uec_decision"]
+
+
+class LlamaIndexInQdrant(LlamaIndex):
+    def store(self, embedding, texts=TEXTS):
+        store = LlamaIndexQdrant("nodes", client=QdrantClient(":memory:"))
+        storage = StorageContext.from_defaults(vector_store=store)
+        return super().store(embedding, texts, storage_context=storage)
+
+
+KINDS = [LangChain, LangChainInQdrant, LlamaIndex, LlamaIndexInQdrant]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+def theirs(request):
+    return request.param()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    known = [bag_of_words(16, "small"), bag_of_words(24, "large", seed=1)]
+    return UEC(known).fit(pairs(120))
+
+
+@pytest.fixture(scope="module")
+def ours(fitted):
+    return index_of(fitted, TEXTS, IDS, METADATAS)
+
+
+@pytest.fixture
+def remembering(fitted):
+    """Makes the same ensemble of encoders that remember every text they were given."""
+
+    def make():
+        encoders = [Remembering(16, "small"), Remembering(24, "large", seed=1)]
+        uec = UEC(encoders)
+        uec.fitted = fitted.fitted
+        assert uec.dimension == 40  # a black box embeds one text to tell
+        for encoder in encoders:
+            encoder.texts.clear()
+        return uec, encoders
+
+    return make
+
+
+def test_with_every_passage_a_candidate_it_says_what_our_own_store_says(theirs, fitted, ours):
+    over = theirs.over(theirs.store(theirs.Member()), fitted, **EVERY)
+    for query in QUERIES:
+        expected, found = ours.search([query], 4), theirs.hits(over, query)
+        assert [text for text, _ in found] == [p.text for p in expected.passages[0]]
+        for rank, (_, metadata) in enumerate(found):
+            known = expected.passages[0][rank].metadata | expected[0].metadata(rank, details=True)
+            for key in ("uec_score", "uec_mu", "uec_sigma2", "uec_relevance", "uec_confidence"):
+                assert metadata[key] == pytest.approx(known[key], abs=2e-3), key
+            assert metadata["uec_decision"] == known["uec_decision"]
+            assert metadata["place"] == known["place"]
+            assert {*known} <= {*metadata}
+        assert theirs.decision(over, query) == expected.decisions[0].action
+
+
+def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(theirs, fitted):
+    over = theirs.index(theirs.over(theirs.store(theirs.Member()), fitted, candidates=NEAREST))
+    vectors = bag_of_words(16, "small")(TEXTS)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    for query in QUERIES:
+        order = np.argsort(-(vectors @ bag_of_words(16, "small")([query])[0]))
+        found = over.search([query], 3)
+        assert {*found.ids[0]} <= {IDS[place] for place in order[:NEAREST]}
+        assert (np.diff(found.scores[0]) <= 0).all()
+        assert (found.sigma2 > 0).all()
+        assert not found.exact
+
+
+def test_confidence_with_some_candidates_is_near_that_of_all(theirs, fitted, ours):
+    over = theirs.over(theirs.store(theirs.own(fitted)), fitted, candidates=12, size=len(TEXTS))
+    exact = ours.search(QUERIES, 4).confidence
+    np.testing.assert_allclose(theirs.index(over).search(QUERIES, 4).confidence, exact, atol=0.1)
+
+
+@pytest.mark.parametrize("vectors", ["small", "ensemble"])
+def test_vectors_that_lie_there_spare_encoders(theirs, fitted, remembering, vectors):
+    embedding = theirs.Member() if vectors == "small" else theirs.own(fitted)
+    store, (uec, encoders) = theirs.store(embedding), remembering()
+    over = theirs.index(theirs.over(store, uec, candidates=20, vectors=vectors))
+    plain = theirs.index(theirs.over(store, fitted, candidates=20))
+    found, expected = over.search(QUERIES, 4), plain.search(QUERIES, 4)
+    assert found.ids == expected.ids
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
+    small, large = ([text for text in e.texts if text not in QUERIES] for e in encoders)
+    assert len(small) == 1  # to check the vectors
+    assert len(large) == 1 if vectors == "ensemble" else len(large) == len({*large}) > 20
+
+
+def test_vectors_of_a_stranger_only_name_candidates(theirs, remembering, ours):
+    uec, encoders = remembering()
+    over = theirs.index(theirs.over(theirs.store(theirs.Member()), uec, **EVERY))
+    for _ in range(2):
+        assert over.search(QUERIES, 4).ids == ours.search(QUERIES, 4).ids
+    assert {*encoders[1].texts} == {*TEXTS, *QUERIES}
+    assert len(encoders[1].texts) == len(TEXTS) + 12  # passages are remembered, questions not
+
+
+@pytest.mark.parametrize("theirs", KINDS[:3], indirect=True)  # LlamaIndex's Qdrant has none yet
+def test_nothing_is_found_in_an_empty_store_which_is_looked_at_again_when_it_holds_something(
+    theirs, fitted
+):
+    store = theirs.store(theirs.Member(), [])
+    over = theirs.over(store, fitted, candidates=8)
+    assert theirs.hits(over, "ba") == []
+    assert theirs.index(over).search(["ba", "de"]).ids == [[], []]
+    assert len(theirs.index(over).search([])) == 0
+    if isinstance(theirs, LangChain):
+        theirs.filled(store, TEXTS)
+        fresh = theirs.over(store, fitted, candidates=8)
+        (_, found), (_, expected) = (theirs.hits(one, QUERIES[0])[0] for one in (over, fresh))
+        assert found["uec_confidence"] == pytest.approx(expected["uec_confidence"])
+
+
+def test_fitting_again_needs_no_new_vectors(theirs):
+    uec = UEC([bag_of_words(16, "small")])
+    over = theirs.over(theirs.store(theirs.Member()), uec)
+    with pytest.warns(UserWarning, match="not fitted"):
+        assert theirs.hits(over, QUERIES[0])[0][1]["uec_sigma2"] == 0
+    uec.fit(pairs(60))
+    assert theirs.hits(over, QUERIES[0])[0][1]["uec_sigma2"] > 0
+
+
+def test_what_cannot_be_done_from_here_is_said_before_the_store_is_asked(
+    theirs, fitted, monkeypatch
+):
+    store = theirs.store(theirs.Member())
+    over = theirs.over(store, fitted)
+    index, searched = theirs.index(over), []
+    assert isinstance(index, Retriever)
+    monkeypatch.setattr(index.store, "fetch", lambda *asked: searched.append(asked))
+    for refused in (
+        lambda: index.calibrate(TEXTS[:20], [[id_] for id_ in IDS[:20]]),
+        lambda: index.add(["a"]),
+        lambda: index.delete(IDS[:1]),
+        over.self_calibrate,
+        lambda: Gate.budget(index, QUERIES),
+        lambda: Gate.calibrate(index, QUERIES, [[IDS[0]]] * len(QUERIES)),
+    ):
+        with pytest.raises(ValueError, match="in another package's vector store"):
+            refused()
+    assert not searched
+    for wrong in ("a member", theirs.Member()):
+        with pytest.raises(TypeError, match="uec: expected a UEC, got"):
+            theirs.over(store, wrong)
+    with pytest.raises(ValueError, match="candidates: expected an integer >= 1, got 0"):
+        theirs.over(store, fitted, candidates=0)

