@@ -4,9 +4,13 @@
 
 Ensembles, questions and what is learned from which domain are as in `shipped_confidence.py`.
 Predictors over scores are of the fused score and of each member's own; `in_corpus` and confidence
-(at four) are of models that know none of a collection's domain. Kendall's tau is with nDCG@10;
-AUROC is of answerable questions against the same with their answers removed, of answerable against
-other collections' questions, and of right among the first four against not.
+(at four) are of models that know none of a collection's domain, and so is what being found rests
+on, "found", of which confidence is the product with `in_corpus`; "with the gap" they have learned
+from the gap of the ten best scores, too. Kendall's tau is with nDCG@10; AUROC is of answerable
+questions against the same with their answers removed, of answerable against other collections'
+questions, and of right among the first four against not. The last table is of the decision at one
+half with and without the gap: right and others' questions answered and the Brier score at four, of
+each collection and on average.
 
 Sources: NQC (Shtok et al., 2012), deviation at k and by the score's own cut (Cummins et al., 2011),
 WIG (Zhou and Croft, 2007), SMV (Tao and Wu, 2014), RSD (Roitman et al., 2017), SCS and idf (He and
@@ -32,6 +36,7 @@ from benchmarks.quality.shipped_confidence import (
     DOMAINS,
     FIT,
     MIX_WITH_WORDS,
+    Cell,
     as_asked,
     cached,
     cells_of,
@@ -47,6 +52,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.encoders.lexical import ENGLISH, split_words
+from uec_rag.ensemble.evidence import gap
 from uec_rag.retrieval.pipeline import compare, fuse, weigh
 
 MEASURES = ("tau", "removed", "others'", "right at 4")
@@ -161,6 +167,16 @@ def told(
     return tau, auroc(here, gone), auroc(here, other), auroc(here[right], here[~right])
 
 
+def with_gap(cell: Cell) -> Cell:
+    """Add the gap of the ten best scores to what being found rests on."""
+    known = cell.examples.features
+    # Logs of shares of one softmax differ as the scores do.
+    apart = gap(known.relevance[..., 1])
+    column = np.broadcast_to(apart[:, None, None], (*known.found.shape[:2], 1))
+    found = np.concatenate([known.found, column], axis=-1)
+    return replace(cell, examples=replace(cell.examples, features=replace(known, found=found)))
+
+
 def main(
     data: Annotated[Path, typer.Argument(envvar="UEC_DATA", help="Folder of collections.")],
     ensemble: Annotated[list[str], typer.Option(help="Members, comma-separated; several times.")],
@@ -182,16 +198,31 @@ def main(
         own = replace(shipped_model("words"), temperature=uec.confidence_model.temperature)
         groups.append((uec, own, list(cells_of(uec, own, collections, most))))
     figures: dict[str, list[tuple[float, ...]]] = {}
-    for uec, own, cells in groups:
+    decided: dict[str, list[float]] = {}
+    gapped = [[*map(with_gap, cells)] for *_, cells in groups]
+    for number, (uec, own, _) in enumerate(groups):
         for place, collection in enumerate(collections):
             names = chosen_questions(collection, most)
             others = strange_questions(collections, place, most)
             values, ndcg, right = measured(uec, collection, names, others)
-            every = [some for *_, some in groups]
-            model = learned_elsewhere(every, collection.name, own, MIX_WITH_WORDS)
-            whole = {c.kind: c.examples for c in as_asked(cells, collection.name) if not c.size}
-            sure = [certainty(model, whole[kind], 4) for kind in ("answerable", "removed", "other")]
-            values |= {"confidence": [s for s, _, _ in sure], "in_corpus": [h for _, _, h in sure]}
+            plain = [some for *_, some in groups]
+            for added, every in {"": plain, " with the gap": gapped}.items():
+                model = learned_elsewhere(every, collection.name, own, MIX_WITH_WORDS)
+                cells = as_asked(every[number], collection.name)
+                whole = {cell.kind: cell.examples for cell in cells if not cell.size}
+                kinds = ("answerable", "removed", "other")
+                sure, found, held = zip(
+                    *(certainty(model, whole[kind], 4) for kind in kinds), strict=True
+                )
+                values[f"confidence{added}"] = [*sure]
+                values[f"found{added}"] = [s / h for s, h in zip(sure, held, strict=True)]
+                values["in_corpus"] = [*held]
+                there, _, other = sure
+                hit = found[0]
+                figure = (there[hit] > 0.5).mean(), (other > 0.5).mean()
+                decided.setdefault(f"{collection.name} ({number + 1})", []).extend(
+                    (*figure, ((there - hit) ** 2).mean())
+                )
             for name, of_one in values.items():
                 figures.setdefault(name, []).append(told(of_one, ndcg, right))
     mean = {name: np.nanmean(rows, axis=0) for name, rows in figures.items()}
@@ -206,6 +237,14 @@ def main(
         "Means, and by how much it is above the better of ours at most",
         ["predictor", *MEASURES],
         table,
+        markdown=True,
+    )
+    decided["mean"] = np.mean([*decided.values()], axis=0).tolist()
+    names = ("right answered", "others' answered", "Brier score")
+    print_table(
+        "Decided at one half, without and with the gap",
+        ["collection", *names, *(f"{name} with" for name in names)],
+        [[name, *(f"{value:.3f}" for value in row)] for name, row in decided.items()],
         markdown=True,
     )
 

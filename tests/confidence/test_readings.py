@@ -100,6 +100,23 @@ def test_a_name_is_no_namesake_of_what_has_less_of_it():
     assert named("Elkins, Arkansas", found)["namesakes"] == 0
 
 
+@pytest.mark.parametrize(
+    ("titles", "namesake"),
+    [
+        (("Ottawa University", "Students of Ottawa University"), False),
+        (("Students of Ottawa University", "Ottawa University"), False),
+        (("Ottawa University", "Ottawa", "University"), False),
+        (("Ottawa University, Ontario", "Ottawa University, Kansas"), True),
+        (("Ottawa", "University", "Ottawa University, Kansas"), True),
+    ],
+)
+def test_who_says_one_title_in_full_means_no_other(titles, namesake):
+    idf = {"Ottawa": 6.0, "University": 4.0, "when": 0.5}
+    held = [[word for word in idf if word in title] for title in titles]
+    found = candidates(titles, held, idf=idf)
+    assert (named("When was Ottawa University founded?", found)["namesakes"] > 0) == namesake
+
+
 def test_passages_on_one_subject_are_no_rivals():
     words = [("Elkins", "founded")] * 3
     found = named("When was Elkins founded?", candidates([PLACES[0]] * 3, words))

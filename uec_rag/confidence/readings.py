@@ -176,7 +176,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     namesakes
         The share of the question's squared idf that is in the best subject's titles and in another
         one's as well, less what the best has and that one lacks, in titles and in texts; of the
-        subject that has the most, at least 0: how far what it says is a name that several bear.
+        subject that has the most, at least 0: how far what it says is a name that several bear. 0
+        if it says one title in full, which is meant.
 
     Any idf is in units of that of a word that no passage has, so that a corpus's size cancels.
 
@@ -205,6 +206,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
     names = (in_title & in_title[0]).astype(np.float64) - _lacking(in_title) - _lacking(in_text)
     namesakes = (names @ idf**2)[1:].max(initial=0.0) / max(float(idf @ idf), 1e-12)
+    if _says_one_title(question, {*zip(subject.tolist(), candidates.titles, strict=True)}):
+        namesakes = 0.0
     best = float(np.clip(_mass(candidates.logits, subject)[0], 1e-4, 1 - 1e-4))
     return np.array(
         [
@@ -226,6 +229,17 @@ def _named(text: str, called: Mapping[str, set[str]], inside: Mapping[str, str])
     if inside and not low.isascii():
         found.update(word for word, form in inside.items() if form in low)
     return found
+
+
+def _says_one_title(question: str, titled: Collection[tuple[int, str]]) -> bool:
+    """Whether a question has all words of one title alone, of subjects and their titles.
+
+    A title counts as part of another one that is said in full and has more words.
+    """
+    said = {*_split(question.casefold())}
+    words = [{*_split(title.casefold())} for _, title in titled]
+    full = [some for some in words if some and some <= said]
+    return sum(not any(some < other for other in full) for some in full) == 1
 
 
 def _split(text: str) -> list[str]:
