@@ -15,11 +15,11 @@ from uec_rag.encoders import (
 from uec_rag.encoders.bundled.static import StaticEncoder
 
 MAKE = {
-    "static": lambda at: StaticEncoder(at("static_folder"), name="tiny"),
+    "static": lambda at: StaticEncoder(at("static_folder"), name="e5-tiny"),
     "sentence transformer": lambda at: SentenceTransformerEncoder(
-        at("tiny")(dense={"out_features": 6}), batch_size=2
+        at("tiny")(dense={"out_features": 6}, prompts={"query": "query: "}), batch_size=2
     ),
-    "of a folder": lambda at: SentenceTransformerEncoder(at("saved")("tiny-model")),
+    "of a folder": lambda at: SentenceTransformerEncoder(at("saved")("e5-tiny")),
     "black box": lambda at: BlackBoxEncoder(hashed_vectors),
     "cached": lambda at: CachedEncoder(
         BlackBoxEncoder(hashed_vectors), at("tmp_path"), revision="1"

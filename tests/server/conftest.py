@@ -10,6 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
+from uec_rag.confidence.risk import RiskThreshold
+from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.http import create_app
@@ -19,6 +21,9 @@ HOST = "127.0.0.1:8000"
 TOKEN = "a-token-of-more-than-16-letters"
 SCRIPT = "<script>alert('zebra')</script>"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07 gnu \u202e"
+
+STRICT = Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3)
+"""A gate that abstains on everything, and wants three passages."""
 
 TEXTS = {
     "parking": "Staff may park in the yard behind the mill.",

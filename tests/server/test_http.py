@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 
 import httpx
@@ -16,10 +17,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.server.conftest import ESCAPES, SCRIPT, TEXTS, TOKEN, make, serving, until
+from tests.server.conftest import ESCAPES, SCRIPT, STRICT, TEXTS, TOKEN, make, serving, until
 from uec_rag import UEC, Retriever
 from uec_rag.base import spans
-from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import batching, http
@@ -69,8 +69,7 @@ def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
 
 
 def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_on(index, tmp_path):
-    threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
-    Gate(threshold, 3, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")
+    replace(STRICT, confidences=(0.25, 0.75)).save(tmp_path / "gate.json")
     with serving(index, gate=tmp_path / "gate.json") as client:
         found = client.post("/ask", json=PARKING)
         assert found.json()["decision"] == "abstain"
@@ -83,8 +82,7 @@ def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_
 
 def test_the_gate_of_an_index_decides_unless_told_otherwise(index, caplog):
     caplog.set_level(logging.INFO)
-    strict = Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3)
-    strict.save(index / "gate.json")
+    STRICT.save(index / "gate.json")
 
     def asked(**place):
         with serving(index, **place) as client:
@@ -92,7 +90,7 @@ def test_the_gate_of_an_index_decides_unless_told_otherwise(index, caplog):
         return found["decision"], found["threshold"]
 
     assert asked() == ("abstain", 1.0)
-    assert f"a gate of the index decides: {strict.report}" in caplog.text
+    assert f"a gate of the index decides: {STRICT.report}" in caplog.text
     assert asked(gated=False)[1] == 0.5
     assert asked(gate=0.0) == ("answer", 0.0)
 
@@ -109,7 +107,7 @@ def test_a_gate_sees_what_is_asked_and_not_what_is_searched(index, tmp_path, mon
     monkeypatch.setattr(
         Gate, "decide", lambda gate, result: seen.append(len(result)) or decide(gate, result)
     )
-    Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
+    STRICT.save(tmp_path / "gate.json")
     with serving(index, gate=tmp_path / "gate.json") as client:
         assert client.post("/search", json={**PARKING, "k": 1}).status_code == 200
         assert seen == []

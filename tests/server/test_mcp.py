@@ -11,11 +11,9 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.testclient import TestClient
 
-from tests.server.conftest import HOST, TEXTS, TOKEN, make
+from tests.server.conftest import HOST, STRICT, TEXTS, TOKEN, make
 from tests.server.test_processes import UEC_RAG, begun
 from uec_rag import Retriever, __version__
-from uec_rag.confidence.risk import RiskThreshold
-from uec_rag.retrieval import Gate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
@@ -101,7 +99,7 @@ async def test_an_agent_finds_tools_asks_and_reads_a_passage(transport, index):
 
 
 async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_path):
-    Gate(RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
+    STRICT.save(tmp_path / "gate.json")
     async with over_http(index, "--gate", tmp_path / "gate.json") as session:
         asked = dumped(await session.call_tool("ask", {"question": QUESTION, "k": 1}))
         one = dumped(await session.call_tool("search", {"question": QUESTION, "k": 1}))

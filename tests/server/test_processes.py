@@ -11,11 +11,12 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from tests.helpers import index_of
-from tests.server.conftest import TEXTS, TOKEN, make, until
-from uec_rag import UEC, Gate
-from uec_rag.confidence.risk import RiskThreshold
+from tests.server.conftest import STRICT, TEXTS, TOKEN, make, until
+from uec_rag import UEC
+from uec_rag.cli import app
 
 UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main\nif __name__ == '__main__': main()"]
 PARKING = {"query": "who may park in the yard", "k": 3}
@@ -72,10 +73,6 @@ def answers(url):
 def test_what_cannot_be_served_is_said_before_anything_listens(
     arguments, message, tmp_path, monkeypatch
 ):
-    from typer.testing import CliRunner
-
-    from uec_rag.cli import app
-
     monkeypatch.chdir(tmp_path)
     make().save("idx")
     make().save("broken")
@@ -90,10 +87,6 @@ def test_what_cannot_be_served_is_said_before_anything_listens(
 
 
 def test_a_port_that_is_taken_is_said(index):
-    from typer.testing import CliRunner
-
-    from uec_rag.cli import app
-
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         result = CliRunner().invoke(app, ["serve", str(index), "--port", port])
@@ -102,10 +95,6 @@ def test_a_port_that_is_taken_is_said(index):
 
 
 def test_without_the_extra_it_says_what_to_install(index, monkeypatch):
-    from typer.testing import CliRunner
-
-    from uec_rag.cli import app
-
     monkeypatch.setitem(sys.modules, "fastapi", None)
     result = CliRunner().invoke(app, ["serve", str(index)])
     assert result.exit_code == 2
@@ -120,8 +109,7 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
     place = new_place()
     filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=store_at(place))
     filled.save(tmp_path / "idx")
-    threshold = RiskThreshold(1.0, 0.1, 0.05, 100, 50, 2, 29)
-    Gate(threshold, 3).publish(filled)  # decides in all of them
+    STRICT.publish(filled)  # decides in all of them
     arguments = [tmp_path / "idx", "--store", place, "--workers", 4, "--write"]
     with (
         begun("serve", *arguments, UEC_TOKEN=TOKEN) as (address, _),
