@@ -3,16 +3,14 @@
     python -m benchmarks.quality.conversation DATA --markdown
 
 Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
-turns, behind all and once more, as people rewrote them to stand alone, and as views that the corpus
-weighs (`uec_rag.ensemble.views`). Turns that stand alone and turns that do not are reported apart.
-Of `UEC()`, or with --model of an ensemble that is fitted on the training pairs of one collection.
-"Half" mixes the last turn and all turns in equal parts; "views" has weights that
-`benchmarks.quality.view_weights` learned without the set, "shipped" those that ship, learned on
-these sets among others. Milliseconds, of `UEC()`, are for one question asked by itself of a
-`Retriever`, without a cache of encodings: the same forty turns with their history and without it by
-turns, the median, and the median of the ratios; a rewrite costs a call of a language model before
-that. DATA is a folder of test collections, whose conversations have "turns", "answers", "rewrite"
-and "standalone" in their queries.
+turns, behind all and once more, as people rewrote them to stand alone, and mixed with the turns
+before them as `uec_rag.ensemble.views` does it ("ours"; no number of it was learned). Turns that
+stand alone and turns that do not are reported apart. Of `UEC()`, or with --model of an ensemble
+that is fitted on the training pairs of one collection. Milliseconds, of `UEC()`, are for one
+question asked by itself of a `Retriever`: forty turns by turns alone, with a history that was asked
+before, as in a chat, and with one that was not; the medians, and the medians of the ratios. A
+rewrite costs a call of a language model before that. DATA is a folder of test collections, whose
+conversations have "turns", "answers", "rewrite" and "standalone" in their queries.
 """
 
 from __future__ import annotations
@@ -36,15 +34,9 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.ensemble.views import SHIPPED, ViewWeights, in_context, mix_views, prominence
+from uec_rag.ensemble.views import Spoken, in_context, texts_of
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
-HELD_OUT = {
-    "conv_pacific": ViewWeights(-0.58, -0.6),
-    "conv_cast": ViewWeights(-1.35, 1.04),
-    "conv_kdconv_zh": ViewWeights(-1.64, 1.36),
-}
-"""Learned without the set, as `benchmarks.quality.view_weights` prints them."""
 _DEPTH = 10
 _TIMED = 40
 
@@ -151,44 +143,11 @@ class Index:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Views:
-    """The two views of n turns, encoded.
-
-    Attributes
-    ----------
-    alone, together : list of K Gaussian
-    prominence : array, shape (n,)
-    """
-
-    index: Index
-    alone: list[Gaussian]
-    together: list[Gaussian]
-    prominence: FloatArray
-
-    @classmethod
-    def of(cls, index: Index, turns: Sequence[Turn]) -> Views:
-        """Encode both in one batch, and look at what the turns alone find."""
-        texts = [turn.text for turn in turns]
-        texts += [in_context(turn.text, turn.before) for turn in turns]
-        parts = index.uec.encode(texts, "query")
-        alone = [part[: len(turns)] for part in parts]
-        together = [part[len(turns) :] for part in parts]
-        found = index.logits(alone)
-        best = np.partition(found, -min(_DEPTH, found.shape[1]), axis=1)[:, -_DEPTH:]
-        return cls(index, alone, together, prominence(best))
-
-    def logits(self, shares: FloatArray) -> FloatArray:
-        """Of the mixture, shape (n, N)."""
-        mixed = [
-            mix_views(one, other, shares)
-            for one, other in zip(self.alone, self.together, strict=True)
-        ]
-        return self.index.logits(mixed)
-
-    def shares(self, weights: ViewWeights) -> FloatArray:
-        """Of the view with the turns before."""
-        return weights.shares(self.prominence, np.ones(len(self.prominence), dtype=bool))
+def ours(index: Index, turns: Sequence[Turn]) -> FloatArray:
+    """Logits of turns mixed with those before them, shape (n, N)."""
+    asked = [Spoken(turn.text, turn.before) for turn in turns]
+    parts = index.uec.encode(texts_of(asked), "query")
+    return index.logits([in_context(asked, part) for part in parts])
 
 
 def ndcg(logits: FloatArray, gains: FloatArray) -> FloatArray:
@@ -209,26 +168,24 @@ RECIPES = {
 }
 
 
-def milliseconds(
-    uec: UEC, cached: UEC, passages: Sequence[str], turns: Sequence[Turn]
-) -> tuple[float, float, float]:
-    """A question alone, with its history, and the ratio: medians over turns asked by themselves.
+def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) -> list[float]:
+    """Milliseconds a question alone, in a chat, with a new history; the ratios of these to it.
 
     `cached`: encodes the passages, which is not measured.
     """
-    retriever, plain, mixed = Retriever(cached), [], []
+    retriever, ensembles = Retriever(cached), [UEC() for _ in range(3)]
     retriever.add(passages)
-    for turn in turns[: _TIMED + 2]:
-        for history, times in ((None, plain), ([turn.before], mixed)):
+    times = np.empty((len(turns[: _TIMED + 2]), 3))
+    for row, turn in enumerate(turns[: _TIMED + 2]):
+        ensembles[1].encode(turn.before, "query")
+        for column, uec in enumerate(ensembles):
+            before = turn.before if column else []
             start = time.perf_counter()
-            texts = [turn.text]
-            if history is not None:
-                texts.append(in_context(turn.text, turn.before))
-            parts = uec.encode(texts, "query")
-            retriever.search_encoded([turn.text], parts, history=history)
-            times.append(1000 * (time.perf_counter() - start))
-    one, two = np.array(plain[2:]), np.array(mixed[2:])  # the first are slow for other reasons
-    return float(np.median(one)), float(np.median(two)), float(np.median(two / one))
+            parts = uec.encode(texts_of([Spoken(turn.text, before)]), "query")
+            retriever.search_encoded([turn.text], parts, history=[before])
+            times[row, column] = 1000 * (time.perf_counter() - start)
+    times = times[2:]  # the first are slow for other reasons
+    return [*np.median(times, axis=0), *np.median(times[:, 1:] / times[:, :1], axis=0)]
 
 
 def ensemble(models: Sequence[str], fit: Path, cache: Path) -> UEC:
@@ -250,7 +207,7 @@ def main(
 ) -> None:
     """Print the tables."""
     uec = ensemble(model, data / fit, cache)
-    rows = {name: [name] for name in (*RECIPES, "half", "views", "shipped")}
+    rows = {name: [name] for name in (*RECIPES, "ours")}
     header, took = ["searched with"], []
     for name in sets.split(","):
         some = load_conversations(data / name)
@@ -259,20 +216,19 @@ def main(
             recipe: ndcg(index.logits(uec.encode([*map(text, some.turns)], "query")), some.gains)
             for recipe, text in RECIPES.items()
         }
-        views = Views.of(index, some.turns)
-        scores["half"] = ndcg(views.logits(np.full_like(views.prominence, 0.5)), some.gains)
-        for label, weights in (("views", HELD_OUT.get(name, SHIPPED)), ("shipped", SHIPPED)):
-            scores[label] = ndcg(views.logits(views.shares(weights)), some.gains)
+        scores["ours"] = ndcg(ours(index, some.turns), some.gains)
         for kind, chosen in some.kinds.items():
             header.append(f"{name}, {kind} ({chosen.sum()})")
             for recipe, of_turns in scores.items():
                 rows[recipe].append(f"{of_turns[chosen].mean():.3f}")
         if not model:
-            times = milliseconds(UEC(), uec, some.passages, some.turns)
-            took.append([name, *(f"{value:.1f}" for value in times[:2]), f"{times[2]:.2f}"])
+            times = milliseconds(uec, some.passages, some.turns)
+            took.append(
+                [name, *(f"{ms:.0f}" for ms in times[:3]), *map("{:.2f}".format, times[3:])]
+            )
     print_table("nDCG@10 of later turns", header, list(rows.values()), markdown=markdown)
     if took:
-        header = ["set", "ms alone", "ms with history", "ratio"]
+        header = ["set", "alone", "in a chat", "new history", "ratio", "ratio, new history"]
         print_table("Milliseconds a question", header, took, markdown=markdown)
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.quality.subject_change DATA --markdown
 
 Questions of ordinary collections are asked alone, and behind one to four questions about another
-subject (`benchmarks.quality.view_weights`): of the whole corpus, and of it without their answers.
+subject: of the whole corpus, and of it without their answers.
 A question counts as right if one of its first four hits is relevant. Underspecified questions of
 clarify sets are asked, and what the user says then is the label of the last reading that was
 offered, or that among other words: the share of replies whose first hit is of that reading, and
@@ -20,26 +20,46 @@ import numpy as np
 import typer
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.paper.data import load_collection, read_rows
-from benchmarks.quality.conversation import Conversations
+from benchmarks.paper.data import Collection, load_collection, read_rows
+from benchmarks.quality.conversation import Conversations, Turn, of_collection
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, Cache, Data, Markdown
-from benchmarks.quality.view_weights import put_behind
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
 REPLIES = {"label": "{}", "among other words": "I mean {}, please"}
-_QUESTIONS, _ASKED = 150, 40
+_QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
+_OF_ARTICLE = 5  # consecutive passages of XQuAD
+
+
+def put_behind(collection: Collection) -> Conversations:
+    """Questions behind others about one other subject."""
+    rng = np.random.default_rng(7)
+    names, place = list(collection.queries), {p: i for i, p in enumerate(collection.passages)}
+    passage = np.array([place[next(iter(collection.relevant[name]))] for name in names])
+    of_articles = collection.name.startswith("xquad")
+    subject = passage // _OF_ARTICLE if of_articles else passage
+    turns = {}
+    for row in rng.permutation(len(names))[:_QUESTIONS]:
+        count = int(rng.integers(1, _MOST_BEFORE + 1))
+        others = np.flatnonzero(subject != subject[row])
+        of_one = np.flatnonzero(subject == subject[rng.choice(others)])
+        others = of_one if len(of_one) >= count else others
+        before = rng.choice(others, min(count, len(others)), replace=False)
+        rng.random()
+        said = [collection.queries[names[i]] for i in before]
+        turns[names[row]] = Turn(collection.queries[names[row]], said, "", standalone=True)
+    return of_collection(collection, turns)
 
 
 def decided(uec: UEC, some: Conversations) -> list[list[str]]:
     """A row for questions alone, and one for them behind others."""
     index = Retriever(uec)
     index.add(some.passages, [str(place) for place in range(len(some.passages))])
-    turns = some.turns[:_QUESTIONS]
-    gold = [[str(place) for place in np.flatnonzero(row)] for row in some.gains[: len(turns)]]
+    turns = some.turns
+    gold = [[str(place) for place in np.flatnonzero(row)] for row in some.gains]
     rows = []
     for name in ("alone", "behind"):
         answered, confidence, right = [], [], []
@@ -96,7 +116,7 @@ def main(
     uec = shipped(cache)
     rows = []
     for name in ordinary.split(","):
-        rows += decided(uec, put_behind(load_collection(data / name), same=False))
+        rows += decided(uec, put_behind(load_collection(data / name)))
     header = [
         "questions",
         "found",

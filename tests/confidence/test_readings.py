@@ -12,9 +12,11 @@ from uec_rag.confidence.readings import (
     FEATURES,
     Candidates,
     Reading,
+    UnknownReading,
     ask_back,
     features,
     reading_meant,
+    reading_named,
     readings,
     shipped_underspecified,
     subjects,
@@ -228,7 +230,57 @@ def test_columns_of_unequal_length_are_refused():
         ("Do you mean a or b? Note: it is in Greek.", "b", ("b", True)),
         ("What exactly do you mean?", "b", None),
         ("Which country?", "Ireland", None),
+        ("Do you mean git or rsync?", "The first one.", ("the first one", True)),
+        ("Do you mean git or rsync?", "3", None),
+        ("Do you mean git, the last or rsync?", "the last", ("the last", True)),
+        ("Do you mean git or rsync?", "What is the first one called?", None),
     ],
 )
 def test_a_reply_names_one_label_of_the_question_back_or_none(asked, reply, meant):
     assert reading_meant(asked, reply) == meant
+
+
+LABELS = ("git", "git add", "rsync", "tar")
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ("2", "git add"),
+        ("(2)", "git add"),
+        ("#2.", "git add"),
+        ("Option B, please", "git add"),
+        ("number two", "git add"),
+        ("the 2nd", "git add"),
+        ("I mean the second one!", "git add"),
+        ("the former", "git"),
+        ("The latter.", "tar"),
+        ("the last one", "tar"),
+        ("第二个", "git add"),
+        ("最后一个", "tar"),
+    ],
+)
+def test_a_reading_is_named_by_its_place(reply, label):
+    assert reading_named(reply, [Reading(name, (name,), 0.25) for name in LABELS]).label == label
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "5",
+        "0",
+        "22",
+        "What is the first one called?",
+        "Why the second?",
+        "the first and the last",
+        "first of all, how long does it take?",
+        "not the second one",
+        "one of them",
+        "a file",
+        "2 files",
+        "neither",
+    ],
+)
+def test_other_words_and_places_beyond_the_last_name_no_reading(reply):
+    with pytest.raises(UnknownReading):
+        reading_named(reply, [Reading(name, (name,), 0.25) for name in LABELS])

@@ -259,9 +259,7 @@ def _converse(
 
 
 def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
-    """The reading that a line names, by its number or label; None if it names none."""
-    if line.isdecimal() and 0 < int(line) <= len(meant):
-        return meant[int(line) - 1]
+    """The reading that a line names, by its place or label; None if it names none."""
     try:
         return reading_named(line, meant)
     except UnknownReading:

@@ -40,6 +40,22 @@ _FULL = 0.3  # in_corpus from which on readings are plausible
 _SHOWN, _ENOUGH = 5, 0.98
 _LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
+_COUNTED = (
+    ("1", "a", "one", "first", "1st", "former", "一"),
+    ("2", "b", "two", "second", "2nd", "二"),
+    ("3", "c", "three", "third", "3rd", "三"),
+    ("4", "d", "four", "fourth", "4th", "四"),
+    ("5", "e", "five", "fifth", "5th", "五"),
+)
+_PLACES = {word: place for place, words in enumerate(_COUNTED) for word in words}
+_PLACES |= dict.fromkeys(("last", "latter", "最后"), -1)
+_SAID_PLACE = regex.compile(
+    r"(?:(?:yes|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
+    r"(?:the )?(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
+    rf"(?P<place>{'|'.join(_PLACES)})"
+    r"(?:[.)]|一?[个個种種项項])?(?: (?:one|option|choice|reading))?"
+    r"(?:,? (?:please|thanks|thank you))?"
+)
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same in ASCII, at a third of the time
 
@@ -388,7 +404,7 @@ class UnknownReading(ValueError):
 
 
 def reading_named(label: str, found: Sequence[Reading]) -> Reading:
-    """The reading of a label, whatever the case of its letters.
+    """The reading of a label, whatever the case of its letters, or of a place among them.
 
     Raises
     ------
@@ -397,12 +413,16 @@ def reading_named(label: str, found: Sequence[Reading]) -> Reading:
 
     Examples
     --------
-    >>> reading_named("Git Add", [Reading("git add", ("a", "b"), 0.5)]).ids
-    ('a', 'b')
+    >>> found = [Reading("git add", ("a", "b"), 0.5), Reading("rsync", ("c",), 0.5)]
+    >>> reading_named("Git Add", found).ids, reading_named("the second one", found).ids
+    (('a', 'b'), ('c',))
     """
     for reading in found:
         if _plain(reading.label) == _plain(label):
             return reading
+    place = _place_said(label)
+    if place is not None and place < len(found):
+        return found[place]
     labels = [reading.label for reading in found]
     if not labels:
         raise UnknownReading(f"within: this question has no readings, got {label!r:.60}.")
@@ -414,6 +434,12 @@ def reading_named(label: str, found: Sequence[Reading]) -> Reading:
 
 def _plain(label: str) -> str:
     return " ".join(label.casefold().split())
+
+
+def _place_said(reply: str) -> int | None:
+    """The place that a reply names, from 0, or -1 for the last; None if it says anything else."""
+    said = _SAID_PLACE.fullmatch(_plain(reply).strip(".!,;\"' "))
+    return None if said is None else _PLACES[said["place"]]
 
 
 def ask_back(found: Sequence[Reading]) -> str:
@@ -433,13 +459,16 @@ def ask_back(found: Sequence[Reading]) -> str:
 def reading_meant(asked: str, reply: str) -> tuple[str, bool] | None:
     """The label that a reply to a question of `ask_back` names, and whether it says nothing else.
 
-    None if it names none or several, or what was asked is no such question.
+    A place ("2", "the last one") counts as a label, which `reading_named` knows. None if a reply
+    names none or several, or what was asked is no such question.
 
     Examples
     --------
     >>> asked = "Do you mean git add, rsync or git push?"
     >>> reading_meant(asked, "Rsync"), reading_meant(asked, "the one of rsync, please")
     (('rsync', True), ('rsync', False))
+    >>> reading_meant(asked, "The second one.")
+    ('the second one', True)
     """
     if not asked.lstrip().startswith(_WHICH):
         return None
@@ -448,9 +477,13 @@ def reading_meant(asked: str, reply: str) -> tuple[str, bool] | None:
     # A label may itself have a comma or an "or".
     if said and regex.search(rf"(?:^|, | or ){regex.escape(said)}(?:$|, | or )", named):
         return said, True
+    labels = regex.split(", | or ", named)
+    place = _place_said(reply)
+    if place is not None and place < len(labels):
+        return said, True
     held = {
         label
-        for label in regex.split(", | or ", named)
+        for label in labels
         if label and regex.search(rf"(?<!\w){regex.escape(label)}(?!\w)", said)
     }
     longest = [one for one in held if not any(one != other and one in other for other in held)]

@@ -1,55 +1,30 @@
-"""Views of a question in a conversation: the last turn alone, and with the turns before it.
+"""A question in its conversation: what is searched of what was said before it.
 
-Each view is a text that every encoder encodes. The question that is searched is their convex
-combination: a Gaussian in each encoder's space, a bag of words in BM25. How much the turns before
-count is decided anew for each question, by what the corpus says of the last turn alone.
+Every encoder encodes each turn by itself. The question that is searched is the convex combination
+of the turns, the last one above all: a Gaussian in each encoder's space, a bag of words in BM25. So
+the turns of a conversation that an encoder remembers need not be encoded again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.records import Record
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.confidence.readings import asks_back, reading_meant
-from uec_rag.ensemble.evidence import NEXT, gap
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
-LEADERS = NEXT
-"""The number of best passages of the last turn that tell whether one stands out."""
+SHARE = 1 / 3
+"""Of all turns before a question together, in equal parts; not learned, see
+docs/measurements/conversation.md.
+"""
 
-# An encoder reads the beginning of a text, about 512 tokens. A token is four bytes of English or
-# one character of Chinese, which is three.
 _ROOM = 1500
-
-
-def in_context(question: str, turns: Sequence[str]) -> str:
-    r"""The question behind the turns before it, oldest first, one on each line.
-
-    Of the turns the latest stay, as many as take 1,500 bytes (UTF-8) together, so that an encoder
-    reads up to the question. One that is too long alone is left out with those before it.
-
-    Examples
-    --------
-    >>> in_context("How much is it?", ["My door opener broke.", "Can it be fixed?"])
-    'My door opener broke.\nCan it be fixed?\nHow much is it?'
-    """
-    kept: list[str] = []
-    room = _ROOM
-    for turn in reversed(turns):
-        room -= len(turn.encode())
-        if room < 0:
-            break
-        if turn.strip():
-            kept.append(turn.strip())
-    return "\n".join([*reversed(kept), question])
 
 
 @dataclass(frozen=True)
@@ -70,14 +45,36 @@ class Spoken:
     label: str | None = None
 
     @property
+    def before(self) -> list[str]:
+        """The turns it is searched with: the latest that take 1,500 bytes (UTF-8) together.
+
+        One that is too long alone is left out with those before it, as blank ones are.
+        """
+        kept: list[str] = []
+        room = _ROOM
+        for turn in reversed(self.turns):
+            room -= len(turn.encode())
+            if room < 0:
+                break
+            if turn.strip():
+                kept.append(turn.strip())
+        return kept[::-1]
+
+    @property
     def context(self) -> str:
-        """The question behind the turns before it."""
-        return in_context(self.question, self.turns)
+        r"""The question behind the turns that it is searched with, one on each line.
+
+        Examples
+        --------
+        >>> Spoken("How much is it?", ["My door opener broke.", "Can it be fixed?"]).context
+        'My door opener broke.\nCan it be fixed?\nHow much is it?'
+        """
+        return "\n".join([*self.before, self.question])
 
     @property
     def follows(self) -> bool:
         """Whether there are turns before the question that it is searched with."""
-        return self.context != self.question
+        return bool(self.before)
 
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = ()) -> Spoken:
@@ -102,16 +99,14 @@ class Spoken:
 
 
 def texts_of(spoken: Sequence[Spoken]) -> list[str]:
-    """The texts that are encoded for a search: the questions, and behind them their contexts."""
-    behind = [one.context for one in spoken if one.follows]
-    return [*(one.question for one in spoken), *behind]
+    """The texts that are encoded for a search: the questions, and behind them each one's turns."""
+    return [*(one.question for one in spoken), *(turn for one in spoken for turn in one.before)]
 
 
 def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
-    """The rows of some questions' Gaussians: theirs, and behind all those of their contexts."""
-    follows = [one.follows for one in spoken]
-    behind = len(spoken) + np.cumsum(follows) - 1
-    return [*rows, *(int(behind[row]) for row in rows if follows[row])]
+    """The rows of some questions' Gaussians: theirs, and behind all those of their turns."""
+    ends = len(spoken) + np.cumsum([0, *(len(one.before) for one in spoken)])
+    return [*rows, *(place for row in rows for place in range(ends[row], ends[row + 1]))]
 
 
 def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
@@ -149,144 +144,53 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def prominence(logits: FloatArray) -> FloatArray:
-    """How far the best passage stands out, shape (n,): ``log(1 + l_1 - mean(l_2, ..., l_10))``.
+def in_context(asked: Sequence[Spoken], said: Gaussian) -> Gaussian:
+    """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
-    The "gap" of `uec_rag.ensemble.evidence`, of the ensemble's logits.
+    ``N(f sum_j c_j mu_j, f^2 sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
+    ``c_j = SHARE / m`` of each turn, and ``1 - SHARE`` of the question. A mean of several
+    vectors is shorter than they are, and to confidence all that it finds would be far away: f makes
+    it as long as they are on average. Of words the bag in which a term weighs
+    ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so that a long turn does
+    not drown a short question.
 
     Parameters
     ----------
-    logits : array, shape (n, m)
-        Of the m >= 1 passages that are most similar to the last turn alone, in any order;
-        ``sum_k pi_k a_k s_k``, intercepts make no difference. 0 where m is 1.
+    asked : sequence of n >= 1 Spoken
+    said : Gaussian
+        An encoder's of `texts_of` these.
 
     Raises
     ------
     ValueError
-        If there is no passage.
+        If there are not as many texts.
     """
-    if logits.ndim != 2 or not logits.shape[1]:
+    counts = [len(one.before) for one in asked]
+    if len(said) != len(asked) + sum(counts):
         raise ValueError(
-            f"logits: expected shape (n, m) with m >= 1 passages, got {logits.shape}; a question "
-            "without passages has no evidence."
+            f"said: expected {len(asked)} questions and the {sum(counts)} turns before them, got "
+            f"{len(said)} texts."
         )
-    return gap(-np.sort(-logits, axis=1)).astype(np.float32)
+    shares = np.zeros((len(asked), len(said)), dtype=np.float32)
+    ends = len(asked) + np.cumsum([0, *counts])
+    for row, count in enumerate(counts):
+        shares[row, row] = 1 - SHARE if count else 1
+        shares[row, ends[row] : ends[row + 1]] = SHARE / max(count, 1)
+    mean = shares @ said.mean
+    length = np.maximum(np.linalg.norm(mean, axis=1), np.float32(1e-12))
+    factor = (shares @ np.linalg.norm(said.mean, axis=1) / length)[:, None]
+    mean, scales = factor * mean, factor**2 * (shares**2 @ said.scales)
+    terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
+    if said.profile is None:
+        return Gaussian(mean, scales, terms=terms)
+    return Gaussian.factored(mean, scales, said.profile, terms=terms)
 
 
-@dataclass(frozen=True)
-class ViewWeights(Record):
-    """The weights of the turns before: a logistic function of what the last turn finds alone.
-
-    Attributes
-    ----------
-    prominence : float
-        Weight of `prominence`: of what finds its passage alone, the turns before say little.
-    offset : float
-    """
-
-    prominence: float
-    offset: float
-
-    def shares(
-        self, prominence: FloatArray, history: Sequence[bool] | NDArray[np.bool_]
-    ) -> FloatArray:
-        """Share of the view with the turns before, shape (n,); 0 for a question without any.
-
-        Parameters
-        ----------
-        prominence : array, shape (n,)
-        history : sequence of n bool
-            Whether there are turns before.
-
-        Raises
-        ------
-        ValueError
-            If they differ in length.
-        """
-        if len(prominence) != len(history):
-            raise ValueError(
-                "prominence, history: expected one of each per question, got "
-                f"{len(prominence)} and {len(history)}."
-            )
-        scores = np.float32(self.prominence) * prominence + np.float32(self.offset)
-        shares: FloatArray = np.where(history, 1 / (1 + np.exp(-scores)), np.float32(0))
-        return shares.astype(np.float32)
-
-
-SHIPPED = ViewWeights(prominence=-1.46, offset=1.45)
-"""Learned by `benchmarks/quality/view_weights.py`; see docs/measurements/conversation.md."""
-
-
-def mix_views(alone: Gaussian, together: Gaussian, shares: FloatArray) -> Gaussian:
-    """Gaussian convolution of an encoder's two views of n questions.
-
-    ``N((1 - p) mu_0 + p mu_1, (1 - p)^2 Sigma_0 + p^2 Sigma_1)``, and of words the bag in which a
-    term weighs ``(1 - p) w_0 + p w_1 |w_0| / |w_1|``, with |w| the sum of a bag's weights. A
-    question of share 0 stays to the bit what it is alone.
-
-    Parameters
-    ----------
-    alone, together : Gaussian
-        An encoder's, of the last turns and of these in their context.
-    shares : array, shape (n,)
-        Of the second view, from 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If the views are not of n questions each, or not by one encoder.
-    """
-    if not len(alone) == len(together) == len(shares):
-        raise ValueError(
-            "alone, together, shares: expected as many questions in each, got "
-            f"{[len(alone), len(together), len(shares)]}."
-        )
-    if alone.dimension != together.dimension or len(alone.terms) != len(together.terms):
-        raise ValueError(
-            "alone, together: expected Gaussians of one encoder, got dimensions "
-            f"{[alone.dimension, together.dimension]}; mix each encoder's views on their own."
-        )
-    p = np.asarray(shares, dtype=np.float32)[:, None]
-    mean = (1 - p) * alone.mean + p * together.mean
-    terms = [
-        _mix_terms(one, other, shares)
-        for one, other in zip(alone.terms, together.terms, strict=True)
-    ]
-    if alone.profile is None or together.profile is None:
-        variance = (1 - p) ** 2 * alone.variance + p**2 * together.variance
-        return Gaussian(mean, variance, terms=terms)
-    scales = (1 - p) ** 2 * alone.scales + p**2 * together.scales
-    return Gaussian.factored(mean, scales, alone.profile, terms=terms)
-
-
-def _mix_terms(alone: Terms, together: Terms, shares: FloatArray) -> Terms:
-    """Bags of words as `mix_views` says, terms of weight 0 left out."""
-    starts, keys, weights = [0], [], []
-    for row, share in enumerate(np.asarray(shares, dtype=np.float32).tolist()):
-        bags = [bag[row : row + 1] for bag in (alone, together)]
-        distinct, place = np.unique(np.concatenate([bag.keys for bag in bags]), return_inverse=True)
-        # Both bags weigh what the first does, so that a long context does not drown a short turn.
-        own, others = (float(bag.weights.sum()) for bag in bags)
-        counted = np.concatenate(
-            [
-                np.float32(1 - share) * bags[0].weights,
-                np.float32(share * own / max(others, 1e-9)) * bags[1].weights,
-            ]
-        )
-        total = np.bincount(place, weights=counted, minlength=len(distinct)).astype(np.float32)
-        keys.append(distinct[total > 0])
-        weights.append(total[total > 0])
-        starts.append(starts[-1] + len(keys[-1]))
-    labels = None
-    if alone.labels is not None and together.labels is not None:
-        labels = [
-            {**of_context, **of_last}
-            for of_last, of_context in zip(alone.labels, together.labels, strict=True)
-        ]
-    return replace(
-        alone,
-        starts=np.array(starts, dtype=np.int64),
-        keys=np.concatenate([np.zeros(0, np.uint64), *keys]),
-        weights=np.concatenate([np.zeros(0, np.float32), *weights]),
-        labels=labels,
-    )
+def _mix_bags(terms: Terms, shares: FloatArray) -> Terms:
+    """One bag of words of those with a share, of which the first is the question's."""
+    some = np.flatnonzero(shares)
+    bags = terms[some]
+    # A question without a word weighs as much as what was said before it.
+    size = bags.lengths[0] or bags.lengths.max()
+    factor = len(some) * shares[some] * size / np.maximum(bags.lengths, np.float32(1e-9))
+    return bags.weighted(np.repeat(factor, np.diff(bags.starts))).averaged

@@ -1,7 +1,7 @@
 """One query, from top to bottom.
 
-    encode     each encoder's Gaussians of the questions (`UEC.encode`), and in a conversation of
-               these behind the turns before them, which `search_in_context` mixes
+    encode     each encoder's Gaussians of the questions (`UEC.encode`), in a conversation also
+               mixed with the turns before them (`search_in_context`)
     views      the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
     weigh      the coefficients: how far each encoder counts in each question
@@ -19,9 +19,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Self, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from operator import attrgetter, itemgetter
+from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from uec_rag.encoders.lexical import whole_share
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import LEADERS, SHIPPED, Spoken, mix_views, part_rows, prominence
+from uec_rag.ensemble.views import SHARE, Spoken, in_context, part_rows
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -132,27 +132,27 @@ def search_in_context(
 ) -> list[Result]:
     """Search for questions mixed with the turns before them.
 
-    The less a passage stands out for the question alone, the more the turns count. What it finds
-    alone counts the rest: it raises P(the corpus answers), so that turns on another subject are not
-    held against it. If the turns have not helped to an answer, it is as underspecified as alone.
+    What a question finds alone raises P(the corpus answers), so that turns on another subject are
+    not held against it. If the turns have not helped to an answer, it is as underspecified as
+    alone.
 
-    `parts`: of the questions, then of these behind their turns.
+    `parts`: of the questions, then of the turns before each.
     """
-    fitted, alone, count = method.fitted, [], len(asked)
-    queries, last = [one.question for one in asked], [part[:count] for part in parts]
-    for found in find(method.without_verifier, store, queries, last, LEADERS):
+    queries, alone = [one.question for one in asked], []
+    last = [part[: len(asked)] for part in parts]
+    for found in find(method.without_verifier, store, queries, last, 1):
         sure = estimate(method, found)
-        alone.append((_prominence(fitted, found), sure, meanings(found, sure)))
-    shares = SHIPPED.shares(np.concatenate([gap for gap, _, _ in alone]), [True] * count)
-    mixed = [mix_views(part[:count], part[count:], shares) for part in parts]
+        alone.append((sure, doubts(found, sure)))
     results: list[Result] = []
+    mixed = [in_context(asked, part) for part in parts]
     searched = find(method, store, [one.context for one in asked], mixed, k)
-    for found, (_, before, meant) in zip(searched, alone, strict=True):
+    for found, (before, doubted) in zip(searched, alone, strict=True):
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)
-        unresolved = _unresolved(meanings(found, sure), meant, sure)
+        unresolved = _unresolved(doubts(found, sure), doubted, sure)
         if sure is not None and before is not None:
-            sure = sure.raised(before.in_corpus, 1 - shares[rows])
+            own = np.full(len(found.queries), 1 - SHARE, dtype=np.float32)
+            sure = sure.raised(before.in_corpus, own)
         some = decide(method, found, sure, k, len(store), unresolved)
         results += [
             replace(one, query=query) for one, query in zip(some, queries[rows], strict=True)
@@ -160,24 +160,17 @@ def search_in_context(
     return results
 
 
-def _prominence(fitted: Fitted, found: Found) -> FloatArray:
-    """Measure how far the best passage of each question stands out; 0 if nothing was found."""
-    if not found.hits.mu.size:
-        return np.zeros(len(found.queries), dtype=np.float32)
-    return prominence(np.float32(fitted.slope) * found.hits.mu)
-
-
 def _unresolved(
-    meant: Sequence[Meaning], alone: Sequence[Meaning], sure: Probabilities | None
-) -> list[Meaning]:
+    doubted: Sequence[Doubt], alone: Sequence[Doubt], sure: Probabilities | None
+) -> list[Doubt]:
     """Find what questions may mean after their turns: as much as alone, less if surely answered."""
     if sure is None:
-        return [*meant]
+        return [*doubted]
     # Up to even odds of an answer the turns have not told what is meant.
     open_ = np.minimum(1, 2 * (1 - sure.confidence)).tolist()
     return [
-        max(behind, (before[0] * share, before[1]), key=itemgetter(0))
-        for behind, before, share in zip(meant, alone, open_, strict=True)
+        max(behind, replace(before, underspecified=before.underspecified * share), key=_DOUBTFUL)
+        for behind, before, share in zip(doubted, alone, open_, strict=True)
     ]
 
 
@@ -661,21 +654,46 @@ def candidates(found: Found) -> list[Candidates]:
     return out
 
 
-Meaning: TypeAlias = tuple[float, tuple[Reading, ...]]
-"""P(underspecified) of a question, and its readings."""
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What is known of whether a question says which of its readings it means.
+
+    Attributes
+    ----------
+    underspecified : float
+        P(it does not say).
+    competing : Candidates or None
+        The texts among which its readings are found; None if there are none.
+    subject : int array
+        Of each of these.
+    """
+
+    underspecified: float = 0.0
+    competing: Candidates | None = None
+    subject: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+    @property
+    def readings(self) -> list[Reading]:
+        """The readings of the question; none if no threshold asks back about it."""
+        if self.competing is None or self.underspecified < _WORTH_ASKING:
+            return []
+        return readings.readings(self.competing, self.subject)
 
 
-def meanings(found: Found, sure: Probabilities | None) -> list[Meaning]:
-    """Find what each question may mean; 0 and none without words, and if nothing was found."""
-    competing, out = candidates(found), []
+_DOUBTFUL = attrgetter("underspecified")
+
+
+def doubts(found: Found, sure: Probabilities | None) -> list[Doubt]:
+    """Estimate how underspecified each question is; not at all without words, or hits."""
+    competing = candidates(found)
     if not competing or sure is None:
-        return [(0.0, ()) for _ in found.queries]
+        return [Doubt() for _ in found.queries]
+    out = []
     for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
         subject = readings.subjects(one)
         unsaid = readings.features(query, one, subject)[None]
         probability = float(readings.underspecified(unsaid, np.array([held]))[0])
-        meant = readings.readings(one, subject) if probability >= _WORTH_ASKING else []
-        out.append((probability, tuple(meant)))
+        out.append(Doubt(probability, one, subject))
     return out
 
 
@@ -685,11 +703,11 @@ def decide(
     sure: Probabilities | None,
     k: int,
     size: int,
-    meant: Sequence[Meaning] | None = None,
+    doubted: Sequence[Doubt] | None = None,
 ) -> list[Result]:
     """Decide on each question, and assemble its result.
 
-    `size`: how many passages were searched. `meant`: what `meanings` gives by default.
+    `size`: how many passages were searched. `doubted`: by default `doubts`.
     """
     fitted, hits, own = method.fitted, found.hits, found.attribution.own
     basis = method.basis if hits.verified else method.unread_basis
@@ -706,11 +724,12 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    meant, results = meant or meanings(found, sure), []
+    doubted, results = doubted or doubts(found, sure), []
     for row, query in enumerate(found.queries):
         decision = decide_one(
             float(sure.confidence[row]),
-            *meant[row],
+            doubted[row].underspecified,
+            tuple(doubted[row].readings),
             in_corpus=float(sure.in_corpus[row]),
             unfamiliar=found.unfamiliar[row],
         )

@@ -83,7 +83,7 @@ class SearchOptions:
     label: str | None
 
     def texts(self, queries: Sequence[str]) -> list[str]:
-        """Return the texts to encode: the questions, then those with turns, behind their turns."""
+        """Return the texts to encode: the questions, then the turns before each."""
         return texts_of(self.spoken(queries))
 
     def spoken(self, queries: Sequence[str]) -> list[Spoken]:
@@ -165,8 +165,8 @@ class Retriever(Index):
             `unanswerable`.
         history : sequence of n sequences of str, optional
             In a conversation the turns before each query, oldest first: the user's, and answers
-            that were given if they matter. The latest count, as many as take 1,500 bytes together;
-            how much they count is found anew for each query. A query that is the label of a reading
+            that were given if they matter. The latest count, as many as take 1,500 bytes together.
+            A query that is the label of a reading
             in the question back before it is what `within` this label is, with the question asked.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (of `Decision.readings`), or its ids:
@@ -243,7 +243,7 @@ class Retriever(Index):
             For the result, and for the verifier.
         parts : sequence of Gaussian
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
-            `history`, of `SearchOptions.texts`: the queries, then those in their context.
+            `history`, of `SearchOptions.texts`: the queries, then the turns before each.
         """
         return self._search(queries, parts, self._options(k, **options))
 
