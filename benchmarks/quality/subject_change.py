@@ -1,18 +1,20 @@
-"""A change of subject, and the reply to a question back, in decisions.
+"""A change of subject, follow-ups, and the reply to a question back, in decisions.
 
     python -m benchmarks.quality.subject_change DATA --markdown
 
 Questions of ordinary collections are asked alone, and behind one to four questions about another
 subject: of the whole corpus, and of it without their answers.
-A question counts as right if one of its first four hits is relevant. Underspecified questions of
-clarify sets are asked, and what the user says then is the label of the last reading that was
-offered, or that among other words: the share of replies whose first hit is of that reading, and
-that are answered. No number of the package was learned from this. DATA is a folder of test
-collections, or set UEC_DATA.
+Turns of conversations that do not stand alone are asked in the same way, alone and behind the turns
+before them. A question counts as right if one of its first four hits is relevant. Underspecified
+questions of clarify sets are asked, and what the user says then is the label of the last reading
+that was offered, that among other words, or its place: the share of replies whose first hit is of
+that reading, and that are answered. No number of the package was learned from this. DATA is a
+folder of test collections, or set UEC_DATA.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +23,13 @@ import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import Collection, load_collection, read_rows
-from benchmarks.quality.conversation import Conversations, Turn, of_collection
+from benchmarks.quality.conversation import (
+    SETS,
+    Conversations,
+    Turn,
+    load_conversations,
+    of_collection,
+)
 from benchmarks.quality.hybrid import shipped
 from benchmarks.quality.options import CACHE, Cache, Data, Markdown
 from benchmarks.tables import print_table
@@ -29,7 +37,7 @@ from uec_rag import UEC, Retriever
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
-REPLIES = {"label": "{}", "among other words": "I mean {}, please"}
+REPLIES = {"label": "{}", "among other words": "I mean {}, please", "place": "The last one."}
 _QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
 _OF_ARTICLE = 5  # consecutive passages of XQuAD
 
@@ -52,6 +60,14 @@ def put_behind(collection: Collection) -> Conversations:
         said = [collection.queries[names[i]] for i in before]
         turns[names[row]] = Turn(collection.queries[names[row]], said, "", standalone=True)
     return of_collection(collection, turns)
+
+
+def follow_ups(some: Conversations) -> Conversations:
+    """Turns that do not stand alone, a fixed sample."""
+    rows = np.flatnonzero(some.kinds["dependent"])
+    chosen = np.sort(np.random.default_rng(7).permutation(rows)[:_QUESTIONS])
+    turns = [some.turns[row] for row in chosen.tolist()]
+    return replace(some, turns=turns, gains=some.gains[chosen])
 
 
 def decided(uec: UEC, some: Conversations) -> list[list[str]]:
@@ -108,15 +124,15 @@ def replied(uec: UEC, folder: Path) -> list[str]:
 def main(
     data: Data,
     ordinary: Annotated[str, typer.Option(help="Collections, comma-separated.")] = ORDINARY,
+    conversations: Annotated[str, typer.Option(help="Comma-separated.")] = SETS,
     clarify: Annotated[str, typer.Option(help="Clarify sets, comma-separated.")] = CLARIFY,
     cache: Cache = CACHE,
     markdown: Markdown = False,
 ) -> None:
     """Print the tables."""
     uec = shipped(cache)
-    rows = []
-    for name in ordinary.split(","):
-        rows += decided(uec, put_behind(load_collection(data / name)))
+    asked = [put_behind(load_collection(data / name)) for name in ordinary.split(",")]
+    said = [follow_ups(load_conversations(data / name)) for name in conversations.split(",")]
     header = [
         "questions",
         "found",
@@ -125,7 +141,9 @@ def main(
         "confidence",
         "confidence without",
     ]
-    print_table("A change of subject", [*header, "AUROC"], rows, markdown=markdown)
+    for title, sets in (("A change of subject", asked), ("Follow-ups", said)):
+        rows = [row for some in sets for row in decided(uec, some)]
+        print_table(title, [*header, "AUROC"], rows, markdown=markdown)
     header = ["set", "asked back"]
     for name in REPLIES:
         header += [f"{name}: of the reading", "answered"]
