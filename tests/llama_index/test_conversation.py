@@ -73,7 +73,8 @@ def test_the_response_is_the_question_back_and_the_chosen_reading_is_searched(en
 def test_a_reply_that_is_the_label_of_a_reading_chooses_it(engine):
     asked = engine.query(VAGUE)
     said = [ChatMessage(VAGUE), ChatMessage(str(asked), role="assistant")]
-    for within, history, text in ((None, said, "Git push."), ("git push", None, VAGUE)):
+    replies = [(None, said, "Git push."), (None, said, "The last one."), ("git push", None, VAGUE)]
+    for within, history, text in replies:
         response = engine.query(UECQueryBundle(text, history=history, within=within))
         assert [node.node_id for node in response.source_nodes] == ["git push"]
         assert response.metadata["uec_decision"] == "answer"

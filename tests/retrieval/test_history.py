@@ -123,8 +123,8 @@ def test_the_numbers_cohere_in_a_conversation(chat):
         assert (np.diff(one.by_cutoff) >= -1e-6).all()
 
 
-@pytest.mark.parametrize("reply", ["git push", " Git  push."])
-async def test_a_reply_that_is_a_label_goes_on_among_its_reading(chat, asked, reply):
+@pytest.mark.parametrize("reply", ["git push", " Git  push.", "The third one."])
+async def test_a_reply_that_is_a_label_or_a_place_goes_on_among_its_reading(chat, asked, reply):
     [expected] = chat.search([VAGUE], within="git push")
     [found] = chat.search([reply], history=[asked])
     assert found.ids == expected.ids == ["git push"]

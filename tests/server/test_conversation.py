@@ -87,7 +87,7 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
     assert asked["question_back"] == said["reason"] == "Do you mean git add, rsync or git push?"
     assert asked["readings"] == said["readings"]
     chosen = next(one for one in asked["readings"] if one["label"] == "git push")
-    for within in ("Git Push", chosen["ids"]):
+    for within in ("Git Push", "3", chosen["ids"]):
         found = client.post("/ask", json={**VAGUE, "within": within}).json()
         told = call("ask", **VAGUE, within=within)["structuredContent"]
         assert [each["id"] for each in found["documents"]] == ["git push"]
@@ -97,8 +97,11 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
         {"role": "user", "content": VAGUE["question"]},
         {"role": "assistant", "content": asked["question_back"]},
     ]
-    reply = {"question": "The one that pushes", "history": turns}
-    assert client.post("/ask", json=reply).json()["documents"][0]["id"] == "git push"
+    for reply in ("The one that pushes", "The third one."):
+        body = {"question": reply, "history": turns}
+        assert client.post("/ask", json=body).json()["documents"][0]["id"] == "git push"
+        told = call("ask", **body)["structuredContent"]
+        assert told["passages"][0]["text"] == PASSAGES["git push"]
 
 
 def test_questions_that_come_together_keep_their_own_conversations(client):

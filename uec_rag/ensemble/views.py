@@ -147,12 +147,10 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
 def in_context(asked: Sequence[Spoken], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
-    ``N(f sum_j c_j mu_j, f^2 sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = SHARE / m`` of each turn, and ``1 - SHARE`` of the question. A mean of several
-    vectors is shorter than they are, and to confidence all that it finds would be far away: f makes
-    it as long as they are on average. Of words the bag in which a term weighs
-    ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so that a long turn does
-    not drown a short question.
+    ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
+    ``c_j = SHARE / m`` of each turn and ``1 - SHARE`` of the question; and of words the bag in which
+    a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so
+    that a long turn does not drown a short question.
 
     Parameters
     ----------
@@ -176,10 +174,7 @@ def in_context(asked: Sequence[Spoken], said: Gaussian) -> Gaussian:
     for row, count in enumerate(counts):
         shares[row, row] = 1 - SHARE if count else 1
         shares[row, ends[row] : ends[row + 1]] = SHARE / max(count, 1)
-    mean = shares @ said.mean
-    length = np.maximum(np.linalg.norm(mean, axis=1), np.float32(1e-12))
-    factor = (shares @ np.linalg.norm(said.mean, axis=1) / length)[:, None]
-    mean, scales = factor * mean, factor**2 * (shares**2 @ said.scales)
+    mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     if said.profile is None:
         return Gaussian(mean, scales, terms=terms)

@@ -145,7 +145,10 @@ def search_in_context(
         alone.append((sure, doubts(found, sure)))
     results: list[Result] = []
     mixed = [in_context(asked, part) for part in parts]
-    searched = find(method, store, [one.context for one in asked], mixed, k)
+    # The mean of several vectors is shorter than they are, and all that it finds less similar.
+    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in mixed], axis=1)
+    lengths[lengths == 0] = 1  # words, and encoders that failed
+    searched = find(method, store, [one.context for one in asked], mixed, k, lengths)
     for found, (before, doubted) in zip(searched, alone, strict=True):
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)
@@ -211,9 +214,18 @@ class Found:
 
 
 def find(
-    method: Method, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    k: int,
+    lengths: FloatArray | None = None,
 ) -> Iterator[Found]:
-    """Find the hits of questions and their features; `calibrate` learns from the same ones."""
+    """Find the hits of questions, and the features of them; `calibrate` learns from the same.
+
+    `lengths`, array, shape (n, K): of each encoder's means; the features are those of means of
+    length 1, which confidence has learned from. By default they are.
+    """
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
         asked, own = queries[rows], [part[rows] for part in parts]
@@ -230,7 +242,12 @@ def find(
         reasons, strange = unfamiliar_questions(method, asked, hits)
         vectors = [bool(part.dimension) for part in own]
         doubt = strange * coefficients[:, vectors].sum(axis=1)
-        observed = observe(method, store, own, coefficients, hits, attribution, strange)
+        seen = hits, attribution
+        if lengths is not None and attribution.own.size:
+            whole = attribution.own / lengths[rows, :, None]
+            gain = (coefficients * fitted.weights)[:, :, None] * (whole - attribution.own)
+            seen = replace(hits, mu=hits.mu + gain.sum(axis=1)), replace(attribution, own=whole)
+        observed = observe(method, store, own, coefficients, *seen, strange)
         yield Found(
             view,
             asked,

@@ -31,7 +31,7 @@ ReadingIds = Annotated[list[str], Field(min_length=1, max_length=10_000)]
 Chosen = Annotated[
     str | ReadingIds,
     Field(
-        description="The reading that the user chose when asked back: its label or its ids. "
+        description="The reading that the user chose when asked back: its label, place or ids. "
         "Its passages alone are searched.",
         examples=["git push"],
     ),
