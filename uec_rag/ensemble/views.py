@@ -148,8 +148,8 @@ def in_context(asked: Sequence[Spoken], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
     ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = SHARE / m`` of each turn and ``1 - SHARE`` of the question; and of words the bag in which
-    a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so
+    ``c_j = SHARE / m`` of each turn and ``1 - SHARE`` of the question; and of words the bag in
+    which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so
     that a long turn does not drown a short question.
 
     Parameters
