@@ -240,10 +240,10 @@ def main(
         markdown=True,
     )
     decided["mean"] = np.mean([*decided.values()], axis=0).tolist()
-    names = ("right answered", "others' answered", "Brier score")
+    columns = ("right answered", "others' answered", "Brier score")
     print_table(
         "Decided at one half, without and with the gap",
-        ["collection", *names, *(f"{name} with" for name in names)],
+        ["collection", *columns, *(f"{name} with" for name in columns)],
         [[name, *(f"{value:.3f}" for value in row)] for name, row in decided.items()],
         markdown=True,
     )
