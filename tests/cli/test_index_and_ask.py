@@ -214,14 +214,15 @@ def test_questions_are_asked_in_turn_until_an_empty_line(index):
 
 def test_passages_are_cut_by_tokens_of_the_first_encoder(run, documents, words, tmp_path):
     chunks = ("--chunk-size", "30", "--overlap", "10")
-    made = ("index", documents, "--out", tmp_path / "idx")
+    folder = shutil.copytree(documents, tmp_path / "folder")
+    made = ("index", folder, "--out", tmp_path / "idx")
     run(*made, "--model", words, "--model", "bm25", *chunks)
     index = Retriever.load(tmp_path / "idx")
     count = token_counter(index.uec.encoders)
     bodies = [passage.text.split("\n\n", 1)[1] for passage in index.passages()]
     assert 20 < max(map(count, bodies)) <= 30
     assert count("honey " * 1000) == 1000
-    (documents / "bees.md").write_text("## Bees\n\n" + "Honey in the hive. " * 40)
+    (folder / "bees.md").write_text("## Bees\n\n" + "Honey in the hive. " * 40)
     assert "1 changed" in run(*made, "--update").stdout
     index = Retriever.load(tmp_path / "idx")
     bodies = [p.text.split("\n\n", 1)[1] for p in index.passages({"source": "bees.md"})]

@@ -265,3 +265,15 @@ def test_what_could_not_be_saved_is_not_taken(odd, error, message):
     with pytest.raises(error, match=message):
         store.add([odd], Gaussian([[1.0]], [[0.0]]))
     assert len(store) == 0
+
+
+def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
+    store = MemoryStore()
+    rng = np.random.default_rng(0)
+    store.add([passage("a", tags=["law"])], random_gaussian(rng, 1, 3, 2))
+    store.save(tmp_path)
+    saved = MemoryStore.load(tmp_path)
+    for _ in range(2):  # the second time it is remembered
+        [read] = saved.get(["a"])
+        assert read.metadata == {"tags": ["law"]}
+        read.metadata["tags"].append("tax")
