@@ -89,7 +89,7 @@ def test_the_first_hit_and_confidence_at_every_number_of_hits_are_right_as_often
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_texts, share):
-    queries = labelled(own_texts, 300, seed=1, unanswerable=0.3)[0]
+    queries = labelled(own_texts, 100, seed=1, unanswerable=0.3)[0]
     for calibrate in (
         lambda: None,
         lambda: own.calibrate(*labelled(own_texts, 60), unanswerable=share),
