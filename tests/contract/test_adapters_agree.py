@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
-from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.schema import Document as LlamaIndexDocument
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
@@ -26,6 +25,7 @@ from tests.helpers import (
     pairs,
     passages,
 )
+from tests.llama_index.conftest import build
 from uec_rag import UEC, Retriever, langchain, llama_index
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.llama_index.gate import judge
@@ -150,13 +150,8 @@ class LlamaIndexIndex(LlamaIndex):
     """Through LlamaIndex's own index, which embeds first and stores afterwards."""
 
     def __init__(self, uec, texts, ids, metadatas):
-        self.index = VectorStoreIndex(
-            [self._node(*given) for given in zip(texts, ids, metadatas, strict=True)],
-            storage_context=StorageContext.from_defaults(
-                vector_store=llama_index.UECVectorStore(uec)
-            ),
-            embed_model=llama_index.UECEmbedding(uec=uec),
-        )
+        given = zip(texts, ids, metadatas, strict=True)
+        self.index = build(uec, [self._node(*one) for one in given])
 
     @staticmethod
     def _node(text, id_, metadata):

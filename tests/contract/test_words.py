@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import ConfigurableField
-from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.schema import MetadataMode, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
 from tests.helpers import bag_of_words, index_of, pairs, passages
+from tests.llama_index.conftest import build
 from uec_rag import UEC, Retriever
 from uec_rag.langchain import UECRetriever, UECVectorStore
-from uec_rag.llama_index import UECEmbedding
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index import UECVectorStore as LlamaIndexVectorStore
 from uec_rag.stores import MemoryStore
@@ -80,12 +79,7 @@ def test_llama_index(uec, expected, tmp_path):
 
 
 def test_llama_index_hands_words_over_with_the_vectors(uec, expected):
-    store = LlamaIndexVectorStore(uec=uec)
-    index = VectorStoreIndex(
-        nodes(),
-        embed_model=UECEmbedding(uec=uec),
-        storage_context=StorageContext.from_defaults(vector_store=store),
-    )
+    index = build(uec, nodes())
     for row, query in enumerate(QUERIES):
         hits = LlamaIndexRetriever.from_index(index, 5, details=True).retrieve(query)
         agree([(hit.node_id, hit.metadata) for hit in hits], told(expected, row))
@@ -191,16 +185,10 @@ class TestWeightsPerCall:
 
     def test_llama_index(self, uec, shares):
         _, ids, first = shares(self.MORE)
-        nodes = [TextNode(text=text, id_=id_) for text, id_ in zip(TEXTS, IDS, strict=True)]
-        store = LlamaIndexVectorStore(uec)
-        index = VectorStoreIndex(
-            nodes,
-            storage_context=StorageContext.from_defaults(vector_store=store),
-            embed_model=UECEmbedding(uec=uec),
-        )
+        index = build(uec, nodes())
         asked = {"similarity_top_k": 5, "vector_store_kwargs": {"weights": self.MORE}}
         assert [hit.node_id for hit in index.as_retriever(**asked).retrieve(self.QUERY)] == ids
-        own = LlamaIndexRetriever(store.retriever, 5, weights=self.MORE, details=True)
+        own = LlamaIndexRetriever(index.vector_store.retriever, 5, weights=self.MORE, details=True)
         hits = own.retrieve(self.QUERY)
         assert [hit.node_id for hit in hits] == ids
         assert hits[0].metadata["uec_coefficients"] == pytest.approx(first["uec_coefficients"])

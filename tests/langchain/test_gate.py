@@ -115,10 +115,12 @@ async def test_its_run_s_metadata_say_what_it_decided(gate, found):
     runs = RunCollectorCallbackHandler()
     gate.batch(QUESTIONS, {"callbacks": [runs]})
     await gate.abatch(QUESTIONS, {"callbacks": [runs]})
-    noted = [run.metadata for run in runs.traced_runs]
-    assert [m["uec_decision"] for m in noted] == [one["decision"] for one in found] * 2
-    sure = [one["confidence"] for one in found] * 2
-    assert [m["uec_confidence"] for m in noted] == pytest.approx(sure)
+    expected = {one["question"]: one for one in found}
+    assert len(runs.traced_runs) == 2 * len(QUESTIONS)
+    for run in runs.traced_runs:  # in the order in which they ended
+        one = expected[run.inputs["input"]]
+        assert run.metadata["uec_decision"] == one["decision"]
+        assert run.metadata["uec_confidence"] == pytest.approx(one["confidence"])
 
 
 async def test_many_questions_are_searched_for_together(gate, found, monkeypatch):

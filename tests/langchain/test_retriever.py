@@ -190,17 +190,18 @@ class TestInsideAChain:
         queries, chain = passages(3, seed=9), retriever | RunnableLambda(len)
         runs = RunCollectorCallbackHandler()
         config = {"callbacks": [runs], "metadata": {"user": 1}}
-        found = [retriever.invoke(queries[0]), *retriever.batch(queries)]
+        found = retriever.batch(queries)
         retriever.invoke(queries[0], config)
         retriever.batch(queries, config)
         await retriever.ainvoke(queries[0], config)
         await retriever.abatch(queries, config)
-        noted = [run.metadata for run in runs.traced_runs]
         names = ("uec_decision", "uec_confidence", "uec_in_corpus")
-        for metadata, hits in zip(noted, found * 2, strict=True):
-            assert metadata["user"] == 1
-            expected = [hits[0].metadata[name] for name in names]
-            assert [metadata[name] for name in names] == pytest.approx(expected)
+        assert len(runs.traced_runs) == 8
+        for run in runs.traced_runs:  # in the order in which they ended
+            assert run.metadata["user"] == 1
+            hit = found[queries.index(run.inputs["query"])][0]
+            told, expected = ([of[name] for name in names] for of in (run.metadata, hit.metadata))
+            assert told == pytest.approx(expected)
         chain.invoke(queries[0], config)
         whole = runs.traced_runs[-1]
         assert names[0] not in whole.metadata

@@ -4,12 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
+from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
 WEIGHTS = (0.3, 0.7)
+
+
+def build(uec, nodes, **options):
+    """LlamaIndex's own index over our store."""
+    storage = StorageContext.from_defaults(vector_store=UECVectorStore(uec))
+    embedding = UECEmbedding(uec=uec)
+    return VectorStoreIndex(nodes, storage_context=storage, embed_model=embedding, **options)
 
 
 def always(action):

@@ -9,13 +9,8 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.retrievers import VectorIndexRetriever
 from llama_index.core.schema import IndexNode, QueryBundle
 
+from tests.llama_index.conftest import build
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
-
-
-def build(uec, nodes, **options):
-    storage = StorageContext.from_defaults(vector_store=UECVectorStore(uec))
-    embedding = UECEmbedding(uec=uec)
-    return VectorStoreIndex(nodes, storage_context=storage, embed_model=embedding, **options)
 
 
 @pytest.fixture

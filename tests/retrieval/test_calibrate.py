@@ -89,7 +89,7 @@ def test_the_first_hit_and_confidence_at_every_number_of_hits_are_right_as_often
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_texts, share):
-    queries = labelled(own_texts, 300, seed=1, unanswerable=0.3)[0]
+    queries = labelled(own_texts, 100, seed=1, unanswerable=0.3)[0]
     for calibrate in (
         lambda: None,
         lambda: own.calibrate(*labelled(own_texts, 60), unanswerable=share),
@@ -155,10 +155,9 @@ def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts
 def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_texts, monkeypatch):
     """Fitted or not, similarities to all passages are there for some queries at a time."""
     with warnings.catch_warnings(action="ignore"):
-        retriever = Retriever(UEC(encoders))
-        texts = own_texts + passages(2850, seed=6)
-        retriever.add(texts, ids=[f"p{n}" for n in range(len(texts))])
-    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 2**17)
+        texts = own_texts + passages(1350, seed=6)
+        retriever = index_of(UEC(encoders), texts)
+    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 2**16)
     peaks = []
     for count in (50, 400):
         asked = labelled(own_texts, count)
