@@ -324,8 +324,8 @@ def halves(uec, texts, store=None):
     return index_of(uec, texts, metadatas=metadatas, store=store)
 
 
-def assert_answers_alike(other, plain, questions, least):
-    """An index over a store finds nearly all that one over the default store finds."""
+def assert_answers_alike(other, plain, questions, least, apart=np.max):
+    """An index over a store finds nearly all that one over the default store finds, as surely."""
     for where in (None, {"half": 1}):
         wanted, found = (r.search(questions, k=5, filter=where) for r in (plain, other))
         same = [len({*a} & {*b}) / 5 for a, b in zip(found.ids, wanted.ids, strict=True)]
