@@ -221,10 +221,8 @@ class Probabilities:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.by_cutoff[:, min(JUDGED, self.by_cutoff.shape[1]) - 1]
 
-    def raised(self, in_corpus: FloatArray, shares: FloatArray) -> Probabilities:
-        """These probabilities, `in_corpus` raised by that of another view if it is higher.
-
-        Its log odds are then those of both, mixed; the others rise with it, as shares of it.
+    def mixed(self, in_corpus: FloatArray, shares: FloatArray) -> Probabilities:
+        """Mix the log odds of `in_corpus` with those of another view; the others change with it.
 
         Parameters
         ----------
@@ -232,8 +230,8 @@ class Probabilities:
             Of the other view, and how much that counts, from 0 to 1.
         """
         own = log_odds(self.in_corpus)
-        mixed = own + shares * np.maximum(log_odds(in_corpus) - own, 0)
-        held = np.maximum(sigmoid(mixed).astype(np.float32), self.in_corpus)
+        mixed = own + shares * (log_odds(in_corpus) - own)
+        held = sigmoid(mixed).astype(np.float32)
         factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
         found, each = (
             np.minimum(numbers * factor, held[:, None])

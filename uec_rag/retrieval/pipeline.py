@@ -132,9 +132,9 @@ def search_in_context(
 ) -> list[Result]:
     """Search for questions mixed with the turns before them.
 
-    What a question finds alone raises P(the corpus answers), so that turns on another subject are
-    not held against it. If the turns have not helped to an answer, it is as underspecified as
-    alone.
+    P(the corpus answers) is of what the question finds alone as well: turns on another subject are
+    not held against it, and do not answer it either. If the turns have not helped to an answer, it
+    is as underspecified as alone.
 
     `parts`: of the questions, then of the turns before each.
     """
@@ -155,7 +155,7 @@ def search_in_context(
         unresolved = _unresolved(doubts(found, sure), doubted, sure)
         if sure is not None and before is not None:
             own = np.full(len(found.queries), 1 - SHARE, dtype=np.float32)
-            sure = sure.raised(before.in_corpus, own)
+            sure = sure.mixed(before.in_corpus, own)
         some = decide(method, found, sure, k, len(store), unresolved)
         results += [
             replace(one, query=query) for one, query in zip(some, queries[rows], strict=True)
