@@ -34,7 +34,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.ensemble.views import Spoken, in_context, texts_of
+from uec_rag.ensemble import views
 
 SETS = "conv_pacific,conv_cast,conv_kdconv_zh"
 _DEPTH = 10
@@ -145,9 +145,9 @@ class Index:
 
 def ours(index: Index, turns: Sequence[Turn]) -> FloatArray:
     """Logits of turns mixed with those before them, shape (n, N)."""
-    asked = [Spoken(turn.text, turn.before) for turn in turns]
-    parts = index.uec.encode(texts_of(asked), "query")
-    return index.logits([in_context(asked, part) for part in parts])
+    asked = [views.Turn(turn.text, turn.before) for turn in turns]
+    parts = index.uec.encode(views.texts_of(asked), "query")
+    return index.logits([views.in_context(asked, part) for part in parts])
 
 
 def ndcg(logits: FloatArray, gains: FloatArray) -> FloatArray:
@@ -181,7 +181,7 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
         for column, uec in enumerate(ensembles):
             before = turn.before if column else []
             start = time.perf_counter()
-            parts = uec.encode(texts_of([Spoken(turn.text, before)]), "query")
+            parts = uec.encode(views.texts_of([views.Turn(turn.text, before)]), "query")
             retriever.search_encoded([turn.text], parts, history=[before])
             times[row, column] = 1000 * (time.perf_counter() - start)
     times = times[2:]  # the first are slow for other reasons

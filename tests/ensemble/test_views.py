@@ -11,7 +11,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
 from uec_rag.ensemble.fitted import blocks_of
-from uec_rag.ensemble.views import Spoken, in_context, texts_of
+from uec_rag.ensemble.views import Turn, in_context, texts_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -32,50 +32,50 @@ def bm25(part: Gaussian) -> np.ndarray:
 
 
 def test_a_question_without_turns_before_is_its_own_context():
-    assert Spoken("How much is it?").context == "How much is it?"
+    assert Turn("How much is it?").context == "How much is it?"
 
 
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
-    text = Spoken("Why?", turns).context
+    text = Turn("Why?", turns).context
     assert text.endswith("Why?")
     assert len(text.encode()) <= 1500 + len(turns) + len("Why?")
 
 
 def test_the_latest_turns_stay_if_there_is_no_room_for_all():
-    assert Spoken("Why?", ["first", "x" * 800, " ", "y" * 800]).before == ["y" * 800]
+    assert Turn("Why?", ["first", "x" * 800, " ", "y" * 800]).before == ["y" * 800]
 
 
-def mixed(*asked: Spoken) -> Gaussian:
+def mixed(*asked: Turn) -> Gaussian:
     return in_context(asked, words(*texts_of(asked)))
 
 
 def test_a_question_without_turns_stays_as_it_is_among_others():
-    both = bm25(mixed(Spoken("A motor"), Spoken("How much?", ["A fence"])))
+    both = bm25(mixed(Turn("A motor"), Turn("How much?", ["A fence"])))
     assert np.array_equal(both[:1], bm25(words("A motor")))
-    assert np.allclose(both[1:], bm25(mixed(Spoken("How much?", ["A fence"]))), atol=1e-6)
+    assert np.allclose(both[1:], bm25(mixed(Turn("How much?", ["A fence"]))), atol=1e-6)
 
 
 def test_what_was_said_before_finds_its_passage_and_the_question_tells_which():
     assert bm25(words("How much is it?")).argmax() != 1
-    assert bm25(mixed(Spoken("How much does it cost?", ["My fence"]))).argmax() == 1
-    assert bm25(mixed(Spoken("Does it have a motor?", ["My door opener"]))).argmax() == 2
+    assert bm25(mixed(Turn("How much does it cost?", ["My fence"]))).argmax() == 1
+    assert bm25(mixed(Turn("Does it have a motor?", ["My door opener"]))).argmax() == 2
 
 
 def test_a_long_turn_does_not_drown_a_short_question():
     long = "A garage door opener that does not open the garage door"
-    assert bm25(mixed(Spoken("My fence", [long]))).argmax() == 1
+    assert bm25(mixed(Turn("My fence", [long]))).argmax() == 1
 
 
 def test_a_question_without_a_word_is_what_was_said_before_it():
-    assert np.allclose(bm25(mixed(Spoken("?", ["A motor"]))), bm25(words("A motor")))
+    assert np.allclose(bm25(mixed(Turn("?", ["A motor"]))), bm25(words("A motor")))
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=3))
 def test_means_are_convex_combinations_and_variances_those_of_a_convolution(counts):
     rng, size = np.random.default_rng(0), len(counts) + sum(counts)
     said = Gaussian.factored(rng.normal(size=(size, 5)), rng.random((size, 1)), rng.random((1, 5)))
-    found = in_context([Spoken("How?", ["Who?"] * count) for count in counts], said)
+    found = in_context([Turn("How?", ["Who?"] * count) for count in counts], said)
     before = len(counts)
     for row, count in enumerate(counts):
         some = [row, *range(before, before + count)]
@@ -88,17 +88,17 @@ def test_means_are_convex_combinations_and_variances_those_of_a_convolution(coun
 
 def test_variances_that_are_not_factored_mix_alike():
     said = Gaussian([[1.0, 0], [0, 1.0]], [[0.9, 0], [0, 0.9]])
-    assert np.allclose(in_context([Spoken("a", ["b"])], said).variance, [[0.4, 0.1]])
+    assert np.allclose(in_context([Turn("a", ["b"])], said).variance, [[0.4, 0.1]])
 
 
 def test_words_of_all_turns_stay_readable():
-    [labels] = mixed(Spoken("cost", ["door"])).terms[0].labels or []
+    [labels] = mixed(Turn("cost", ["door"])).terms[0].labels or []
     assert sorted(labels.values()) == ["cost", "door"]
 
 
 def test_other_texts_than_those_of_the_questions_and_their_turns_are_refused():
     with pytest.raises(ValueError, match="1 questions and the 1 turns before them, got 3"):
-        in_context([Spoken("a", ["b"])], words("a", "b", "c"))
+        in_context([Turn("a", ["b"])], words("a", "b", "c"))
 
 
 BACK = "Do you mean rsync, git add or git push?"
@@ -107,14 +107,14 @@ BACK = "Do you mean rsync, git add or git push?"
 @pytest.mark.parametrize(
     ("said", "turns", "searched"),
     [
-        ("How?", ["Who?"], Spoken("How?", ["Who?"])),
-        ("rsync", [BACK], Spoken("rsync", [BACK])),
-        ("Rsync.", ["How?", BACK], Spoken("How?", [], "rsync")),
-        ("rsync", ["Who?", "How?", BACK], Spoken("How?", ["Who?"], "rsync")),
-        ("the one of rsync", ["How?", BACK], Spoken("How?\nthe one of rsync", [])),
-        ("neither", ["How?", BACK], Spoken("neither", ["How?", BACK])),
-        ("rsync", ["How?", BACK, "git add", BACK], Spoken("How?", [], "rsync")),
+        ("How?", ["Who?"], Turn("How?", ["Who?"])),
+        ("rsync", [BACK], Turn("rsync", [BACK])),
+        ("Rsync.", ["How?", BACK], Turn("How?", [], "rsync")),
+        ("rsync", ["Who?", "How?", BACK], Turn("How?", ["Who?"], "rsync")),
+        ("the one of rsync", ["How?", BACK], Turn("How?\nthe one of rsync", [])),
+        ("neither", ["How?", BACK], Turn("neither", ["How?", BACK])),
+        ("rsync", ["How?", BACK, "git add", BACK], Turn("How?", [], "rsync")),
     ],
 )
 def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):
-    assert Spoken.of(said, turns) == searched
+    assert Turn.of(said, turns) == searched

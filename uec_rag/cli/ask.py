@@ -58,7 +58,7 @@ LEGEND = (
 
 
 def answer_record(result: SearchResult, row: int) -> dict[str, object]:
-    """All that is known of one question's answer, as a JSON object."""
+    """Make a JSON object of all that is known of one question's answer."""
     decision = result.decisions[row]
     return {
         "question": result.queries[row],
@@ -82,7 +82,7 @@ def answer_record(result: SearchResult, row: int) -> dict[str, object]:
 
 
 def _findings(result: SearchResult, row: int, rank: int) -> dict[str, object]:
-    """The findings of a search about one hit, by their plain names."""
+    """Return a search's findings about one hit, by their plain names."""
     known = result[row].metadata(rank, details=True)
     names = ("score", "mu", "sigma2", "within", "between", "relevance", "members", "matched_terms")
     return {name: known[f"uec_{name}"] for name in names if f"uec_{name}" in known}
@@ -106,7 +106,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
 
 
 def _weights(result: SearchResult, row: int) -> dict[str, float]:
-    """The weight of each model: its share of the scores, as in `uec_coefficients`."""
+    """Describe the weight of each model: its share of the scores, as in `uec_coefficients`."""
     return dict(zip(result.names, result.shares[row].tolist(), strict=True))
 
 
@@ -126,7 +126,7 @@ def _table(result: SearchResult, row: int, snippet: int) -> Table:
 
 
 def _beginning(passage: Passage, characters: int) -> Text:
-    """The source of a passage, and its beginning."""
+    """Show a passage's source and its beginning."""
     known = passage.metadata
     source = visible(str(known.get("source", passage.id)))
     place = [visible(f"{name} {known[name]}") for name in _PLACES if name in known]
@@ -232,7 +232,7 @@ def _converse(
     lines: Iterable[str],
     history: Sequence[str],
 ) -> None:
-    """Answer what is said, each line in the light of those before it.
+    """Answer line after line as a conversation.
 
     `search`: of a question, the turns before it, and a reading of it that was chosen.
     """
@@ -267,7 +267,7 @@ def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
 
 
 def _questions() -> Iterator[str]:
-    """Questions as they are typed, remembered from one time to the next."""
+    """Read questions as they are typed, with a history that lasts."""
     from uec_rag.encoders.artifacts import cache_folder
 
     # Where somebody types, Python's input() takes the line from readline, if that is imported.

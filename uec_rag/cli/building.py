@@ -1,4 +1,4 @@
-"""Making, fitting and filling under progress bars, for `demo`, `fit` and `index`."""
+"""Making, fitting and filling an index under progress bars, for `demo`, `fit` and `index`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
 
 
 class Figures(NamedTuple):
-    """Evaluate an ensemble on questions that it was not fitted on."""
+    """The evaluation of an ensemble on questions that it was not fitted on."""
 
     order: float
     """Mean reciprocal rank of the first right passage among `_DEPTH`; of unanswerable ones none."""
@@ -89,7 +89,7 @@ class Figures(NamedTuple):
     """Share of the questions with a right hit that are answered."""
 
     def beats(self, other: Figures) -> bool:
-        """True if nothing is worse, and something better."""
+        """Tell if nothing is worse, and something better."""
         return self != other and (
             self.order >= other.order
             and self.level <= other.level
@@ -167,7 +167,7 @@ def _figures(uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[s
 
 
 def _encode_ahead(uec: UEC, texts: Sequence[str], role: Role) -> None:
-    """Bring texts into the encoders' caches."""
+    """Encode texts into the encoders' caches."""
     from uec_rag.encoders import CachedEncoder
 
     by_length = sorted(set(texts), key=len, reverse=True)

@@ -46,7 +46,7 @@ _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
 
 
 def plain(text: str) -> str:
-    """Text of others between rich's marks: neither rich nor the terminal obeys what is in it."""
+    """Escape text so that neither rich nor the terminal obeys what is in it."""
     return escape(visible(text))
 
 
@@ -61,7 +61,7 @@ def note(message: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a result on stdout as it is, but for what a terminal would obey."""
+    """Print a result on stdout as it is, with control characters escaped."""
     out.print(visible(text), markup=False, soft_wrap=True)
 
 
@@ -71,7 +71,7 @@ def print_json(value: object) -> None:
 
 
 class _Progress(Progress):
-    """A progress bar; where nobody watches it, a line every half minute instead."""
+    """A progress bar; without a terminal, a line every half minute instead."""
 
     _said = 0.0
 
@@ -92,7 +92,7 @@ def _state(task: Task) -> str:
 
 
 def progress() -> Progress:
-    """Return a progress bar on stderr; where stderr is no terminal, a line every half minute."""
+    """Return a progress bar on stderr; if stderr is no terminal, a line every half minute."""
     return _Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -208,7 +208,7 @@ def place_of(
     no_gate: bool,
     threshold: float | None,
 ) -> Place:
-    """The index to open, and what decides there; ValueError if several things are to decide."""
+    """Return the index to open and its gate; ValueError if several options name a gate."""
     given = {"--gate": gate is not None, "--no-gate": no_gate, "--threshold": threshold is not None}
     if sum(given.values()) > 1:
         names = " and ".join(name for name, is_given in given.items() if is_given)
@@ -223,7 +223,7 @@ def place_of(
 
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
-    """Load a saved index, its passages from a place where one is given."""
+    """Load a saved index, its passages from a place if one is given."""
     from uec_rag.retrieval import Retriever
 
     place = None if store is None else store_at(store)

@@ -87,7 +87,7 @@ def _retriever(corpus: "Sequence[Passage]") -> "Retriever":
 
 
 def _key(corpus: "Sequence[Passage]") -> str:
-    """Hash of all that the index follows from: texts, models, and this package's code and fit."""
+    """Hash all that the index follows from: texts, models, and this package's code and fit."""
     state = [EMBEDDED, [[passage.id, passage.text] for passage in corpus]]
     digest = hashlib.sha256(json_library.dumps(state).encode())
     package = Path(__file__).parents[1]

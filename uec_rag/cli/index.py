@@ -340,7 +340,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
 
 
 def _calibrate(retriever: Retriever) -> None:
-    """Learn which encoders to trust here, where the corpus gives enough questions."""
+    """Learn which encoders to trust here, if the corpus gives enough questions."""
     say("Learning from questions made from the documents which encoders to trust ...")
     try:
         retriever.self_calibrate()

@@ -66,7 +66,7 @@ def access_of(
 
 
 def open_place(place: Place, *packages: str) -> None:
-    """Say what is opened, once all is there that it takes."""
+    """Announce what is opened, after a check that it can be."""
     check_index(place.index)
     require("serve", "fastapi", "prometheus-client", "uvicorn", *packages)
     say(f"Opening {place.index.name} ...")

@@ -83,7 +83,7 @@ class Decision:
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """Ids of the passages of the readings that are asked about; none unless it is "clarify"."""
+        """The ids of the passages of the readings to choose from; none unless it is "clarify"."""
         if self.action != "clarify":
             return ()
         return tuple(id_ for reading in self.readings for id_ in reading.ids)
@@ -118,7 +118,7 @@ class Decision:
 
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """Attributes of decisions in traces: action, confidence, in_corpus; lists for several."""
+    """Make the attributes of decisions in traces: action, confidence, in_corpus."""
     names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
     found = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
@@ -127,7 +127,7 @@ def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
 def is_asked_back(
     underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
 ) -> bool:
-    """Tell whether to ask back about a question.
+    """Tell if a question is asked back about.
 
     It is if it is probably underspecified, which is likelier than that the corpus does not answer
     it, and there is a choice. Parameters are those of `decide_one`.
@@ -183,14 +183,14 @@ def decide_one(
 
 
 def with_note(decision: Decision, unfamiliar: str) -> Decision:
-    """Add to a decision, and to its reason, what is unusual about the query."""
+    """Add to a decision and its reason what is unusual about the query."""
     notes = "; ".join(filter(None, (decision.unfamiliar, unfamiliar)))
     reason = f"{decision.reason} Note: {unfamiliar}."
     return replace(decision, unfamiliar=notes, reason=reason)
 
 
 def decide_again(known: Decision, threshold: float, ask: float = ASK) -> Decision:
-    """Repeat a decision at other thresholds, from what is known of the query; see `decide_one`."""
+    """Repeat a decision at other thresholds; see `decide_one`."""
     again = decide_one(
         known.confidence,
         known.underspecified,

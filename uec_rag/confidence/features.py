@@ -44,12 +44,12 @@ class Features:
 
     @property
     def posterior(self) -> FloatArray:
-        """Each hit's share of the softmax, shape (n, k)."""
+        """The share of each hit in the softmax, shape (n, k)."""
         shares: FloatArray = np.exp(self.relevance[..., 1])
         return shares
 
     def first(self, k: int) -> Features:
-        """The features of the first k hits; shares stay those among the `NEAREST`."""
+        """Return the features of the first k hits; shares stay those among the `NEAREST`."""
         return Features(self.in_corpus, self.found[:, :k], self.relevance[:, :k])
 
 

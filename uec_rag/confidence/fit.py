@@ -1,4 +1,4 @@
-"""Learning what relevance and confidence are, from fit queries asked of small corpora."""
+"""Learning relevance and confidence, from fit queries asked of small corpora."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def fit_confidence(
 
 
 def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:
-    """The features of a view's queries and their k best hits, as a model learns from them."""
+    """Compute the features of a view's queries and their k best hits, with their labels."""
     size = view.logits.shape[1]
     near = min(max(k, NEAREST), size)
     best = np.argpartition(-view.logits, near - 1, axis=1)[:, :near]
@@ -101,7 +101,7 @@ def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:
 
 
 def fit_temperature(views: Sequence[FitView]) -> float:
-    """Temperature at which the posterior gives the relevant passages the most, over the fit views.
+    """Find the temperature at which the relevant passages have the largest share of the posterior.
 
     Raises ValueError if no query is answerable.
     """

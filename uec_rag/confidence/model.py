@@ -48,7 +48,7 @@ class Calibrator(Record):
             raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
 
     def score(self, features: FloatArray) -> FloatArray:
-        """Log odds before the line, shape (...), of features (..., F)."""
+        """Compute the log odds before the line, shape (...), of features (..., F)."""
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
         standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
@@ -56,15 +56,15 @@ class Calibrator(Record):
         return score
 
     def logits(self, features: FloatArray) -> FloatArray:
-        """Log odds, shape (...), of features (..., F)."""
+        """Compute log odds, shape (...), of features (..., F)."""
         return np.float32(self.slope) * self.score(features) + np.float32(self.offset)
 
     def predict(self, features: FloatArray) -> FloatArray:
-        """Probabilities, shape (...), of features (..., F)."""
+        """Compute probabilities, shape (...), of features (..., F)."""
         return sigmoid(self.logits(features))
 
     def on_line(self, slope: float, offset: float) -> Self:
-        """Return it with log odds of ``slope * logits + offset``."""
+        """Return the same with log odds of ``slope * logits + offset``."""
         return replace(self, slope=slope * self.slope, offset=slope * self.offset + offset)
 
     def recalibrated(
@@ -130,7 +130,7 @@ def fit_calibrator(
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:
-    """``1 / (1 + exp(-logits))``, without overflow."""
+    """Compute ``1 / (1 + exp(-logits))`` without overflow."""
     # Not scipy's: its import alone is a tenth of the time that a new process takes to answer.
     small = np.exp(-np.abs(logits))
     probability: FloatArray = np.where(logits >= 0, np.ones_like(small), small) / (1 + small)
@@ -147,7 +147,7 @@ def _labels(labels: ArrayLike) -> NDArray[np.bool_]:
 def _line(
     scores: FloatArray, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[NDArray[np.float64], float]:
-    """Weights of log odds, kept near 1, and of what else is beside them, kept near 0; an offset.
+    """Fit an offset and weights: of log odds, kept near 1; of others beside them, kept near 0.
 
     `scores`: array, shape (..., F), log odds first.
     """
@@ -165,7 +165,7 @@ def _logistic(
     strength: float,
     offset_strength: float,
 ) -> tuple[NDArray[np.float64], float]:
-    """Weights of at least 0 and offset of a logistic regression; a ridge towards `start` and 0."""
+    """Fit a logistic regression with weights of at least 0 and a ridge towards `start`."""
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -262,7 +262,7 @@ class Examples:
 
     @classmethod
     def joined(cls, parts: Sequence[Examples]) -> Examples:
-        """Examples of several corpora as one; if a corpus has fewer texts, the last is repeated.
+        """Join examples of several corpora; if a corpus has fewer texts, its last one is repeated.
 
         A repeated text is not relevant once more, and its features are those of all the texts.
         """
@@ -286,24 +286,24 @@ class Examples:
 
     @property
     def unanswerable(self) -> float:
-        """Share of the queries that the corpus does not answer."""
+        """The share of the queries that the corpus does not answer."""
         return float(1 - np.average(self.answerable, weights=self.weight))
 
     @property
     def counts(self) -> list[int]:
-        """The numbers of hits that being found is looked at for."""
+        """The numbers of hits at which being found is learned."""
         last = self.features.found.shape[1]
         return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
 
     def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Features, labels and weights of hits where the corpus answers, from a place on."""
+        """Return features, labels and weights of hits from a place on, if the corpus answers."""
         there = self.answerable
         relevant = self.relevant[there, first:]
         weight = np.broadcast_to(self.weight[there, None], relevant.shape)
         return self.features.relevance[there, first:], relevant, weight
 
     def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Features, labels and weights of being found at `counts`, (n, c, F) and (n, c)."""
+        """Return features, labels and weights of being found at `counts`, (n, c, F) and (n, c)."""
         at = self.counts
         columns = [cutoff - 1 for cutoff in at]
         right = np.logical_or.accumulate(self.relevant, axis=1)[:, columns]
@@ -313,7 +313,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class ConfidenceModel(Record):
-    """Relevance of hits and confidence in queries, from the fused logits.
+    """The model of relevance and confidence, from the fused logits.
 
     Everything follows from H = P(the corpus answers) and, where it does, F(k) = P(an answer is
     among the first k hits) and rho(i) = P(hit i is relevant). Confidence is C(k) = H F(k). What a
@@ -359,7 +359,7 @@ class ConfidenceModel(Record):
             raise ValueError(f"per_count: expected a number >= 0, got {self.per_count}.")
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving, with the version of the features."""
+        """Return the state in JSON's types, for saving, with the version of the features."""
         return {"features": VERSION, **super().metadata()}
 
     @classmethod
@@ -410,7 +410,7 @@ class ConfidenceModel(Record):
         return Probabilities(held.astype(single), by_cutoff.astype(single), each.astype(single))
 
     def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
-        """P(an answer that the corpus has is among the first hits), shape (n, c).
+        """Compute P(an answer that the corpus has is among the first hits), shape (n, c).
 
         `features`: array, shape (n, c, F), of c numbers of hits, `counts`.
         """
@@ -463,7 +463,7 @@ class ConfidenceModel(Record):
         )
 
     def surprise(self, examples: Examples) -> float:
-        """Mean NLL, in nats, of whether the corpus answers and of whether the hits do."""
+        """Compute the mean NLL, in nats, of whether the corpus answers, and whether the hits do."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         held = _nll(self.in_corpus.predict(examples.features.in_corpus), there)
@@ -508,7 +508,7 @@ def _nll(probability: FloatArray, truth: NDArray[np.bool_]) -> FloatArray:
 
 
 def log_odds(probability: FloatArray) -> FloatArray:
-    """``log(p / (1 - p))``, finite."""
+    """Compute ``log(p / (1 - p))``, finite also for 0 and 1."""
     inside = np.clip(probability, _SMALLEST, 1 - _SMALLEST)
     odds: FloatArray = np.log(inside) - np.log1p(-inside)
     return odds

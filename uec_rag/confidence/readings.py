@@ -86,7 +86,7 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The first m hits of one question, best first, and what is known of them.
+    """The first m hits of one question, best first, with all that readings are found by.
 
     Attributes
     ----------
@@ -133,12 +133,12 @@ class Candidates:
 
     @cached_property
     def titles(self) -> list[str]:
-        """The subject that each hit's metadata names; "" if none."""
+        """Return the subject that each hit's metadata names; "" if none."""
         return [subject_of(metadata) for metadata in self.metadata]
 
     @cached_property
     def sources(self) -> list[str]:
-        """The source of each hit; "" if that is not known."""
+        """Return the source of each hit; "" if that is not known."""
         return [str(metadata.get("source") or "") for metadata in self.metadata]
 
 
@@ -170,7 +170,7 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
 
 
 def subject_of(metadata: Mapping[str, Any]) -> str:
-    """The subject that a passage's metadata names; "" if none."""
+    """Return the subject that a passage's metadata names; "" if none."""
     return next((str(metadata[key]).strip() for key in SUBJECT_KEYS if metadata.get(key)), "")
 
 
@@ -239,7 +239,7 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
 
 
 def _named(text: str, called: Mapping[str, set[str]], inside: Mapping[str, str]) -> set[str]:
-    """The words of which a short text has a form, or that are inside of it."""
+    """Find the words that a short text contains, in any inflection or as a part."""
     low = text.casefold()
     found = {word for form in _split(low) if form in called for word in called[form]}
     if inside and not low.isascii():
@@ -265,7 +265,7 @@ def _split(text: str) -> list[str]:
 def _by_subject(
     found: Sequence[Set[str]], subject: NDArray[np.intp], words: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Which words the hits of each subject have, shape (subjects, words)."""
+    """Tell which words the hits of each subject have, shape (subjects, words)."""
     place = {word: column for column, word in enumerate(words)}
     table = np.zeros((int(subject.max()) + 1, len(place)), dtype=bool)
     pairs = [*zip(subject.tolist(), found, strict=True)]
@@ -275,13 +275,13 @@ def _by_subject(
 
 
 def _lacking(by_subject: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The words that the first subject has and each subject has not."""
+    """Tell which words of the first subject each subject lacks."""
     lacking: NDArray[np.float64] = (by_subject[0] & ~by_subject).astype(np.float64)
     return lacking
 
 
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Each subject's share of the posterior over the hits."""
+    """Sum the posterior over the hits of each subject."""
     weights = np.exp(np.asarray(logits, np.float64) - np.max(logits))
     return np.bincount(subject, weights / weights.sum()).astype(np.float64)
 
@@ -318,7 +318,7 @@ def underspecified(
 
 
 def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]:
-    """The readings that a question may have, the likeliest first: two to five, fewer if it has.
+    """Find the readings that a question may have, the likeliest first, up to five.
 
     As many as hold all but a fiftieth of the posterior. `subject`: as `subjects` gives it.
     """
@@ -491,5 +491,5 @@ def reading_meant(asked: str, reply: str) -> tuple[str, bool] | None:
 
 
 def asks_back(text: str) -> bool:
-    """Whether a text is a question of `ask_back`, or begins with one."""
+    """Tell if a text is a question of `ask_back`, or begins with one."""
     return text.lstrip().startswith((_WHICH, _WHAT))

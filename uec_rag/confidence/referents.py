@@ -41,7 +41,7 @@ _MOST_WORDS = 4
 
 
 def lacks_referent(question: str) -> bool:
-    """Whether an English question refers to something that it does not name.
+    """Tell if an English question refers to something that it does not name.
 
     It does if it has a pronoun, a demonstrative or a definite description without a complement, and
     no name, number, identifier or quotation. In other languages almost always False.
@@ -61,7 +61,7 @@ def lacks_referent(question: str) -> bool:
 
 
 def _names_something(question: str) -> bool:
-    """Whether there is a name, a number, an identifier or a quotation."""
+    """Tell if there is a name, a number, an identifier or a quotation."""
     words = question.split()
     if any(_MARKED.search(word) for word in words):
         return True

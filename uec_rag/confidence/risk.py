@@ -24,7 +24,7 @@ _AROUND = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8)
 
 @dataclass(frozen=True)
 class RiskThreshold(Record):
-    """A confidence to answer above, and what it was learned from.
+    """A threshold of confidence, and the labels that it was learned from.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class RiskThreshold(Record):
 
     @property
     def is_controlled(self) -> bool:
-        """Whether any query is answered."""
+        """Tell if any query is answered."""
         return math.isfinite(self.threshold)
 
     @property
@@ -111,7 +111,7 @@ class RiskThreshold(Record):
         )
 
     def metadata(self) -> dict[str, object]:
-        """JSON-able state, for saving; a threshold of infinity as None."""
+        """Return the state in JSON's types, for saving; a threshold of infinity as None."""
         return super().metadata() | {"threshold": self.threshold if self.is_controlled else None}
 
     @classmethod
@@ -123,7 +123,7 @@ class RiskThreshold(Record):
 
 
 class Drift:
-    """Whether the confidences of the questions asked are still those of a calibration's.
+    """A test of whether confidences are still distributed as those of a calibration.
 
     A guarantee holds for questions from where the calibration's came. That others come now shows
     without labels: at 32, 64, 128, ... questions the two samples of confidences are compared
@@ -153,7 +153,7 @@ class Drift:
         self._looks = 0
 
     def seen(self, confidences: Sequence[float]) -> str | None:
-        """Take note of confidences; what to say where they show that the questions changed."""
+        """Record confidences; return a warning if they show that the questions have changed."""
         from scipy.stats import ks_2samp
 
         for confidence in confidences:
@@ -182,7 +182,7 @@ _FALSE_ALARMS = 0.01
 
 
 def queries_needed(risk: float, delta: float) -> int:
-    """Fewest calibration queries, all right, of which all may be answered.
+    """Compute the fewest calibration queries, all right, of which all may be answered.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def queries_needed(risk: float, delta: float) -> int:
 def risk_threshold(
     confidence: ArrayLike, correct: ArrayLike, risk: float = 0.05, delta: float = 0.05
 ) -> RiskThreshold:
-    """Lowest confidence threshold at which wrong answers stay below a target.
+    """Find the lowest confidence threshold at which wrong answers stay below a target.
 
     Learn then Test (Angelopoulos et al., https://arxiv.org/abs/2110.01052), all thresholds at once.
     Of each one the exact p-value of "more than `risk` of the answered are wrong" is compared with
@@ -282,7 +282,7 @@ def risk_threshold(
 
 
 def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1) -> RiskThreshold:
-    """Lowest threshold that harms at most a share of all questions, on average.
+    """Find the lowest threshold that harms at most a share of all questions, on average.
 
     Conformal risk control (Angelopoulos et al., 2024, https://arxiv.org/abs/2208.02814): the lowest
     threshold at which the share R of n labelled questions that are harmful and above it satisfies
@@ -347,7 +347,7 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
 def _lowest_passed(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float, delta: float
 ) -> int | None:
-    """Place of the lowest threshold that keeps the risk, None where none does.
+    """Find the place of the lowest threshold that keeps the risk; None if none does.
 
     `wrong`, `answered`, array of int, shape (m,): counts above each threshold, downwards; the last
     one answers all.
@@ -372,7 +372,7 @@ def _first(risk: float, delta: float) -> float:
 def _share(
     done: float, count: NDArray[np.integer], risk: float, delta: float
 ) -> NDArray[np.float64]:
-    """Share of delta that each threshold below the first `done` of `count` queries may have.
+    """Compute the share of delta for each threshold below the first `done` of `count` queries.
 
     The probability that any of them passes at the very target rises with the logarithm of how far
     they reach. The polynomial is no lower than what exact recursion gives; in the last half, where
@@ -391,7 +391,7 @@ def _share(
 def _of_risk(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
 ) -> NDArray[np.float64]:
-    """The exact p-value of so few wrong ones, were the risk above its target."""
+    """Compute the exact p-value of so few wrong ones if the risk were above its target."""
     from scipy.special import bdtr
 
     p: NDArray[np.float64] = bdtr(wrong, answered, risk)
@@ -401,7 +401,7 @@ def _of_risk(
 def _of_next_batch(
     wrong: NDArray[np.integer], answered: NDArray[np.integer], risk: float
 ) -> NDArray[np.float64]:
-    """Probability of so few wrong ones, and of more than allowed in the next batch of as many.
+    """Compute P(so few wrong ones now, and more than allowed in the next batch of as many).
 
     At whatever risk makes it largest. It does not rise as more is allowed.
     """
@@ -428,7 +428,7 @@ def _check_share(name: str, value: float) -> None:
 
 
 def _vectors(**given: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Two arguments by their names, numbers and truth values, checked and as arrays."""
+    """Check two arguments, numbers and truth values, and return them as arrays."""
     (name, numbers), (other, truths) = given.items()
     try:
         values = np.asarray(numbers, dtype=np.float64)
@@ -499,7 +499,7 @@ def risk_over_coverage(
 
 
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
-    """Confidence against what came true, in up to ten bins of as many questions each.
+    """Compare confidence with what came true, in up to ten bins of as many questions each.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SecondOpinion(Record):
-    """Two thresholds of confidence between which a judge decides, and what they were learned from.
+    """Two thresholds of confidence between which a judge decides, and their calibration.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class SecondOpinion(Record):
             )
 
     def is_asked(self, confidence: float) -> bool:
-        """Whether the judge can change the decision at a confidence."""
+        """Tell if the judge can change the decision at a confidence."""
         return self.low < confidence <= self.high
 
     @property
@@ -201,7 +201,7 @@ def _one_of(yes: int, right: int) -> NDArray[np.int64]:
 
 
 def _log_odds_ratio(counts: NDArray[np.integer]) -> float:
-    """Of a table of no, yes and wrong, right; half a label more in each (Haldane); at least 0."""
+    """Compute the log odds ratio of a 2 x 2 table, half a label added to each cell; at least 0."""
     (no_wrong, no_right), (yes_wrong, yes_right) = np.log(counts + 0.5).tolist()
     return max(0.0, float(yes_right + no_wrong - yes_wrong - no_right))
 

@@ -28,8 +28,8 @@ _ROOM = 1500
 
 
 @dataclass(frozen=True)
-class Spoken:
-    """A question as it is searched, in the light of what was said before it.
+class Turn:
+    """A turn of a conversation, as it is searched: a question with the turns before it.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Spoken:
 
         Examples
         --------
-        >>> Spoken("How much is it?", ["My door opener broke.", "Can it be fixed?"]).context
+        >>> Turn("How much is it?", ["My door opener broke.", "Can it be fixed?"]).context
         'My door opener broke.\nCan it be fixed?\nHow much is it?'
         """
         return "\n".join([*self.before, self.question])
@@ -77,7 +77,7 @@ class Spoken:
         return bool(self.before)
 
     @classmethod
-    def of(cls, said: str, turns: Sequence[str] = ()) -> Spoken:
+    def of(cls, said: str, turns: Sequence[str] = ()) -> Turn:
         """A question, or the one that is completed by a reply to a question back.
 
         A reply that is the label of a reading chooses it; one that has a label among other words
@@ -85,8 +85,8 @@ class Spoken:
 
         Examples
         --------
-        >>> Spoken.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
-        Spoken(question='How do I force it?', turns=[], label='rsync')
+        >>> Turn.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
+        Turn(question='How do I force it?', turns=[], label='rsync')
         """
         meant = reading_meant(turns[-1], said) if len(turns) > 1 else None
         if meant is None:
@@ -98,14 +98,14 @@ class Spoken:
         return cls(f"{asked.question}\n{said}", asked.turns)
 
 
-def texts_of(spoken: Sequence[Spoken]) -> list[str]:
+def texts_of(asked: Sequence[Turn]) -> list[str]:
     """The texts that are encoded for a search: the questions, and behind them each one's turns."""
-    return [*(one.question for one in spoken), *(turn for one in spoken for turn in one.before)]
+    return [*(one.question for one in asked), *(turn for one in asked for turn in one.before)]
 
 
-def part_rows(spoken: Sequence[Spoken], rows: Sequence[int]) -> list[int]:
+def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
     """The rows of some questions' Gaussians: theirs, and behind all those of their turns."""
-    ends = len(spoken) + np.cumsum([0, *(len(one.before) for one in spoken)])
+    ends = len(asked) + np.cumsum([0, *(len(one.before) for one in asked)])
     return [*rows, *(place for row in rows for place in range(ends[row], ends[row + 1]))]
 
 
@@ -144,7 +144,7 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def in_context(asked: Sequence[Spoken], said: Gaussian) -> Gaussian:
+def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
     ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
@@ -154,7 +154,7 @@ def in_context(asked: Sequence[Spoken], said: Gaussian) -> Gaussian:
 
     Parameters
     ----------
-    asked : sequence of n >= 1 Spoken
+    asked : sequence of n >= 1 Turn
     said : Gaussian
         An encoder's of `texts_of` these.
 

@@ -20,7 +20,7 @@ class UECQueryBundle(QueryBundle):
     ----------
     history : sequence of ChatMessage or str, optional
         The turns before the question, oldest first; `uec_rag.ensemble.views.turns_of` says which
-        count, and `Spoken.before` how many.
+        count, and `Turn.before` how many.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.
     **kwargs

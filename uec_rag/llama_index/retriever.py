@@ -30,7 +30,7 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.views import Spoken, texts_of
+from uec_rag.ensemble.views import Turn, texts_of
 from uec_rag.llama_index.conversation import turns
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import announce, hits, passages_of
@@ -373,8 +373,8 @@ class UECRetriever(BaseRetriever):
         if texts == [query]:
             [query] = texts = self.retriever.corrected(texts)
             if before:
-                spoken = (Spoken.of if options["within"] is None else Spoken)(query, before)
-                return query, texts_of([spoken]), {**options, "history": [before]}
+                asked = (Turn.of if options["within"] is None else Turn)(query, before)
+                return query, texts_of([asked]), {**options, "history": [before]}
         elif before:
             warnings.warn(
                 "The texts of a query transform are searched without the turns before the "

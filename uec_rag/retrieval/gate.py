@@ -55,7 +55,7 @@ _CHECKSUM = "sha256"  # in a saved gate: of all else
 
 @dataclass(frozen=True)
 class Gate(Record):
-    """Decides for each query whether to answer, ask for clarification or abstain.
+    """A rule that decides for each query whether to answer, ask for clarification or abstain.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class Gate(Record):
 
     @classmethod
     def at(cls, threshold: float) -> Self:
-        """The gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing."""
+        """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing."""
         check_threshold(threshold)
         return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
 
@@ -294,7 +294,7 @@ class Gate(Record):
         texts: Sequence[Sequence[str]],
         decisions: Sequence[Decision],
     ) -> list[Decision]:
-        """Decisions with those of the judge, who is asked about some; n of each."""
+        """Replace some of n decisions by the judge's."""
         assert self.second is not None
         asked = [
             row
@@ -318,12 +318,12 @@ class Gate(Record):
 
     @cached_property
     def drift(self) -> Drift:
-        """The drift of the confidences decided on so far from those of the calibration."""
+        """The test of whether confidences are still distributed as those of the calibration."""
         return Drift(self.confidences)
 
     @cached_property
     def _grown(self) -> list[int]:
-        """The first other number of passages that was searched."""
+        """The first number of passages searched that differs from the calibration's, if any."""
         return []
 
     def _watch(self, confidences: Sequence[float]) -> None:
@@ -331,7 +331,7 @@ class Gate(Record):
             warnings.warn(found, UserWarning, stacklevel=3)
 
     def fits(self, retriever: Retriever, filter: Filter | None = None) -> bool:
-        """Whether the index is unchanged since the gate was made; reads every passage once."""
+        """Tell if the index is unchanged since the gate was made; reads every passage once."""
         same = not self.basis or self.basis == retriever.basis(filter)
         return same and (not self.corpus or self.corpus == corpus_fingerprint(retriever.store))
 
@@ -386,7 +386,7 @@ class Gate(Record):
         return decided
 
     def __call__(self, confidence: float, decision: Decision) -> Action:
-        """`redecide` as a callable, for whoever takes any callable as a gate."""
+        """Call `redecide`, for code that takes any callable as a gate."""
         return self.redecide(replace(decision, confidence=confidence)).action
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -399,7 +399,7 @@ class Gate(Record):
 
     @classmethod
     def _read(cls, state: dict[str, Any]) -> Self:
-        """The gate that `_written` wrote; earlier versions wrote no checksum."""
+        """Read the gate that `_written` wrote; earlier versions wrote no checksum."""
         given = state.pop(_CHECKSUM, None)
         if given not in (None, _checksum(state)):
             raise IndexCorrupted(
@@ -445,14 +445,14 @@ class Gate(Record):
 
     @classmethod
     def published(cls, retriever: Retriever) -> Self | None:
-        """The last published gate, if any."""
+        """Return the last published gate, if any."""
         store = retriever.store
         found = store.get_state(GATE) if isinstance(store, SharedState) else None
         return None if found is None else cls._read(json.loads(found[1]))
 
     @classmethod
     def of_index(cls, retriever: Retriever) -> Self | None:
-        """The gate of an index: the `GATE_FILE` in its folder, or the one that was published.
+        """Find the gate of an index: the `GATE_FILE` in its folder, or the one that was published.
 
         Raises as `load`.
         """
@@ -554,13 +554,13 @@ def _search(
 
 
 def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
-    """P(the question is answered by its first k hits), shape (n,)."""
+    """The probability that the question is answered by its first k hits, shape (n,)."""
     return np.array([one.confidence_at(k) for one in result], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledSearch:
-    """Labelled queries and what a search found: thresholds of any risk without another one.
+    """Labelled queries with their search results: thresholds of any risk without another search.
 
     Attributes
     ----------
@@ -588,7 +588,7 @@ class LabelledSearch:
 
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
-        """P(the question is answered by its first k hits), shape (n,)."""
+        """The probability that the question is answered by its first k hits, shape (n,)."""
         return confidence_at(self.result, self.k)
 
     @classmethod
@@ -647,7 +647,7 @@ class LabelledSearch:
         wrong: float | None = None,
         ask: float = ASK,
     ) -> RiskThreshold:
-        """The lowest threshold that keeps a promise, as `Gate.calibrate` chooses it.
+        """Find the lowest threshold that keeps a promise, as `Gate.calibrate` chooses it.
 
         `ask`: P(underspecified) from which on a question is asked back, and not answered.
         """
@@ -662,7 +662,7 @@ class LabelledSearch:
         )
 
     def _confidence_unless_asked(self, ask: float) -> NDArray[np.float64]:
-        """Confidence, shape (n,); -infinity if a question is asked back instead."""
+        """Return confidence, shape (n,); -infinity if a question is asked back instead."""
         return np.where(self._asked(ask), -np.inf, self.confidence)
 
     def _asked(self, ask: float) -> list[bool]:
@@ -676,7 +676,7 @@ class LabelledSearch:
         return self.result.decisions
 
     def _ask(self, needless: float) -> float:
-        """P(underspecified) from which on at most a share of the answerable is asked back."""
+        """Find P(underspecified) from which on at most a share of the answerable is asked back."""
         unsaid = np.array([one.underspecified for one in self._decisions])
         unsaid = np.where(self._asked(0.0), unsaid, -np.inf)
         rows = [row for row in self.rows if self.relevant[row]]
@@ -694,7 +694,7 @@ class LabelledSearch:
         needless: float | None = None,
         second: Judge | None = None,
     ) -> Gate:
-        """The gate that `Gate.calibrate` makes."""
+        """Make the gate that `Gate.calibrate` makes."""
         _check_promise(wrong, risk, certainty, needless, second)
         rows, ask = self.rows, ASK if needless is None else self._ask(needless)
         # A threshold of asking back that these labels chose must not excuse their wrong answers.
@@ -721,7 +721,7 @@ class LabelledSearch:
         )
 
     def plot(self) -> Figure:
-        """Reliability, with 95 % intervals, beside wrong answers over the share answered.
+        """Plot reliability, with 95 % intervals, beside wrong answers over the share answered.
 
         Raises ImportError if matplotlib is not installed.
         """
@@ -741,7 +741,7 @@ class LabelledSearch:
 
 
 def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:
-    """Questions made from the passages, the ids that answer each, and an index to ask them of.
+    """Make questions from the passages; return also the ids that answer, and an index to ask.
 
     As `uec_rag.retrieval.self_calibrate.trial` makes them, with the retriever's own calibration.
 
@@ -782,7 +782,7 @@ def shared_answers(relevant_ids: Sequence[Collection[str]]) -> list[int]:
 def one_of_each(
     relevant_ids: Sequence[Collection[str]], groups: Sequence[Hashable] | None
 ) -> NDArray[np.intp]:
-    """Rows of the queries that a threshold is chosen on: one of each group, or all.
+    """Select the queries that a threshold is chosen on: one of each group, or all.
 
     Warns if there are no groups, though queries share answers. `relevant_ids`, `groups`: as
     `Gate.calibrate` takes them. Raises ValueError unless groups are one per query.
@@ -814,7 +814,7 @@ _MOST = 1000  # confidences that a gate remembers of its calibration
 
 
 def _some_of(confidences: FloatArray | NDArray[np.float64]) -> tuple[float, ...]:
-    """Confidences in ascending order, evenly thinned if they are many."""
+    """Sort confidences, and thin them evenly if they are many."""
     ordered = np.sort(confidences).astype(np.float64)
     places = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round().astype(np.intp)
     return tuple(ordered[places].round(4).tolist())

@@ -38,7 +38,7 @@ from uec_rag.encoders.lexical import whole_share
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import SHARE, Spoken, in_context, part_rows
+from uec_rag.ensemble.views import SHARE, Turn, in_context, part_rows
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -93,13 +93,13 @@ class Method:
 
 
 def search(
-    method: Method, store: Store, asked: Sequence[Spoken], parts: Sequence[Gaussian], k: int
+    method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
     Parameters
     ----------
-    asked : sequence of n Spoken
+    asked : sequence of n Turn
     parts : sequence of K Gaussian
         Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
     """
@@ -118,7 +118,7 @@ def search(
 
 
 def search_alone(
-    method: Method, store: Store, asked: Sequence[Spoken], parts: Sequence[Gaussian], k: int
+    method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
 ) -> list[Result]:
     """Search for questions that have no turns before them."""
     results: list[Result] = []
@@ -128,7 +128,7 @@ def search_alone(
 
 
 def search_in_context(
-    method: Method, store: Store, asked: Sequence[Spoken], parts: Sequence[Gaussian], k: int
+    method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
 ) -> list[Result]:
     """Search for questions mixed with the turns before them.
 
@@ -142,17 +142,17 @@ def search_in_context(
     last = [part[: len(asked)] for part in parts]
     for found in find(method.without_verifier, store, queries, last, 1):
         sure = estimate(method, found)
-        alone.append((sure, doubts(found, sure)))
+        alone.append((sure, ambiguities(found, sure)))
     results: list[Result] = []
     mixed = [in_context(asked, part) for part in parts]
     # The mean of several vectors is shorter than they are, and all that it finds less similar.
     lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in mixed], axis=1)
     lengths[lengths == 0] = 1  # words, and encoders that failed
     searched = find(method, store, [one.context for one in asked], mixed, k, lengths)
-    for found, (before, doubted) in zip(searched, alone, strict=True):
+    for found, (before, ambiguous) in zip(searched, alone, strict=True):
         rows = slice(len(results), len(results) + len(found.queries))
         sure = estimate(method, found)
-        unresolved = _unresolved(doubts(found, sure), doubted, sure)
+        unresolved = _unresolved(ambiguities(found, sure), ambiguous, sure)
         if sure is not None and before is not None:
             own = np.full(len(found.queries), 1 - SHARE, dtype=np.float32)
             sure = sure.mixed(before.in_corpus, own)
@@ -164,16 +164,20 @@ def search_in_context(
 
 
 def _unresolved(
-    doubted: Sequence[Doubt], alone: Sequence[Doubt], sure: Probabilities | None
-) -> list[Doubt]:
+    ambiguous: Sequence[Ambiguity], alone: Sequence[Ambiguity], sure: Probabilities | None
+) -> list[Ambiguity]:
     """Find what questions may mean after their turns: as much as alone, less if surely answered."""
     if sure is None:
-        return [*doubted]
+        return [*ambiguous]
     # Up to even odds of an answer the turns have not told what is meant.
     open_ = np.minimum(1, 2 * (1 - sure.confidence)).tolist()
     return [
-        max(behind, replace(before, underspecified=before.underspecified * share), key=_DOUBTFUL)
-        for behind, before, share in zip(doubted, alone, open_, strict=True)
+        max(
+            behind,
+            replace(before, underspecified=before.underspecified * share),
+            key=_BY_PROBABILITY,
+        )
+        for behind, before, share in zip(ambiguous, alone, open_, strict=True)
     ]
 
 
@@ -672,7 +676,7 @@ def candidates(found: Found) -> list[Candidates]:
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
+class Ambiguity:
     """What is known of whether a question says which of its readings it means.
 
     Attributes
@@ -697,20 +701,20 @@ class Doubt:
         return readings.readings(self.competing, self.subject)
 
 
-_DOUBTFUL = attrgetter("underspecified")
+_BY_PROBABILITY = attrgetter("underspecified")
 
 
-def doubts(found: Found, sure: Probabilities | None) -> list[Doubt]:
+def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:
     """Estimate how underspecified each question is; not at all without words, or hits."""
     competing = candidates(found)
     if not competing or sure is None:
-        return [Doubt() for _ in found.queries]
+        return [Ambiguity() for _ in found.queries]
     out = []
     for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
         subject = readings.subjects(one)
         unsaid = readings.features(query, one, subject)[None]
         probability = float(readings.underspecified(unsaid, np.array([held]))[0])
-        out.append(Doubt(probability, one, subject))
+        out.append(Ambiguity(probability, one, subject))
     return out
 
 
@@ -720,11 +724,11 @@ def decide(
     sure: Probabilities | None,
     k: int,
     size: int,
-    doubted: Sequence[Doubt] | None = None,
+    ambiguous: Sequence[Ambiguity] | None = None,
 ) -> list[Result]:
     """Decide on each question, and assemble its result.
 
-    `size`: how many passages were searched. `doubted`: by default `doubts`.
+    `size`: how many passages were searched. `ambiguous`: by default `ambiguities`.
     """
     fitted, hits, own = method.fitted, found.hits, found.attribution.own
     basis = method.basis if hits.verified else method.unread_basis
@@ -741,12 +745,12 @@ def decide(
     relevance = at_hits(sure.relevance, hits)
     ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    doubted, results = doubted or doubts(found, sure), []
+    ambiguous, results = ambiguous or ambiguities(found, sure), []
     for row, query in enumerate(found.queries):
         decision = decide_one(
             float(sure.confidence[row]),
-            doubted[row].underspecified,
-            tuple(doubted[row].readings),
+            ambiguous[row].underspecified,
+            tuple(ambiguous[row].readings),
             in_corpus=float(sure.in_corpus[row]),
             unfamiliar=found.unfamiliar[row],
         )

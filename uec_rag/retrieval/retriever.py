@@ -24,7 +24,7 @@ from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
 from uec_rag.ensemble.evidence import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
-from uec_rag.ensemble.views import Spoken, part_rows, texts_of, with_turns
+from uec_rag.ensemble.views import Turn, part_rows, texts_of, with_turns
 from uec_rag.retrieval.calibrate import (
     CorpusCalibration,
     Published,
@@ -84,13 +84,13 @@ class SearchOptions:
 
     def texts(self, queries: Sequence[str]) -> list[str]:
         """Return the texts to encode: the questions, then the turns before each."""
-        return texts_of(self.spoken(queries))
+        return texts_of(self.in_conversation(queries))
 
-    def spoken(self, queries: Sequence[str]) -> list[Spoken]:
+    def in_conversation(self, queries: Sequence[str]) -> list[Turn]:
         """Pair the questions with their turns, and with the reading that was chosen."""
         chosen = self.label is not None or self.within is not None
         pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
-        return [Spoken(*pair, self.label) if chosen else Spoken.of(*pair) for pair in pairs]
+        return [Turn(*pair, self.label) if chosen else Turn.of(*pair) for pair in pairs]
 
 
 class Retriever(Index):
@@ -302,52 +302,52 @@ class Retriever(Index):
         options: SearchOptions,
     ) -> SearchResult:
         """Do what `search_encoded` does, with checked options."""
-        spoken = options.spoken(queries)
-        if all(one.label is None for one in spoken):
-            found = self._search_spoken(spoken, parts, options)
+        asked = options.in_conversation(queries)
+        if all(one.label is None for one in asked):
+            found = self._search_checked(asked, parts, options)
         else:
-            each = [part_rows(spoken, [row]) for row in range(len(spoken))]
+            each = [part_rows(asked, [row]) for row in range(len(asked))]
             found = SearchResult(
                 [
                     self._search_chosen(query, one, [part[rows] for part in parts], options)
-                    for query, one, rows in zip(queries, spoken, each, strict=True)
+                    for query, one, rows in zip(queries, asked, each, strict=True)
                 ]
             )
         pairs = zip(found, queries, strict=True)
         return SearchResult([replace(one, query=query) for one, query in pairs])
 
     def _search_chosen(
-        self, query: str, spoken: Spoken, parts: Sequence[Gaussian], options: SearchOptions
+        self, query: str, asked: Turn, parts: Sequence[Gaussian], options: SearchOptions
     ) -> Result:
         """Search for one question among the reading of a label, if one was chosen."""
-        if spoken.label is not None:
+        if asked.label is not None:
             plain = replace(options, prefer=None, within=None)
-            [first] = self._search_spoken([spoken], parts, plain)
+            [first] = self._search_checked([asked], parts, plain)
             try:
-                ids = reading_named(spoken.label, first.decision.readings).ids
+                ids = reading_named(asked.label, first.decision.readings).ids
                 options = replace(options, within=self._among(ids, options.filter))
             except ValueError:
                 if options.label is not None:
                     raise
                 # The index has changed since it asked, or has its passages elsewhere.
-                spoken = replace(spoken, question=f"{spoken.question}\n{query}")
-                parts = self.uec.encode(texts_of([spoken]), "query")
-        [found] = self._search_spoken([spoken], parts, options)
+                asked = replace(asked, question=f"{asked.question}\n{query}")
+                parts = self.uec.encode(texts_of([asked]), "query")
+        [found] = self._search_checked([asked], parts, options)
         return found
 
-    def _search_spoken(
-        self, spoken: Sequence[Spoken], parts: Sequence[Gaussian], options: SearchOptions
+    def _search_checked(
+        self, asked: Sequence[Turn], parts: Sequence[Gaussian], options: SearchOptions
     ) -> SearchResult:
         """Search for questions with the turns before them."""
         if options.prefer is not None:
-            return self._search_preferring(spoken, parts, options, options.prefer)
+            return self._search_preferring(asked, parts, options, options.prefer)
         self._check_fit()
         chosen = options.within is not None
         store = self.store.snapshot(options.within if chosen else options.filter)
         self._follow(store)
         self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
-        found = search(method, store, spoken, parts, options.k)
+        found = search(method, store, asked, parts, options.k)
         if not chosen:
             return found
         # A reading is a part of the corpus that a gate was made with, not another one.
@@ -370,7 +370,7 @@ class Retriever(Index):
 
     def _search_preferring(
         self,
-        spoken: Sequence[Spoken],
+        asked: Sequence[Turn],
         parts: Sequence[Gaussian],
         options: SearchOptions,
         prefer: Preferences,
@@ -386,7 +386,7 @@ class Retriever(Index):
             level = self._level[1]
 
         def search(count: int) -> SearchResult:
-            return view._search_spoken(spoken, parts, replace(options, k=count, prefer=None))
+            return view._search_checked(asked, parts, replace(options, k=count, prefer=None))
 
         return preferred(search, options.k, prefer, slope=self.uec.fitted.slope, level=level)
 

@@ -57,7 +57,7 @@ _HIDDEN = [
 
 
 def harmless(text: str) -> str:
-    r"""Text for an answer or a log: one line, without control characters, folders and passwords.
+    r"""Clean text for an answer or a log: one line, no control characters, folders or passwords.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Limits:
 
 
 def limits_of(given: Iterable[str]) -> Limits:
-    """Limits as the command line has them, "NAME=NUMBER" for each that is not as usual.
+    """Read limits from the command line, "NAME=NUMBER" for each that differs from the default.
 
     ValueError if there is no such limit, or it is no number from 1 on.
 
@@ -113,7 +113,7 @@ def limits_of(given: Iterable[str]) -> Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """The rules of who may ask a server; ValueError if anybody may, or the token is a weak one.
+    """The access rules of a server; ValueError if they protect nothing, or the token is weak.
 
     `host`: the address it listens on. `token`: what every request brings, as "Authorization: Bearer
     TOKEN"; needed where `host` is not this machine alone. `names`: others that the server is
@@ -150,7 +150,7 @@ class Access:
 
     @property
     def is_local(self) -> bool:
-        """Whether only programs of this machine can reach the server."""
+        """Tell if only programs of this machine can reach the server."""
         address = _address(self.host)
         return self.host == "localhost" or (address is not None and address.is_loopback)
 
@@ -165,7 +165,7 @@ class Access:
         )
 
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
-        """Why a request is not answered; None if it is."""
+        """Say why a request is not answered; None if it is."""
         host, origin = headers.get("host", ""), headers.get("origin", f"//{headers.get('host')}")
         allowed = origin in self.origins
         if not self._knows(_name(host)):
@@ -181,7 +181,7 @@ class Access:
         return refused
 
     def _knows(self, name: str) -> bool:
-        """Whether this server has a name; nobody can have an address point anywhere else."""
+        """Tell if a name is this server's; an address cannot be made to point elsewhere."""
         return name in ("localhost", self.host.lower(), *self.names) or _address(name) is not None
 
     def _has_token(self, headers: Mapping[str, str]) -> bool:
@@ -193,16 +193,16 @@ class Access:
 
     @property
     def cookie_name(self) -> str:
-        """A name of its own for each token: cookies are for a host, whatever the port."""
+        """The name of the cookie, one for each token: cookies are for a host, whatever the port."""
         return f"uec_rag_{hashlib.sha256((self.token or '').encode()).hexdigest()[:12]}"
 
     def is_token(self, given: str) -> bool:
-        """Whether a text is the token; takes as long whatever it is."""
+        """Tell if a text is the token, in constant time."""
         return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
 
 
 def _name(place: str) -> str:
-    """The host of a HOST:PORT; "" where there is none."""
+    """Return the host of a HOST:PORT; "" if there is none."""
     try:
         return urlsplit(f"//{place}").hostname or ""
     except ValueError:
@@ -240,12 +240,12 @@ _IN_JSON = {
 
 
 def problem(status: int, detail: str) -> JSONResponse:
-    """An answer that says what is wrong and what to do, as FastAPI's have it."""
+    """Make an answer that says what is wrong and what to do, as FastAPI's do."""
     return JSONResponse({"detail": detail}, status)
 
 
 class Guard:
-    """ASGI middleware around a whole application: refuses, limits, and hides what went wrong.
+    """ASGI middleware around a whole application: refuses, limits, and hides internals of errors.
 
     `count`: called with path and status of each answer, which is then logged, too; the path of none
     of the application's is "other".
@@ -306,7 +306,7 @@ class Guard:
             await answer(scope, receive, partial(hardened, own=True))
 
     def _note(self, scope: Scope, status: int, begun: float) -> None:
-        """Count an answer, and log it in a line that has nothing of what was asked."""
+        """Count an answer, and log it in a line without anything that was asked."""
         if self.count is None:
             return
         unrouted = scope["path"] if scope["path"] in self.access.open else "other"
@@ -328,7 +328,7 @@ class Guard:
             raise HTTPException(413, f"The request has {most}; send less at a time.")
 
     def _is_too_long(self, message: Message) -> bool:
-        """Whether an answer begins that announces more bytes than one may have."""
+        """Tell if an answer begins that announces more bytes than one may have."""
         length = Headers(raw=message.get("headers", ())).get("content-length", "0")
         return int(length) > self.access.limits.answer
 

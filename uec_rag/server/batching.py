@@ -1,4 +1,4 @@
-"""Queries that come at the same time are encoded and searched at once."""
+"""Batches of queries that come at the same time, encoded and searched at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from uec_rag.ensemble.views import Spoken, part_rows, texts_of
+from uec_rag.ensemble.views import Turn, part_rows, texts_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import ANSWER_TOO_LONG, Limits
@@ -40,9 +40,9 @@ class Query:
         """Equal for queries that one search can answer."""
         return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
-    def spoken(self, text: str) -> Spoken:
-        """The question as it is searched, in a corrected spelling."""
-        return (Spoken.of if self.within is None else Spoken)(text, self.turns)
+    def in_conversation(self, text: str) -> Turn:
+        """Return the question as it is searched, in a corrected spelling."""
+        return (Turn.of if self.within is None else Turn)(text, self.turns)
 
 
 class Batcher:
@@ -66,7 +66,7 @@ class Batcher:
         within: Sequence[str] | str | None = None,
         decides: bool = False,
     ) -> SearchResult:
-        """The result of one query.
+        """Return the result of one query.
 
         `turns`: those before it. `within`: ids or label of the chosen reading. `decides`: by the
         gate where there is one, which counts it.
@@ -98,7 +98,7 @@ class Batcher:
                     query.answer.set_result(found)
 
     async def _answers(self, batch: Sequence[Query]) -> list[SearchResult | Exception]:
-        """Results in the order of the queries; where a batch fails, of each query alone."""
+        """Search for queries, in their order; if a batch fails, for each query alone."""
         begun = time.perf_counter()
         try:  # all of it: nobody would answer the queries that come after a failure here
             for query in batch:
@@ -111,7 +111,7 @@ class Batcher:
         return [found for query in batch for found in await self._answers([query])]
 
     def _checked(self, result: SearchResult) -> SearchResult | HTTPException:
-        """The result of a query, or what to say instead where its texts alone are too long."""
+        """Return a query's result, or an error if its texts alone are too long."""
         length = sum(len(passage.text) for passage in result.passages[0])
         if length <= self.limits.answer:
             return result
@@ -120,13 +120,13 @@ class Batcher:
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
         with self.live.use() as opened:
             texts = opened.retriever.corrected([query.text for query in batch])
-            spoken = [query.spoken(text) for query, text in zip(batch, texts, strict=True)]
+            asked = [query.in_conversation(text) for query, text in zip(batch, texts, strict=True)]
             with self.metrics.stages.labels("encode").time():
-                parts = opened.retriever.uec.encode(texts_of(spoken), "query")
+                parts = opened.retriever.uec.encode(texts_of(asked), "query")
             found: dict[int, SearchResult | HTTPException] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
-                places = part_rows(spoken, rows)
+                places = part_rows(asked, rows)
                 one = batch[rows[0]]
                 with self.metrics.stages.labels("search").time():
                     result = opened.retriever.search_encoded(

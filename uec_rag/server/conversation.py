@@ -1,4 +1,4 @@
-"""A conversation as requests have it: the turns before a question, and the reply to one back."""
+"""A conversation in requests: the turns before a question, and the reply to one back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReadingFound(BaseModel):
 
 
 def turns(history: Sequence[str | Message] | None) -> list[str]:
-    """The turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`."""
+    """Extract the turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`."""
     said: list[Any] = [*(history or ())]
     return turns_of(
         ("user", one) if isinstance(one, str) else (one.role, one.content) for one in said

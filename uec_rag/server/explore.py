@@ -72,7 +72,7 @@ class Promise(BaseModel):
 
 
 class Work:
-    """Long work, one piece at a time on a thread of its own, and what came of each kind."""
+    """Long tasks, one at a time on a thread of its own, and the last result of each kind."""
 
     def __init__(self) -> None:
         self.results: dict[str, View] = {}
@@ -81,7 +81,7 @@ class Work:
         self._begun = 0.0
 
     def start(self, kind: str, function: Callable[[Progress], View]) -> View:
-        """Begin; 409 if something else is going on."""
+        """Begin a task; 409 if another one is running."""
         with self._lock:
             if self._state["state"] == "running":
                 raise HTTPException(409, "Something else is still being done; wait for it.")
@@ -90,7 +90,7 @@ class Work:
         return self.view()
 
     def is_running(self, kind: str) -> bool:
-        """Whether work of a kind is going on."""
+        """Tell if a task of a kind is running."""
         return (self._state["kind"], self._state["state"]) == (kind, "running")
 
     def _run(self, kind: str, function: Callable[[Progress], View]) -> None:
@@ -107,7 +107,7 @@ class Work:
         self._state = {**self._state, "what": what, "done": done, "total": total}
 
     def view(self) -> View:
-        """The work in progress, how far it is, and about how many seconds are left."""
+        """Describe the task in progress, how far it is, and about how many seconds are left."""
         state = self._state
         if not state.get("done"):
             return state
@@ -116,7 +116,7 @@ class Work:
 
 
 def explained(error: Exception) -> tuple[int, str]:
-    """The status and the words for what went wrong."""
+    """Return the status and the words for an error."""
     text = harmless(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
     if isinstance(error, BlockingIOError):
         return 409, "Another process is saving the index; nothing was changed. Try again."
@@ -166,7 +166,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
         return Gate.load(gate_path) if gate_path.exists() else opened.gate
 
     def of_index(name: str, view: Callable[[Retriever], View]) -> View:
-        """A view of the index as it is now, made anew if it has changed."""
+        """Return a view of the index as it is now, made again if it has changed."""
         with live.use() as opened, locks[name]:
             state = id(opened.retriever), opened.retriever.changes
             if name not in known or known[name][0] != state:
@@ -372,7 +372,7 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
 
 
 def _plain_name(name: str) -> str:
-    """A file's name without folders; 422 if there is none."""
+    """Return a file's name without folders; 422 if there is none."""
     own = harmless(PurePosixPath(name.replace("\\", "/")).name)
     if not own or own.startswith("."):
         raise HTTPException(422, "name: expected the name of a file that is not hidden.")
@@ -389,7 +389,7 @@ def _too_long(name: str, most: int) -> str:
 def _labelled(
     retriever: Retriever, name: str, table: bytes | bytearray
 ) -> tuple[list[str], list[set[str]]]:
-    """Questions of an uploaded table, with the ids of what answers each."""
+    """Read the questions of an uploaded table, with the ids of the passages that answer."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_bytes(table)

@@ -135,7 +135,7 @@ class Problem(BaseModel):
 
 
 def documents_of(result: SearchResult) -> list[Document]:
-    """The hits of a result's first query."""
+    """Convert the hits of a result's first query."""
     return [
         Document(
             id=passage.id,
@@ -301,7 +301,7 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
 
 
 def _check_filter(index: Retriever, filter: dict[str, Any] | None, limits: Limits) -> None:
-    """Raise TypeError or ValueError if a filter is none, or one too large to run for anybody."""
+    """Raise TypeError or ValueError if a filter is none, or too large."""
     if filter is not None:
         check_size(parse(filter), limits.conditions, limits.values, limits.characters)
         index.check_filter(filter)
@@ -340,7 +340,7 @@ def _field(argument: re.Match[str]) -> str:
 
 
 async def _watch(live: LiveIndex) -> None:
-    """Take up what others save."""
+    """Open what others save."""
     while True:
         await asyncio.sleep(_WATCH)
         await asyncio.to_thread(live.refresh)

@@ -45,7 +45,7 @@ def markup(text: str, words: Collection[str] = (), *, is_markdown: bool) -> list
 
 
 def _mended(text: str) -> str:
-    """Markdown that was cut in the middle of a table or of code, with what was before the cut."""
+    """Close the table or code in which Markdown was cut."""
     first, _, rest = text.partition("\n")
     if first.startswith("|") and not _RULE.fullmatch(rest.partition("\n")[0]):
         width = first.strip().strip("|").count("|") + 1

@@ -85,7 +85,7 @@ K = Annotated[int, Field(ge=1, le=LARGEST_K, description="How many passages.")]
 
 
 def uri_of(id_: str) -> str:
-    """The address of a passage; whatever is in an id, nothing of it reads as a path."""
+    """Make the address of a passage, in which nothing of its id reads as a path."""
     return _URI + base64.urlsafe_b64encode(id_.encode()).decode().rstrip("=")
 
 
@@ -97,7 +97,7 @@ def _id_at(place: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """The beginning of a long text: a tool's answer is read by a model, whole."""
+    """Cut a long text: a tool's answer is read by a model, whole."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut)"
 
 
@@ -121,7 +121,7 @@ def _hits(result: SearchResult) -> list[Hit]:
 
 
 class _Server(_BASE):  # type: ignore[misc]
-    """The SDK's server, but for what it says of wrong arguments."""
+    """The SDK's server with error messages of our own for wrong arguments."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:  # noqa: ANN401
         try:
@@ -229,7 +229,7 @@ def create_mcp_app(
 
 
 def run(place: Place, access: Access | None, port: int, name: str, description: str | None) -> None:
-    """Serve until the client or the process ends: over stdio, or HTTP where there is an access."""
+    """Serve until the client or the process ends: over stdio, or over HTTP if `access` is given."""
     log_to_stderr()
     live = LiveIndex(place)
     try:

@@ -20,7 +20,7 @@ _SHARES = tuple(tenth / 10 for tenth in range(1, 11))
 
 
 class Metrics:
-    """Counts of one server."""
+    """The counts of one server."""
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
@@ -44,7 +44,7 @@ class Metrics:
         return Histogram(f"uec_rag_{name}", what, labels or [], buckets=buckets, registry=own)
 
     def decided(self, decision: Decision, gate: Gate | None) -> None:
-        """Count a decision, and note what the gate's calibration would have one expect."""
+        """Count a decision, and record the confidence that the gate's calibration expects."""
         self.decisions.labels(decision.action).inc()
         self.confidence.observe(decision.confidence)
         if gate is not None and gate.confidences:
@@ -63,7 +63,7 @@ class Metrics:
         self.requests.labels(path, status).inc()
 
     def text(self) -> bytes:
-        """All counts, in Prometheus' own format; of all processes where several count."""
+        """Write all counts in Prometheus' format; those of all processes if several count."""
         if SHARED not in os.environ:
             return generate_latest(self._own)
         joined = CollectorRegistry()

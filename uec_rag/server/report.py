@@ -21,7 +21,7 @@ def report(
     index: str,
     questions: str | None = None,
 ) -> str:
-    """One page of HTML with everything in it, its plots too; nothing is loaded from elsewhere.
+    """Render one page of HTML with everything in it, plots too; nothing is loaded from elsewhere.
 
     `against`: of `compared`, with the "index". `index`, `questions`: names of the index and of the
     file of questions, if they are not made up.

@@ -25,7 +25,7 @@ _SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
 
 
 class LogFormatter(logging.Formatter):
-    """One `harmless` line for each record; with UEC_DEBUG=1 in the environment, tracebacks too."""
+    """A formatter of one `harmless` line for each record; with UEC_DEBUG=1, tracebacks too."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
@@ -45,14 +45,14 @@ class LogFormatter(logging.Formatter):
 
 
 class OnceASecond(logging.Filter):
-    """Of what goes wrong at one place in the code, one record a second, which counts the others."""
+    """A filter that passes one record a second from each place in the code, and counts the rest."""
 
     def __init__(self) -> None:
         super().__init__()
         self._places: dict[tuple[str, int], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is shown."""
+        """Tell if a record is shown."""
         if record.levelno < logging.WARNING or record.name == "py.warnings":
             return True
         place, now = (record.pathname, record.lineno), time.monotonic()
@@ -80,17 +80,17 @@ LOGGING: dict[str, Any] = {
 
 
 def log_to_stderr() -> None:
-    """Have this process log as `LOGGING` says, warnings too but for those of what clients ask."""
+    """Log as `LOGGING` says, warnings too, except those about clients' questions."""
     logging.config.dictConfig(LOGGING)
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", "filter: no passage has the metadata key")
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """A client's connection, which ends if it has no request for long, or others need its place."""
+    """A client's connection, closed if it is idle for long or others need its place."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Count a new connection; where there are too many, the one idle for longest gives way."""
+        """Count a new connection; if there are too many, close the one that is idle for longest."""
         super().connection_made(transport)
         self._limits: Limits = self.app.access.limits  # of a `Guard`
         self._idle_since = time.monotonic()
@@ -100,12 +100,12 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
             max(idle, key=lambda one: one.idle_for(), default=self).transport.abort()
 
     def is_idle(self) -> bool:
-        """Whether no request is being answered: none has come, or not all of its headers."""
+        """Tell if no request is being answered: none has come, or not all of its headers."""
         answered = self.cycle is None or self.cycle.response_complete
         return bool(answered) and not self.transport.is_closing()
 
     def idle_for(self) -> float:
-        """Seconds for which no request has come."""
+        """Return the seconds for which no request has come."""
         return time.monotonic() - self._idle_since
 
     def on_response_complete(self) -> None:
@@ -114,7 +114,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         super().on_response_complete()
 
     def _wait(self) -> None:
-        """Look now and then whether the client still has a request to send."""
+        """Check now and then if the client still has a request to send."""
         left = self._limits.headers - self.idle_for() if self.is_idle() else self._limits.headers
         if left <= 0:
             self.transport.abort()
@@ -136,7 +136,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
-    """Answer with one application until the process is told to end.
+    """Serve one application until the process is told to end.
 
     `said`: what the log says of the address. Raises OSError where the port is taken.
     """
@@ -147,7 +147,7 @@ def serve(app: Guard, port: int, said: str = "serving on %s") -> None:
 
 
 def address_of(listening: socket.socket) -> str:
-    """The URL of what listens."""
+    """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

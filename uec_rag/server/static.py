@@ -1,4 +1,4 @@
-"""Pages of a server's own: files that hold nothing of an index, and load nothing from elsewhere."""
+"""Static pages of a server, which contain nothing of an index and load nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLICY = (
 
 
 def add_pages(app: Starlette, pages: Mapping[str, str]) -> None:
-    """Add paths that answer with a file of `pages/` each, which may load what is beside it."""
+    """Add paths that each answer with a file of `pages/`, which may load files beside it."""
 
     def page(request: Request) -> Response:
         file = _FOLDER / pages[request.scope["path"]]

@@ -1,4 +1,4 @@
-"""The views of an index on the explorer's page, as values that JSON has."""
+"""The views of an index on the explorer's page, in JSON's types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MARKS = re.compile(r"```\w*|[`*]+|^[#>]+|\||:?-{3,}:?", re.MULTILINE)  # of Mar
 
 
 def passage_view(passage: Passage) -> View:
-    """The source and the beginning of a passage, without what a terminal obeys."""
+    """Show a passage's source and beginning, without control characters."""
     known = passage.metadata
     source, title = _source(passage), _title(passage)
     text = _MARKS.sub("", _body(passage)[: 3 * _BEGINNING])
@@ -66,7 +66,7 @@ def passage_view(passage: Passage) -> View:
 
 
 def whole_view(passage: Passage, words: Collection[str] = ()) -> View:
-    """A passage as it is read: with its text, of which the page shows a tree, some words marked."""
+    """Show a whole passage: its text as a tree of elements, some words marked."""
     text = _body(passage)
     is_markdown = _source(passage).lower().endswith((".md", ".markdown"))
     return passage_view(passage) | {
@@ -88,12 +88,12 @@ def _title(passage: Passage) -> str:
 
 
 def _body(passage: Passage) -> str:
-    """The text below the heading that `passages_of` puts before it."""
+    """Return the text below the heading that `passages_of` puts before it."""
     return passage.text.removeprefix(f"{passage.metadata.get('title', '')}\n").strip()
 
 
 def number(value: float) -> float | None:
-    """A number that JSON has; None for infinity."""
+    """Convert a number for JSON; None for infinity."""
     return value if math.isfinite(value) else None
 
 
@@ -105,7 +105,7 @@ def ask_view(
     history: Sequence[str] = (),
     within: Sequence[str] | str | None = None,
 ) -> View:
-    """One question: the decision, the hits, and what other ways to search would have found.
+    """Ask one question: the decision, the hits, and those of other ways to search.
 
     `history`: the turns before it; the other ways know nothing of them. `within`: as in `search`.
     """
@@ -155,7 +155,7 @@ def ask_view(
 
 
 def tune_view(name: str, searched: LabelledSearch) -> View:
-    """Curve, reliability, what each risk allows, and what became of each question."""
+    """Show the risk curve, reliability, what each risk allows, and each question's decision."""
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
     decisions = searched.result.decide(0.5, searched.k)
@@ -193,7 +193,7 @@ def tune_view(name: str, searched: LabelledSearch) -> View:
 
 
 def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress) -> View:
-    """The highest variances, the largest disagreements, and what comes up for everything.
+    """Show the highest variances, the largest disagreements, and passages found for everything.
 
     Questions of the session and such as can be made from the passages are asked.
 
@@ -229,7 +229,7 @@ def inspect_view(retriever: Retriever, asked: Sequence[str], progress: Progress)
 
 
 def neighbours_view(retriever: Retriever, id_: str) -> View:
-    """The neighbours of a passage, by each encoder and by the ensemble.
+    """Show the neighbours of a passage, by each encoder and by the ensemble.
 
     Raises KeyError if it is not there.
     """
@@ -245,7 +245,7 @@ def neighbours_view(retriever: Retriever, id_: str) -> View:
 
 
 def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
-    """The passages of the source that a passage is from, some at a time; KeyError without it.
+    """Show the passages of a passage's source, some at a time; KeyError without it.
 
     `start`: the first that is shown; by default the passage is among those that are.
     """
@@ -266,7 +266,7 @@ def file_view(retriever: Retriever, id_: str, start: int | None) -> View:
 
 
 def index_view(retriever: Retriever) -> View:
-    """The facts of an index: size, encoders, basis of confidence, files, example questions."""
+    """Show the facts of an index: size, encoders, basis of confidence, files, example questions."""
     uec, store = retriever.uec, retriever.store
     files: dict[str, View] = {}
     for passage in islice(retriever.passages(), _MOST_PASSAGES):
