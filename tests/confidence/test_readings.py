@@ -66,6 +66,19 @@ def test_one_heading_in_two_files_is_of_two_subjects_named_with_their_files():
     assert labels == ["tag.html: OPTIONS", "notes.html: OPTIONS"]
 
 
+@pytest.mark.parametrize(
+    ("titles", "labels"),
+    [
+        (["7.5. Virtual packages", "3. Binary packages"], ["Virtual packages", "Binary packages"]),
+        (["3.1. Overview", "7.2. Overview"], ["3.1. Overview", "7.2. Overview"]),
+        (["3 Idiots", "A.2 Idiots"], ["3 Idiots", "Idiots"]),
+    ],
+)
+def test_a_label_has_no_section_number_unless_it_tells_headings_apart(titles, labels):
+    found = candidates(titles, [()] * len(titles))
+    assert [one.label for one in readings(found, subjects(found))] == labels
+
+
 def test_without_metadata_like_vectors_are_one_subject():
     vectors = np.array([[1, 0], [0, 1], [2, 0.1]])
     found = candidates(["", "", ""], [()] * 3, vectors=vectors)

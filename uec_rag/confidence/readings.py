@@ -56,6 +56,8 @@ _SAID_PLACE = regex.compile(
     r"(?:[.)]|一?[个個种種项項])?(?: (?:one|option|choice|reading))?"
     r"(?:,? (?:please|thanks|thank you))?"
 )
+# With a dot: "7.5. Virtual packages", and not "3 Idiots".
+_SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same in ASCII, at a third of the time
 
@@ -347,9 +349,11 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
             shared.update({w for row in some for w in _split(candidates.texts[row].casefold())})
     asked = {word.casefold() for word in candidates.idf}
     bearing = Counter(titles.values())
+    headings = {number: _SECTION_NUMBER.sub("", title) for number, title in titles.items()}
+    named = Counter(headings.values())
     labels = {}
     for number, some in rows.items():
-        title = titles[number]
+        title = headings[number] if named[headings[number]] == 1 else titles[number]
         if title and bearing[title] > 1:
             title = f"{candidates.sources[some[0]]}: {title}"
         elif not title:
