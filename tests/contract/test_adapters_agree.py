@@ -479,3 +479,9 @@ def test_hits_that_were_written_down_are_decided_on_by_what_is_left(ambiguous):
             notice, *shown = llama_index.UECGatePostprocessor().postprocess_nodes(read)
             assert (notice.node_id, len(shown)) == ("uec-gate", len(read))
     assert seen == {"answer", "clarify", "abstain"}
+
+
+def test_an_embedding_without_an_ensemble_is_of_the_one_that_comes_with_the_package():
+    usual = UEC().fingerprint
+    assert langchain.UECEmbeddings().uec.fingerprint == usual
+    assert llama_index.UECEmbedding().uec.fingerprint == usual

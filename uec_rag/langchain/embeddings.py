@@ -22,7 +22,8 @@ class UECEmbeddings(Embeddings):
 
     Parameters
     ----------
-    uec : UEC
+    uec : UEC, optional
+        `UEC()` by default.
 
     Raises
     ------
@@ -41,12 +42,12 @@ class UECEmbeddings(Embeddings):
     [0.802, 0.535, 0.267]
     """
 
-    def __init__(self, uec: UEC) -> None:
-        if not isinstance(uec, UEC):
+    def __init__(self, uec: UEC | None = None) -> None:
+        if not isinstance(uec, UEC | None):
             raise TypeError(
                 f"uec: expected a UEC, got {type(uec).__name__}; make one with UEC([encoder, ...])."
             )
-        self.uec = uec
+        self.uec = UEC() if uec is None else uec
 
     def __repr__(self) -> str:
         return f"UECEmbeddings({self.uec!r})"

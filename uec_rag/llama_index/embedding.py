@@ -28,8 +28,8 @@ class UECEmbedding(BaseEmbedding):
 
     Parameters
     ----------
-    uec : UEC
-        Or one that `to_dict` serialised.
+    uec : UEC, optional
+        Or one that `to_dict` serialised; `UEC()` by default.
     **kwargs
         The parameters of every LlamaIndex embedding: `embed_batch_size`, `num_workers`,
         `embeddings_cache`, `callback_manager`, `rate_limiter`, `model_name`. An `embeddings_cache`
@@ -60,8 +60,8 @@ class UECEmbedding(BaseEmbedding):
 
     uec: UEC
 
-    def __init__(self, uec: UEC | Mapping[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs | {"uec": uec})
+    def __init__(self, uec: UEC | Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs | {"uec": UEC() if uec is None else uec})
         if "model_name" not in kwargs:
             self.model_name = f"UEC({', '.join(self.uec.names)})"
 
