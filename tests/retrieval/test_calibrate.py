@@ -155,9 +155,9 @@ def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts
 def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_texts, monkeypatch):
     """Fitted or not, similarities to all passages are there for some queries at a time."""
     with warnings.catch_warnings(action="ignore"):
-        texts = own_texts + passages(1350, seed=6)
+        texts = own_texts + passages(2850, seed=6)
         retriever = index_of(UEC(encoders), texts)
-    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 2**16)
+    monkeypatch.setattr("uec_rag.retrieval.pipeline._BLOCK", 2**17)
     peaks = []
     for count in (50, 400):
         asked = labelled(own_texts, count)

@@ -366,8 +366,9 @@ def _entries(root: Path, follow_symlinks: bool) -> Iterator[_Entry]:
 
 
 def _is_saved(folder: Path) -> bool:
-    """Whether a folder holds what we save: its vocabularies are no documents."""
-    return (folder / MANIFEST).is_file() and (folder / GENERATIONS).is_dir()
+    """Tell if a folder holds what we save, whose files are no documents."""
+    # Not by pathlib, which raises an error if the folder may not be entered.
+    return os.path.isfile(folder / MANIFEST) and os.path.isdir(folder / GENERATIONS)
 
 
 def _problem(path: Path, follow_symlinks: bool) -> str | None:
