@@ -275,6 +275,8 @@ LABELS = ("git", "git add", "rsync", "tar")
 )
 def test_a_reading_is_named_by_its_place(reply, label):
     assert reading_named(reply, [Reading(name, (name,), 0.25) for name in LABELS]).label == label
+    with pytest.raises(UnknownReading, match="this question has no readings"):
+        reading_named(reply, [])
 
 
 @pytest.mark.parametrize(

@@ -425,7 +425,7 @@ def reading_named(label: str, found: Sequence[Reading]) -> Reading:
         if _plain(reading.label) == _plain(label):
             return reading
     place = _place_said(label)
-    if place is not None and place < len(found):
+    if found and place is not None and place < len(found):
         return found[place]
     labels = [reading.label for reading in found]
     if not labels:
