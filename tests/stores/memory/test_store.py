@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -277,3 +280,16 @@ def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tm
         [read] = saved.get(["a"])
         assert read.metadata == {"tags": ["law"]}
         read.metadata["tags"].append("tax")
+
+
+def test_a_loaded_store_lets_go_of_its_files_when_it_is_dropped(store, tmp_path):
+    store.save(tmp_path)
+    loaded = MemoryStore.load(tmp_path)
+    assert loaded.get(["b"])[0].text == "text of b"
+    held = weakref.ref(loaded._state.passages)
+    gc.disable()
+    try:
+        del loaded
+        assert held() is None
+    finally:
+        gc.enable()

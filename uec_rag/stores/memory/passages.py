@@ -10,7 +10,7 @@ import warnings
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -59,7 +59,6 @@ class PassageLog:
         self._offsets: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self._file: mmap.mmap | None = None
         self._ids = ids
-        self._recall = lru_cache(_REMEMBERED)(self._read)
         if folder is not None:
             self._offsets = read_array(folder / "offsets.npy", np.int64, 1)
             with open_regular(folder / "passages.jsonl") as file:
@@ -72,6 +71,9 @@ class PassageLog:
                     )
                 if size:
                     self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # Neither holds the log: the file is closed with the last that does.
+        self._read = partial(_read_passage, self._file, self._offsets, self._ids)
+        self._recall = lru_cache(_REMEMBERED)(self._read)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1 + len(self._added)
@@ -84,24 +86,6 @@ class PassageLog:
             is_long = self._offsets[row + 1] - self._offsets[row] > _LONG
             held = (self._read if is_long else self._recall)(row)
         return Passage(held.id, held.text, copied(held.metadata))
-
-    def _read(self, row: int) -> Passage:
-        """Read and check a passage of the file."""
-        assert self._file is not None
-        line = self._file[self._offsets[row] : self._offsets[row + 1]]
-        try:
-            passage = keepable(Passage(**json.loads(line)))  # refuses what no addition takes
-        except (ValueError, TypeError, RecursionError) as error:
-            raise IndexCorrupted(
-                f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
-                f"({error}); load the index with verify=True, or save it again."
-            ) from error
-        if passage.id != self._ids[row]:
-            raise IndexCorrupted(
-                f"path: passages.jsonl of the index holds {passage.id!r} where store.json says "
-                f"{self._ids[row]!r}; save the index again."
-            )
-        return passage
 
     def write(self, rows: NDArray[np.int64], folder: Path) -> list[str]:
         """Write rows, ascending, as ``passages.jsonl`` and ``offsets.npy``; returns their ids.
@@ -132,9 +116,30 @@ class PassageLog:
         log = PassageLog()
         on_disk = min(rows, len(self._offsets) - 1)
         log._file, log._offsets = self._file, self._offsets[: on_disk + 1]
-        log._ids = self._ids
+        log._ids, log._read, log._recall = self._ids, self._read, self._recall
         log._added = self._added[: rows - on_disk]
         return log
+
+
+def _read_passage(
+    file: mmap.mmap | None, offsets: NDArray[np.int64], ids: Sequence[str], row: int
+) -> Passage:
+    """Read and check a passage of the file."""
+    assert file is not None
+    line = file[offsets[row] : offsets[row + 1]]
+    try:
+        passage = keepable(Passage(**json.loads(line)))  # refuses what no addition takes
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IndexCorrupted(
+            f"path: passages.jsonl of the index does not hold a passage in line {row + 1} "
+            f"({error}); load the index with verify=True, or save it again."
+        ) from error
+    if passage.id != ids[row]:
+        raise IndexCorrupted(
+            f"path: passages.jsonl of the index holds {passage.id!r} where store.json says "
+            f"{ids[row]!r}; save the index again."
+        )
+    return passage
 
 
 def line_of(passage: Passage) -> bytes:
