@@ -144,8 +144,8 @@ def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
     seen = observed(hits, members, variance, model.temperature)
     sure = model.probabilities(seen.first(k), *told)
     coherent(sure)
-    other, share = sure.in_corpus[::-1], np.full(len(sure.in_corpus), 0.7, dtype=np.float32)
-    mixed = sure.mixed(other, share)
+    other = sure.in_corpus[::-1]
+    mixed = sure.mixed(other, 0.7)
     coherent(mixed)
     assert (mixed.in_corpus >= np.minimum(sure.in_corpus, other) - 1e-6).all()
     assert (mixed.in_corpus <= np.maximum(sure.in_corpus, other) + 1e-6).all()

@@ -126,7 +126,7 @@ class Terms:
 
     @property
     def averaged(self) -> Terms:
-        """Return one text that is the mean of these, which must have the same scale."""
+        """The mean of these texts as one text; they must have the same scale."""
         keys, place = np.unique(self.keys, return_inverse=True)
         weights = np.bincount(place, weights=self.weights, minlength=len(keys)) / len(self)
         labels = None
@@ -143,7 +143,7 @@ class Terms:
 
     @property
     def unscaled(self) -> Terms:
-        """Return the same texts with a scale of 1."""
+        """The same texts with a scale of 1."""
         return replace(self, scale=np.ones_like(self.scale))
 
     def weighted(self, factor: FloatArray) -> Terms:

@@ -221,16 +221,18 @@ class Probabilities:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.by_cutoff[:, min(JUDGED, self.by_cutoff.shape[1]) - 1]
 
-    def mixed(self, in_corpus: FloatArray, shares: FloatArray) -> Probabilities:
+    def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Mix the log odds of `in_corpus` with those of another view; the others change with it.
 
         Parameters
         ----------
-        in_corpus, shares : array, shape (n,)
-            Of the other view, and how much that counts, from 0 to 1.
+        in_corpus : array, shape (n,)
+            Of the other view.
+        share : float
+            How much that counts, from 0 to 1.
         """
         own = log_odds(self.in_corpus)
-        mixed = own + shares * (log_odds(in_corpus) - own)
+        mixed = own + share * (log_odds(in_corpus) - own)
         held = sigmoid(mixed).astype(np.float32)
         factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
         found, each = (

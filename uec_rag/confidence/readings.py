@@ -135,12 +135,12 @@ class Candidates:
 
     @cached_property
     def titles(self) -> list[str]:
-        """Return the subject that each hit's metadata names; "" if none."""
+        """The subject that each hit's metadata names; "" if none."""
         return [subject_of(metadata) for metadata in self.metadata]
 
     @cached_property
     def sources(self) -> list[str]:
-        """Return the source of each hit; "" if that is not known."""
+        """The source of each hit; "" if that is not known."""
         return [str(metadata.get("source") or "") for metadata in self.metadata]
 
 
@@ -250,7 +250,7 @@ def _named(text: str, called: Mapping[str, set[str]], inside: Mapping[str, str])
 
 
 def _says_one_title(question: str, titled: Collection[tuple[int, str]]) -> bool:
-    """Whether a question has all words of one title alone, of subjects and their titles.
+    """Tell if a question has all words of one title alone, of subjects and their titles.
 
     A title counts as part of another one that is said in full and has more words.
     """

@@ -33,7 +33,7 @@ def direct_sum(
 ) -> Gaussian:
     """Convolve the encoders' Gaussians in the direct sum of their spaces.
 
-    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1 if
+    ``z = [c_1 pi_1 z_1; ...; c_K pi_K z_K]`` with ``c_k = sqrt(K w_k)``: the paper's eq. 1, but
     each encoder has its own axes, so that dimensions may differ and cross terms vanish. With
     uniform coefficients and w of mean 1 the mean keeps norm 1, and for query coefficients pi and
     passage coefficients 1/K the similarity is the weighted sum of the encoders' own,

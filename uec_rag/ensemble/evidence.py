@@ -21,8 +21,7 @@ from uec_rag.base.records import Outdated, Record
 LEADERS = 30
 """The highest similarities of each encoder that evidence looks at."""
 
-NEXT = 10
-"""The highest of them that tell the `gap`."""
+_NEXT = 10  # of them tell the gap
 
 FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
 """The evidence of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
@@ -111,7 +110,7 @@ def gap(logits: FloatArray) -> FloatArray:
 
     `logits`: array, shape (n, m), highest first.
     """
-    top, others = logits[:, 0], logits[:, 1:NEXT]
+    top, others = logits[:, 0], logits[:, 1:_NEXT]
     found: FloatArray = np.log1p(top - others.mean(axis=1)) if others.size else np.zeros_like(top)
     return found
 

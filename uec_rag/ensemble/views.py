@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -24,7 +26,7 @@ SHARE = 1 / 3
 docs/measurements/conversation.md.
 """
 
-_ROOM = 1500
+_ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Turn:
     turns: Sequence[str] = ()
     label: str | None = None
 
-    @property
+    @cached_property
     def before(self) -> list[str]:
         """The turns it is searched with: the latest that take 1,500 bytes (UTF-8) together.
 
@@ -73,7 +75,7 @@ class Turn:
 
     @property
     def follows(self) -> bool:
-        """Whether there are turns before the question that it is searched with."""
+        """True if the question is searched with turns before it."""
         return bool(self.before)
 
     @classmethod
@@ -105,8 +107,13 @@ def texts_of(asked: Sequence[Turn]) -> list[str]:
 
 def part_rows(asked: Sequence[Turn], rows: Sequence[int]) -> list[int]:
     """The rows of some questions' Gaussians: theirs, and behind all those of their turns."""
-    ends = len(asked) + np.cumsum([0, *(len(one.before) for one in asked)])
+    ends = _ends_of_turns(asked)
     return [*rows, *(place for row in rows for place in range(ends[row], ends[row + 1]))]
+
+
+def _ends_of_turns(asked: Sequence[Turn]) -> list[int]:
+    """Find where each question's turns begin and end in `texts_of`, of n questions n + 1 places."""
+    return [*accumulate((len(one.before) for one in asked), initial=len(asked))]
 
 
 def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
@@ -163,17 +170,16 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     ValueError
         If there are not as many texts.
     """
-    counts = [len(one.before) for one in asked]
-    if len(said) != len(asked) + sum(counts):
+    ends = _ends_of_turns(asked)
+    if len(said) != ends[-1]:
         raise ValueError(
-            f"said: expected {len(asked)} questions and the {sum(counts)} turns before them, got "
-            f"{len(said)} texts."
+            f"said: expected {len(asked)} questions and the {ends[-1] - len(asked)} turns before "
+            f"them, got {len(said)} texts."
         )
     shares = np.zeros((len(asked), len(said)), dtype=np.float32)
-    ends = len(asked) + np.cumsum([0, *counts])
-    for row, count in enumerate(counts):
-        shares[row, row] = 1 - SHARE if count else 1
-        shares[row, ends[row] : ends[row + 1]] = SHARE / max(count, 1)
+    for row, (start, stop) in enumerate(pairwise(ends)):
+        shares[row, row] = 1 - SHARE if start < stop else 1
+        shares[row, start:stop] = SHARE / max(stop - start, 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     if said.profile is None:

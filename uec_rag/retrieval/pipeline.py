@@ -154,8 +154,7 @@ def search_in_context(
         sure = estimate(method, found)
         unresolved = _unresolved(ambiguities(found, sure), ambiguous, sure)
         if sure is not None and before is not None:
-            own = np.full(len(found.queries), 1 - SHARE, dtype=np.float32)
-            sure = sure.mixed(before.in_corpus, own)
+            sure = sure.mixed(before.in_corpus, 1 - SHARE)
         some = decide(method, found, sure, k, len(store), unresolved)
         results += [
             replace(one, query=query) for one, query in zip(some, queries[rows], strict=True)
@@ -175,7 +174,7 @@ def _unresolved(
         max(
             behind,
             replace(before, underspecified=before.underspecified * share),
-            key=_BY_PROBABILITY,
+            key=attrgetter("underspecified"),
         )
         for behind, before, share in zip(ambiguous, alone, open_, strict=True)
     ]
@@ -227,8 +226,8 @@ def find(
 ) -> Iterator[Found]:
     """Find the hits of questions, and the features of them; `calibrate` learns from the same.
 
-    `lengths`, array, shape (n, K): of each encoder's means; the features are those of means of
-    length 1, which confidence has learned from. By default they are.
+    `lengths`, array, shape (n, K): of the means in `parts`, 1 by default; the features are as of
+    means of length 1, which confidence has learned from.
     """
     fitted = method.fitted
     for rows, view in views(fitted, store, queries, parts, k):
@@ -677,7 +676,7 @@ def candidates(found: Found) -> list[Candidates]:
 
 @dataclass(frozen=True, eq=False)
 class Ambiguity:
-    """What is known of whether a question says which of its readings it means.
+    """An estimate of whether a question says which of its readings it means.
 
     Attributes
     ----------
@@ -699,9 +698,6 @@ class Ambiguity:
         if self.competing is None or self.underspecified < _WORTH_ASKING:
             return []
         return readings.readings(self.competing, self.subject)
-
-
-_BY_PROBABILITY = attrgetter("underspecified")
 
 
 def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:

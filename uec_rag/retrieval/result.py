@@ -421,12 +421,12 @@ class SearchResult:
 
     @property
     def unfamiliar(self) -> list[str]:
-        """How each question differs from those that confidence was fitted on; "" if it does not."""
+        """The difference of each question from those confidence was fitted on; "" if none."""
         return [one.decision.unfamiliar for one in self.results]
 
     @property
     def exact(self) -> bool:
-        """Whether no other passage can score higher, for any question."""
+        """True if no other passage can score higher, for any question."""
         return all(one.exact for one in self.results)
 
     @property

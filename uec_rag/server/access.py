@@ -150,7 +150,7 @@ class Access:
 
     @property
     def is_local(self) -> bool:
-        """Tell if only programs of this machine can reach the server."""
+        """True if only programs of this machine can reach the server."""
         address = _address(self.host)
         return self.host == "localhost" or (address is not None and address.is_loopback)
 

@@ -233,12 +233,12 @@ def create_app(
 
     @app.get("/healthz")
     async def healthy() -> dict[str, str]:
-        """Whether the process answers."""
+        """Report that the process answers."""
         return {"status": "ok"}
 
     @app.get("/readyz")
     async def ready() -> dict[str, int | str]:
-        """Whether the store answers, and whether what is saved is what is searched."""
+        """Report if the store answers, and if the newest save is the one that is searched."""
         with live.use() as opened, _explained(mine=False):
             count = await asyncio.to_thread(len, opened.retriever)
         return {"status": "ready", "passages": count, "warning": harmless(live.problem)}
@@ -335,7 +335,7 @@ _ARGUMENT = re.compile(rf"^({'|'.join(_FIELDS)})(?:\[(\d+)\])?(?!\w)")
 
 
 def _field(argument: re.Match[str]) -> str:
-    """Where an argument of `Retriever.add` is in a request."""
+    """Name the field of a request that an argument of `Retriever.add` comes from."""
     return ".".join(filter(None, ["documents", argument[2], _FIELDS[argument[1]]]))
 
 

@@ -150,7 +150,7 @@ class Store(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Whether the passages are elsewhere, and a search looks at candidates only."""
+        """True if the passages are elsewhere, so that a search looks at candidates only."""
         ...
 
     def __len__(self) -> int:

@@ -195,7 +195,7 @@ class _Logins(HTTPPasswordMgrWithPriorAuth):
         return (known[0], known[2]) if known else (None, None)
 
     def is_authenticated(self, authuri: str) -> bool:
-        """Whether to send a password without being asked for it."""
+        """Tell urllib to send a password without being asked for it."""
         return self.find_user_password(None, authuri)[0] is not None
 
 

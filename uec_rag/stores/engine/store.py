@@ -137,7 +137,7 @@ class EngineStore(ABC):
 
     @property
     def _noted(self) -> CollectionSchema:
-        """Return the notes, if there are some."""
+        """The notes, if there are some."""
         notes = self.notes()
         assert notes is not None
         return notes
