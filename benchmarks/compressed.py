@@ -16,7 +16,7 @@ from benchmarks.search import K, build, interleaved, machine, plain
 from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.memory.scan import Dtype
+from uec_rag.stores.memory.vectors import Dtype
 
 _ASKED = 64
 _NOISE = 8.0  # of the queries: hard enough for the rest of the corpus to matter

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from uec_rag import Gaussian
 from uec_rag.base.similarity import score
 from uec_rag.stores import MemoryStore, Passage
-from uec_rag.stores.memory.means import Means
-from uec_rag.stores.memory.scan import Scan
+from uec_rag.stores.memory.vectors import Means, Scan
 
 WIDTHS = (24, 8)
 PROFILE = np.random.default_rng(5).gamma(1.0, 0.02, (2, 32))

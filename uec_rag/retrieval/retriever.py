@@ -51,7 +51,7 @@ from uec_rag.stores.base import Filter, SharedState, Store, checked_text
 from uec_rag.stores.engine.store import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
-from uec_rag.stores.memory.scan import Dtype
+from uec_rag.stores.memory.vectors import Dtype
 
 _ROUNDS, _PRIOR_QUESTIONS = 200, 20  # of the estimate in `adapt`
 _LEFT_OUT = -80.0  # log of a factor that is as good as 0, and that a softmax takes

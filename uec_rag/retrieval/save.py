@@ -18,7 +18,7 @@ from uec_rag.retrieval.calibrate import CorpusCalibration, corpus_fingerprint
 from uec_rag.retrieval.index import Index
 from uec_rag.stores.base import Store
 from uec_rag.stores.memory.saved import StreamedStore
-from uec_rag.stores.memory.scan import Dtype
+from uec_rag.stores.memory.vectors import Dtype
 from uec_rag.stores.places import saved_store
 
 KIND = "UEC index"

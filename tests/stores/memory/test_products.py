@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.stores.memory.means import row_slices, summed_products
+from uec_rag.stores.memory.vectors import row_slices, summed_products
 
 RNG = np.random.default_rng(0)
 

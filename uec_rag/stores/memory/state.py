@@ -16,9 +16,8 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Corpus, Frequencies, Postings
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import parse
-from uec_rag.stores.memory.means import Means
 from uec_rag.stores.memory.passages import MetadataIndex, PassageLog
-from uec_rag.stores.memory.scan import Scan
+from uec_rag.stores.memory.vectors import Means, Scan
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
 

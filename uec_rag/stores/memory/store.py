@@ -27,10 +27,8 @@ from uec_rag.stores.base import (
     check_range,
     checked_addition,
 )
-from uec_rag.stores.memory.means import Means, longest, with_room
 from uec_rag.stores.memory.passages import PassageLog
 from uec_rag.stores.memory.saved import read_state, write_state
-from uec_rag.stores.memory.scan import Dtype, make_scan
 from uec_rag.stores.memory.search import contributions, exact_top_k, similarities
 from uec_rag.stores.memory.state import (
     State,
@@ -40,6 +38,7 @@ from uec_rag.stores.memory.state import (
     filtered,
     without_leftovers,
 )
+from uec_rag.stores.memory.vectors import Dtype, Means, longest, make_scan, with_room
 
 _S = TypeVar("_S", bound=Store)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag.stores.memory.means import Means, with_room
+from uec_rag.stores.memory.vectors import Means, with_room
 
 RNG = np.random.default_rng(0)
 # Small whole numbers: sums of their products are exact in float32, in whatever order.
