@@ -33,7 +33,7 @@ from rich.console import Console
 from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from uec_rag import Retriever
-from uec_rag.base.columns import largest
+from uec_rag.base.similarity import largest
 from uec_rag.stores import MemoryStore, Passage
 
 K = 10

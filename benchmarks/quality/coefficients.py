@@ -24,8 +24,7 @@ from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
-from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, Fixed, Trace, Uniform
-from uec_rag.ensemble.evidence import FEATURES
+from uec_rag.ensemble.convolution import FEATURES, CoefficientRule, Evidence, Fixed, Trace, Uniform
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs

@@ -52,7 +52,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.encoders.lexical import ENGLISH, split_words
-from uec_rag.ensemble.evidence import gap
+from uec_rag.ensemble.convolution import gap
 from uec_rag.retrieval.pipeline import compare, fuse, weigh
 
 MEASURES = ("tau", "removed", "others'", "right at 4")

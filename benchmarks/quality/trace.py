@@ -28,8 +28,7 @@ from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble import fit_queries
-from uec_rag.ensemble.coefficients import CoefficientRule, Uniform
-from uec_rag.ensemble.evidence import FEATURES
+from uec_rag.ensemble.convolution import FEATURES, CoefficientRule, Uniform
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
 
 

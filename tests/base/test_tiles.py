@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.base.columns import largest, tiles, weighted_sum
+from uec_rag.base.similarity import largest, tiles, weighted_sum
 
 
 @given(rows=st.integers(1, 5), columns=st.integers(1, 200_000))

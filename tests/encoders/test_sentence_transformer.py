@@ -5,8 +5,17 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
+from tests.helpers import beside
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
+from uec_rag.encoders.sentence_transformer import (
+    can_batch,
+    cut,
+    encode_in_batches,
+    one_ahead,
+    rows_of,
+)
 
 
 def test_vectors_are_those_of_the_model_whatever_the_batches(tiny, texts):
@@ -173,3 +182,245 @@ def test_an_unreachable_hub_is_a_clear_error_within_seconds(monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
     with pytest.raises(OSError, match="cannot load encoder 'owner/model': it is not"):
         SentenceTransformerEncoder("owner/model")
+
+
+def words(count, seed=0):
+    """Texts of one to thirty words, in no order of length."""
+    rng = np.random.default_rng(seed)
+    return [
+        " ".join(rng.choice(["the", "cat", "dog", "q"], rng.integers(1, 30))) for _ in range(count)
+    ]
+
+
+def encode(model, texts, prompt, batch_size):
+    return encode_in_batches(
+        model,
+        texts,
+        prompt,
+        batch_size=batch_size,
+        width=None,
+        show_progress=False,
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 32])
+def test_vectors_are_those_of_the_library_over_several_windows(tiny, monkeypatch, batch_size):
+    monkeypatch.setattr("uec_rag.encoders.sentence_transformer._WINDOW", 16)
+    model, texts = tiny(), words(50)
+    got = encode(model, texts, "query: ", batch_size)
+    expected = model.encode(texts, prompt="query: ")
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_only_padding_is_cut_off_on_whichever_side_it_is(tiny, side):
+    model, texts = tiny(), words(6)
+    model.tokenizer.padding_side = side
+    features = model.preprocess(texts)
+    some = rows_of(features, np.array([4, 1]), left=side == "left")
+    expected = model.preprocess([texts[4], texts[1]])
+    for key in ("input_ids", "attention_mask"):
+        np.testing.assert_array_equal(some[key], expected[key])
+
+
+def test_a_prompt_that_pooling_leaves_out_is_left_out(tiny):
+    model, texts = tiny(), words(12)
+    model.set_pooling_include_prompt(False)
+    got = encode(model, texts, "query: ", 4)
+    np.testing.assert_allclose(got, model.encode(texts, prompt="query: "), atol=1e-6)
+
+
+def test_features_follow_their_texts(tiny, monkeypatch):
+    encoder = SentenceTransformerEncoder(tiny(dense={"out_features": 6}), batch_size=3)
+    texts = words(40)
+    together = encoder.encode(texts, "passage")
+    monkeypatch.setattr("uec_rag.encoders.sentence_transformer._WINDOW", 8)
+    for i in (0, 17, 39):
+        alone = encoder.encode([texts[i]], "passage")
+        np.testing.assert_allclose(together.embedding[i], alone.embedding[0], atol=1e-6)
+        np.testing.assert_allclose(together.features[i], alone.features[0], atol=1e-5)
+
+
+def test_a_batch_is_bounded_in_texts_and_in_tokens():
+    lengths = np.array([600, 300, 300, 300, 100, 100, 100, 10])
+    sizes = [some.stop - some.start for some in cut(lengths, 3, 500)]
+    assert sizes == [1, 1, 1, 1, 3, 1]
+    assert [some.stop - some.start for some in cut(lengths, 3, None)] == [3, 3, 2]
+    assert list(cut(np.array([], dtype=int), 3, None)) == []
+
+
+def test_a_static_embedding_has_no_batches_to_cut(tiny):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    model = tiny()
+    assert can_batch(model)
+    static = SentenceTransformer(
+        modules=[StaticEmbedding(model.tokenizer.backend_tokenizer, embedding_dim=8)]
+    )
+    assert not can_batch(static)
+    assert SentenceTransformerEncoder(static).encode(
+        ["a cat", "wing"], "query"
+    ).embedding.shape == (2, 8)
+
+
+def test_an_error_while_tokenising_ahead_is_raised():
+    def fails(number):
+        if number == 2:
+            raise ValueError("two")
+        return number
+
+    results = one_ahead(fails, [1, 2, 3])
+    assert next(results) == 1
+    with pytest.raises(ValueError, match="two"):
+        next(results)
+
+
+def forward(model, texts):
+    """One padded batch in the order given, straight through the network."""
+    with torch.no_grad():
+        return model(model.preprocess(texts))["sentence_embedding"].double().numpy()
+
+
+def change(weight, seed=0, size=1.0):
+    """Add a random change to a weight; returns the change."""
+    generator = torch.Generator().manual_seed(seed)
+    delta = size * torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+    with torch.no_grad():
+        weight.add_(delta)
+    return delta.double().numpy()
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def freeze_statistics(layer_norm, model, texts):
+    """Make a LayerNorm keep the means and deviations that it has for these texts."""
+    seen = []
+    handle = layer_norm.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    forward(model, texts)
+    handle.remove()
+    mean = seen[0].mean(-1, keepdim=True)
+    deviation = (seen[0].var(-1, correction=0, keepdim=True) + layer_norm.eps).sqrt()
+    layer_norm.forward = lambda x: (x - mean) / deviation * layer_norm.weight + layer_norm.bias
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken", "mean_sqrt_len_tokens"])
+def test_ffn_features_give_the_change_of_the_embedding(tiny, texts, pooling):
+    model = tiny(pooling, normalize=False)
+    encoder = SentenceTransformerEncoder(model, last_layer="ffn", batch_size=2)
+    encoded = encoder.encode(texts, "passage")
+    assert encoded.features.shape == (len(texts), encoder.feature_dimension) == (len(texts), 24)
+
+    block = model[0].auto_model.encoder.layer[-1].output
+    freeze_statistics(block.LayerNorm, model, texts)
+    before = forward(model, texts)
+    delta = change(block.dense.weight)
+    after = forward(model, texts)
+
+    length = np.linalg.norm(before, axis=1, keepdims=True)
+    expected = encoder.gain * (encoded.features @ delta.T)
+    np.testing.assert_allclose((after - before) / length, expected, rtol=1e-3, atol=1e-4)
+    assert np.abs(expected).max() > 0.1  # a change that could be missed would prove nothing
+
+
+def test_ffn_gain_is_the_weight_of_the_last_layer_norm(tiny):
+    model = tiny()
+    weight = model[0].auto_model.encoder.layer[-1].output.LayerNorm.weight
+    gain = SentenceTransformerEncoder(model, last_layer="ffn").gain
+    np.testing.assert_array_equal(gain, weight.detach().numpy())
+    assert gain.dtype == np.float32
+    assert gain.std() > 0.1
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_closing_dense_layer_is_the_last_layer(tiny, texts, normalize, bias):
+    model = tiny(dense={"out_features": 6, "bias": bias}, normalize=normalize)
+    encoder = SentenceTransformerEncoder(model)
+    encoded = encoder.encode(texts, "passage")
+    assert encoded.embedding.shape == (len(texts), 6)
+    assert encoded.features.shape == (len(texts), encoder.feature_dimension) == (len(texts), 16)
+
+    size = 1e-4
+    before = unit(forward(model, texts))
+    delta = change(model[2].linear.weight, size=size)
+    after = unit(forward(model, texts))
+
+    step = encoded.features @ delta.T
+    tangent = step - (step * before).sum(1, keepdims=True) * before  # the length is kept at one
+    np.testing.assert_allclose((after - before) / size, tangent / size, rtol=0.02, atol=0.02)
+    assert np.abs(tangent / size).max() > 1
+    np.testing.assert_array_equal(encoder.gain, np.ones(6))
+
+
+def test_without_a_bias_the_features_lead_exactly_to_the_embedding(tiny, texts):
+    model = tiny(dense={"out_features": 6, "bias": False})
+    encoded = SentenceTransformerEncoder(model).encode(texts, "query")
+    weight = model[2].linear.weight.detach().numpy()
+    np.testing.assert_allclose(encoded.features @ weight.T, encoded.embedding, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"normalize": False},
+        {"pooling": "max"},
+        {"dense": {"out_features": 6, "activation_function": torch.nn.Tanh()}},
+        {"dense": {"out_features": 6, "use_residual": True}},
+    ],
+)
+def test_without_a_closing_linear_layer_the_features_are_the_embedding(tiny, texts, options):
+    encoder = SentenceTransformerEncoder(tiny(**options))
+    encoded = encoder.encode(texts, "passage")
+    assert encoded.features is encoded.embedding
+    assert encoder.feature_dimension == encoder.dimension
+
+
+@pytest.mark.parametrize("last_layer", ["projection", "ffn"])
+def test_reading_the_last_layer_leaves_the_embedding_as_it_is(tiny, texts, last_layer):
+    dense = {"out_features": 6} if last_layer == "projection" else None
+    model = tiny(dense=dense)
+    encoded = SentenceTransformerEncoder(model, last_layer=last_layer).encode(texts, "passage")
+    np.testing.assert_allclose(encoded.embedding, unit(model.encode(texts)), atol=1e-6)
+
+
+@pytest.mark.parametrize("last_layer", ["projection", "ffn"])
+def test_a_model_cut_to_fewer_dimensions_keeps_its_features_right(tiny, texts, last_layer):
+    dense = {"out_features": 12, "bias": False} if last_layer == "projection" else None
+    model = tiny(dense=dense, truncate_dim=5)
+    encoder = SentenceTransformerEncoder(model, last_layer=last_layer)
+    encoded = encoder.encode(texts, "passage")
+    assert encoder.dimension == encoded.embedding.shape[1] == len(encoder.gain) == 5
+    np.testing.assert_allclose(encoded.embedding, unit(model.encode(texts)), atol=1e-6)
+    if last_layer == "projection":
+        weight = model[2].linear.weight.detach().numpy()[:5]
+        np.testing.assert_allclose(encoded.features @ weight.T, encoded.embedding, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options", [{"pooling": "max"}, {"dense": {"out_features": 6}}, {"pooling": ("cls", "mean")}]
+)
+def test_ffn_is_refused_where_the_formula_would_not_hold(tiny, options):
+    with pytest.raises(ValueError, match="last_layer='ffn' needs a BERT-like transformer"):
+        SentenceTransformerEncoder(tiny(**options), last_layer="ffn")
+
+
+def test_the_users_own_calls_of_a_shared_model_are_left_alone(tiny, texts):
+    model = tiny(dense={"out_features": 6})
+    encoder = SentenceTransformerEncoder(model, batch_size=1)
+    widths = set()
+
+    def own_call():
+        features = model.preprocess(texts)
+        with torch.no_grad():
+            widths.add(model(features)["sentence_embedding"].shape[1])
+
+    with beside(own_call):
+        for _ in range(10):
+            assert encoder.encode(texts, "passage").features.shape == (len(texts), 16)
+    assert widths == {6}
+    assert not model._forward_hooks

@@ -4,8 +4,15 @@ import json
 
 import pytest
 
-from uec_rag.ensemble.coefficients import Evidence, Trace, Uniform, make_rule, restore_rule
-from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights
+from uec_rag.ensemble.convolution import (
+    FEATURES,
+    Evidence,
+    EvidenceWeights,
+    Trace,
+    Uniform,
+    make_rule,
+    restore_rule,
+)
 
 NAMES = ["a", "b"]
 

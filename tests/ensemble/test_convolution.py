@@ -1,3 +1,4 @@
+import json
 import re
 
 import numpy as np
@@ -9,15 +10,26 @@ from tests.helpers import random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import moments
-from uec_rag.ensemble.coefficients import Uniform
 from uec_rag.ensemble.convolution import (
+    FEATURES,
+    Evidence,
+    EvidenceWeights,
+    Fixed,
+    StandardisedTrace,
+    Trace,
+    Uniform,
     block_diagonal,
     block_scales,
     block_weights,
     blocks,
+    corpus_evidence,
     direct_sum,
+    make_rule,
+    restore_rule,
     shared,
+    softmax,
 )
+from uec_rag.ensemble.fitted import Fitted
 
 FACTORS = pytest.mark.parametrize("factors", [(None, None), (1, 1), (1, None), (2, 1)])
 
@@ -219,3 +231,264 @@ def test_batches_of_different_length_are_refused(rng):
     parts = [random_gaussian(rng, 2, 3), random_gaussian(rng, 1, 3)]
     with pytest.raises(ValueError, match=re.escape("for parts of [2, 1] texts")):
         direct_sum(parts, np.float32([[0.5, 0.5]] * 2), np.ones(2))
+
+
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture
+def parts():
+    rng = np.random.default_rng(0)
+    return [random_gaussian(rng, 5, d, 1) for d in (4, 6, 4)]
+
+
+@pytest.mark.parametrize("rule", [Uniform(), Fixed((1.0, 2.0, 5.0)), Trace(), Trace(0.01)])
+def test_every_rule_gives_convex_weights_per_text(parts, rule):
+    pi = rule(parts)
+    assert pi.shape == (5, 3)
+    assert pi.dtype == np.float32
+    assert (pi >= 0).all()
+    np.testing.assert_allclose(pi.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_the_trace_rule_is_equation_4(parts):
+    traces = np.stack([p.variance.sum(axis=1) for p in parts], axis=1).astype(np.float64)
+    exponential = np.exp(-traces / 1.5)
+    np.testing.assert_allclose(
+        Trace(1.5)(parts), exponential / exponential.sum(axis=1, keepdims=True), rtol=1e-5
+    )
+
+
+def test_a_low_temperature_follows_the_surest_encoder_and_a_high_one_nobody(parts):
+    surest = np.argmin([p.trace for p in parts], axis=0)
+    cold, hot = Trace(1e-4)(parts), Trace(1e6)(parts)
+    np.testing.assert_array_equal(cold.argmax(axis=1), surest)
+    np.testing.assert_allclose(cold.max(axis=1), 1)
+    np.testing.assert_allclose(hot, 1 / 3, rtol=1e-4)
+
+
+def test_traces_of_any_size_give_finite_weights():
+    parts = [Gaussian([[1.0]], [[v]]) for v in (0.0, 1e30)]
+    assert Trace(1e-6)(parts).tolist() == [[1.0, 0.0]]
+
+
+@given(st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1, max_size=5))
+def test_softmax_sums_to_1_for_logits_of_any_size(logits):
+    weights = softmax(np.float32([logits]))
+    np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 2.0, 5.0), (0.1, 0.2, 0.5), (1, 2, 5)])
+def test_fixed_weights_are_scaled_to_sum_to_1(parts, weights):
+    np.testing.assert_allclose(Fixed(weights)(parts), [[0.125, 0.25, 0.625]] * 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("uniform", Uniform()),
+        ("trace", Trace(2.0)),
+        ([1, 1, 2], Fixed((1.0, 1.0, 2.0))),
+        (np.array([1.0, 1.0, 2.0]), Fixed((1.0, 1.0, 2.0))),
+        ({"c": 2, "a": 1, "b": 1}, Fixed((1.0, 1.0, 2.0))),
+        (Trace(9.0), Trace(9.0)),
+    ],
+)
+def test_a_rule_is_made_of_a_name_of_weights_or_of_a_rule(spec, expected):
+    assert make_rule(spec, NAMES, temperature=2.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("mean", "coefficients: expected 'evidence', 'trace', 'uniform'"),
+        ([1.0, 2.0], "coefficients: expected 3 weights, one per encoder, got 2"),
+        ({"a": 1.0, "d": 2.0}, "coefficients: expected a weight for each of ['a', 'b', 'c']"),
+        ([1.0, -1.0, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
+        ([0.0, 0.0, 0.0], "coefficients: expected weights >= 0 with a positive sum"),
+        ([1.0, np.nan, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
+        ([1.0, 10**400, 1.0], "coefficients: expected weights >= 0 with a positive sum"),
+        ([1e308, 1e308, 1.0], "with a positive sum, which a float32 must hold, got (1e+308, "),
+    ],
+)
+def test_what_is_no_rule_is_refused(spec, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make_rule(spec, NAMES, temperature=1.0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, np.nan, np.inf, 10**400, 1e-320])
+@pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
+def test_a_temperature_that_is_not_positive_is_refused(rule, temperature):
+    with pytest.raises(ValueError, match="temperature: expected a number > 0"):
+        rule(temperature)
+
+
+@pytest.mark.parametrize("rule", [Trace, StandardisedTrace])
+def test_a_temperature_is_kept_as_the_number_that_json_gives_back(rule):
+    assert repr(rule(np.float32(2)).metadata()["temperature"]) == "2.0"
+
+
+@pytest.mark.parametrize("rule", [Evidence(), StandardisedTrace()])
+def test_rules_that_ask_for_more_than_the_gaussians_count_all_alike(rule, parts):
+    assert not callable(rule)
+    fitted = Fitted(("a", "b", "c"), "direct", rule)
+    np.testing.assert_array_equal(fitted.coefficients(parts, "query"), Uniform()(parts))
+
+
+@pytest.mark.parametrize("rule", [Uniform(), Fixed((1.0, 2.0, 0.7)), Trace(0.3), Trace(2)])
+def test_a_rule_comes_back_from_its_metadata_in_json(rule, parts):
+    restored = restore_rule(json.loads(json.dumps(rule.metadata())))
+    assert restored == rule
+    np.testing.assert_array_equal(restored(parts), rule(parts))
+
+
+def test_metadata_of_no_rule_is_refused():
+    with pytest.raises(ValueError, match="coefficients: no saved rule looks like"):
+        restore_rule({"name": "trace"})
+
+
+def test_the_standardised_rule_prefers_the_encoder_that_is_less_unusual():
+    rule = make_rule("standardised_trace", ["a", "b"], 0.5)
+    weights = rule.of(np.float32([[0.0, 1.0], [1.0, 1.0]]))
+    wanted = [[1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))], [0.5, 0.5]]
+    np.testing.assert_allclose(weights, wanted, rtol=1e-5)
+    assert restore_rule(rule.metadata()) == rule
+
+
+def test_each_trace_rule_has_a_temperature_in_a_unit_of_its_own():
+    assert make_rule("trace", ["a"], None).temperature == 1.5
+    assert make_rule("standardised_trace", ["a"], None).temperature == 1.0
+    assert make_rule("standardised_trace", ["a"], 3).temperature == 3.0
+
+
+def test_a_fixed_weight_may_be_zero_and_numpys_number():
+    rule = Fixed((np.float32(0.0), np.float32(2.0)))
+    assert rule([Gaussian.certain(np.eye(3, dtype=np.float32))] * 2).tolist() == [[0.0, 1.0]] * 3
+    assert restore_rule(json.loads(json.dumps(rule.metadata()))) == rule
+
+
+def evidence_of(*similarities, trace=None, slopes=None, intercepts=None):
+    encoders = len(similarities)
+    return corpus_evidence(
+        [np.atleast_2d(np.asarray(s, np.float32)) for s in similarities],
+        slopes or [1.0] * encoders,
+        intercepts or [0.0] * encoders,
+        np.zeros((1, encoders)) if trace is None else trace,
+    )
+
+
+def weights(given, prior=(0.0, 0.0)):
+    return EvidenceWeights(tuple(given), (0.0,) * len(FEATURES), (1.0,) * len(FEATURES), prior)
+
+
+def feature(evidence, name):
+    return evidence[..., FEATURES.index(name)]
+
+
+def test_features_by_hand():
+    logits = np.array([4.0, 1.0, 1.0, 0.0])
+    found = evidence_of(logits / 2 - 1, trace=[[0.7]], slopes=[2.0], intercepts=[2.0])[0, 0]
+    p = np.exp(logits) / np.exp(logits).sum()
+    expected = [
+        0.7,
+        -(p * np.log(p)).sum() / np.log(4),
+        np.log1p(4 - 2 / 3),
+        np.log((4 - 1.5) / logits.std()),
+        1.5,
+        np.log(logits.std()),
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_an_encoder_that_finds_all_passages_alike_has_entropy_one_and_no_gap():
+    found = evidence_of(np.full(50, 0.8))
+    assert feature(found, "entropy")[0, 0] == pytest.approx(1)
+    assert feature(found, "gap")[0, 0] == pytest.approx(0, abs=1e-6)
+    assert np.isfinite(found).all()
+
+
+def test_one_passage_is_a_corpus():
+    assert np.isfinite(evidence_of([0.3])).all()
+
+
+def test_extreme_traces_are_clipped():
+    found = evidence_of([0.1, 0.2], [0.1, 0.2], trace=[[50.0, -50.0]])
+    assert feature(found, "trace").tolist() == [[4.0, -3.0]]
+
+
+@pytest.mark.parametrize(
+    ("similarities", "trace", "message"),
+    [
+        (np.zeros((1, 2, 3)), np.zeros((2, 2)), r"expected 2 arrays of .*, got \[\(2, 3\)\]"),
+        (np.zeros((3, 2, 3)), np.zeros((2, 2)), r"expected 2 arrays of shape \(2, N\)"),
+        (np.zeros((2, 5, 3)), np.zeros((2, 2)), r"got \[\(5, 3\), \(5, 3\)\]"),
+        (np.zeros((2, 2, 0)), np.zeros((2, 2)), "corpus is empty"),
+        (np.zeros((2, 2, 3)), np.zeros((2, 3)), r"trace: expected shape \(n, 2\)"),
+    ],
+)
+def test_shapes_that_disagree_are_refused(similarities, trace, message):
+    with pytest.raises(ValueError, match=message):
+        corpus_evidence(similarities.astype(np.float32), [1, 1], [0, 0], trace)
+
+
+def test_without_weights_all_encoders_count_alike():
+    found = weights([0.0] * len(FEATURES)).coefficients(evidence_of([0.1, 0.9], [0.5, 0.5]))
+    np.testing.assert_allclose(found, [[0.5, 0.5]])
+
+
+def test_weight_goes_to_the_encoder_with_the_better_evidence():
+    evidence = evidence_of([0.1, 0.9], [0.5, 0.5], slopes=[9.0, 9.0], intercepts=[-5.0, -5.0])
+    found = weights([0, -1, 0, 0, 0, 0]).coefficients(evidence)
+    assert found[0, 0] > 0.55
+
+
+def test_the_prior_counts_whatever_the_query():
+    found = weights([0.0] * len(FEATURES), prior=(np.log(3.0), 0.0)).coefficients(
+        evidence_of([0.1], [0.2])
+    )
+    np.testing.assert_allclose(found, [[0.75, 0.25]], rtol=1e-6)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=6, max_size=6), st.integers(0, 2**32 - 1))
+def test_coefficients_are_convex_and_follow_the_encoders_order(given, seed):
+    evidence = np.random.default_rng(seed).normal(0, 20, (4, 2, 6)).astype(np.float32)
+    found = weights(given).coefficients(evidence)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
+    swapped = weights(given).coefficients(evidence[:, ::-1])
+    np.testing.assert_allclose(swapped[:, ::-1], found, rtol=1e-5)
+
+
+def test_a_single_encoder_has_all_the_weight():
+    found = weights([0, -1, 0, 0, 0, 0], prior=(0.0,)).coefficients(evidence_of([0.1, 0.2]))
+    assert found.tolist() == [[1.0]]
+
+
+def test_evidence_of_other_encoders_is_refused():
+    with pytest.raises(ValueError, match=r"evidence: expected shape \(n, 2, 6\)"):
+        weights([0.0] * len(FEATURES)).coefficients(np.zeros((1, 3, 6), np.float32))
+
+
+def test_saved_and_restored():
+    original = EvidenceWeights((-0.1, 0.2, 0.3, 0.4, -0.5, 0.6), (1.0,) * 6, (2.0,) * 6, (0.0, 0.1))
+    assert EvidenceWeights.restore(json.loads(json.dumps(original.metadata()))) == original
+
+
+def test_weights_of_other_features_are_refused():
+    state = weights([0.0] * len(FEATURES)).metadata() | {"features": ["trace"]}
+    with pytest.raises(ValueError, match="evidence weights: expected some over"):
+        EvidenceWeights.restore(state)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"weights": (1.0,)}, "weights: expected 6"), ({"spread": (1.0,)}, "spread: expected 6")],
+)
+def test_weights_that_cannot_be_are_refused(change, message):
+    given = {
+        "weights": (0.0,) * 6,
+        "location": (0.0,) * 6,
+        "spread": (1.0,) * 6,
+        "prior": (0.0,),
+    }
+    with pytest.raises(ValueError, match=message):
+        EvidenceWeights(**(given | change))

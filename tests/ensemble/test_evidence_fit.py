@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from uec_rag.ensemble.evidence import FEATURES, corpus_evidence
+from uec_rag.ensemble.convolution import FEATURES, corpus_evidence
 from uec_rag.ensemble.evidence_fit import (
     AskedElsewhere,
     _Problem,

@@ -10,7 +10,7 @@ import pytest
 from tests.helpers import LinearHead, bag_of_words, files_of, resaved, static_model
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.ensemble.coefficients import Uniform
+from uec_rag.ensemble.convolution import Uniform
 from uec_rag.ensemble.save import KIND
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]

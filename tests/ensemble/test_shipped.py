@@ -11,7 +11,7 @@ from tests.helpers import bag_of_words, index_of, pairs
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import EMBEDDED, Lexical
 from uec_rag.ensemble import shipped
-from uec_rag.ensemble.coefficients import Evidence, Uniform
+from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted
 from uec_rag.ensemble.shipped import shipped_fit, with_shipped_fit
 

@@ -12,7 +12,7 @@ from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs
 from uec_rag import UEC, Retriever
 from uec_rag.base import retries
 from uec_rag.encoders import BlackBoxEncoder
-from uec_rag.ensemble.coefficients import Fixed, Uniform
+from uec_rag.ensemble.convolution import Fixed, Uniform
 from uec_rag.ensemble.fitted import PAPER, FitOptions
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]

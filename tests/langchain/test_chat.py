@@ -13,7 +13,7 @@ from langgraph.prebuilt import ToolNode
 from examples import chat
 from uec_rag.confidence.readings import Reading, ask_back
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
-from uec_rag.langchain.messages import question_and_turns, turns
+from uec_rag.langchain.documents import question_and_turns, turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
 HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caretaker.")]

@@ -16,8 +16,8 @@ from torch import nn
 from uec_rag.encoders import Encoded
 from uec_rag.laplace import curvature
 from uec_rag.laplace.curvature import Layer, accumulate, by_laplace_torch
+from uec_rag.laplace.fit import Side, candidates
 from uec_rag.laplace.pairs import LabelledPairs
-from uec_rag.laplace.tuning import Side, candidates
 
 N, M, D = 48, 5, 4
 BOTH = pytest.mark.parametrize("likelihood", ["pairs", "in_batch"])

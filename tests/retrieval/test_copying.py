@@ -1,12 +1,22 @@
 """An index in another store."""
 
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from tests.helpers import FORGED, Remembering, index_of, pairs, passages
+from tests.stores.kinds import KINDS
+from tests.stores.postgres_server import new_place as in_postgres
+from tests.stores.qdrant_server import new_place as in_qdrant
+from tests.stores.test_contract import gaussians, numbered
 from uec_rag import UEC, FingerprintMismatch, Retriever
-from uec_rag.retrieval.copying import copy_index
+from uec_rag.retrieval.copying import checksum, copy_index, digests, transfer
 from uec_rag.stores import MemoryStore, Passage
+from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.places import store_at
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(80)))
@@ -85,3 +95,213 @@ def test_a_calibration_of_an_earlier_corpus_is_one_in_a_copy_too(engine):
         assert copy.calibration == index.calibration
         with pytest.warns(UserWarning, match="index has changed since it was calibrated"):
             copy.search(QUERIES[:2])
+
+
+ENGINES = ["memory", "qdrant in memory", "postgres", "qdrant's engine"]
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def make(kind):
+        made.append(KINDS[kind](tmp_path / str(len(made))))
+        made[-1].bind("one ensemble")
+        return made[-1]
+
+    yield make
+    for store in made:
+        if hasattr(store, "close"):
+            store.close()
+
+
+WAYS = [
+    *(("memory", to, True) for to in ENGINES),
+    *((of, "memory", False) for of in ENGINES),
+    ("qdrant in memory", "postgres", True),
+    ("postgres", "qdrant's engine", False),
+]
+
+
+@pytest.mark.parametrize(("of", "to", "factored"), WAYS)
+def test_every_store_goes_into_others_unchanged(make, of, to, factored):
+    source, target, stored = make(of), make(to), gaussians(0, 150, factored)
+    odd = {"ñ": [1, 2.5, None], "nested": {"b": 1, "a": "é"}, "big": 2**53, "one": 1.0}
+    source.add(numbered(range(150), **odd), stored)
+    told = []
+    done = transfer(source, target, advance=told.append)
+    assert (done.passages, done.written, done.others) == (150, 150, 0)
+    assert sum(told) == 150
+    assert checksum(source) == checksum(target) == done.checksum
+    ids = [f"p{i}" for i in range(150)]
+    assert target.get(ids) == source.get(ids)
+    np.testing.assert_array_equal(target.vectors(ids).mean, stored.mean)
+    np.testing.assert_array_equal(target.vectors(ids).scales, stored.scales)
+    assert tuple(target.vectors(ids).widths) == tuple(stored.widths)
+
+
+@pytest.mark.parametrize("to", ENGINES[:3])
+def test_what_is_there_stays_and_what_differs_is_written_again(make, to):
+    source, target, stored = make("memory"), make(to), gaussians(0, 60)
+    source.add(numbered(range(60)), stored)
+    target.add(numbered(range(40)), stored[list(range(40))])
+    target.add(numbered([3], changed=True), stored[[3]])  # its metadata
+    target.add(numbered([4]), stored[[5]])  # its vector
+    target.add(numbered([99]), stored[[0]])  # not from the source
+    done = transfer(source, target)
+    assert (done.passages, done.written, done.others) == (60, 22, 1)
+    assert transfer(source, target).written == 0
+    target.delete(["p99"])
+    assert checksum(target) == done.checksum
+
+
+def test_a_checksum_is_of_every_part_and_of_no_order():
+    stored, kept = gaussians(0, 4), numbered(range(4))
+    one, other = MemoryStore(), MemoryStore()
+    one.add(kept, stored)
+    other.add(kept[::-1], stored[[3, 2, 1, 0]])
+    assert checksum(one) == checksum(other) != checksum(MemoryStore())
+    first = digests(kept, stored)
+    changed = stored[[0, 1, 2, 3]]
+    changed.mean[2, 1] += 1e-6
+    assert [a == b for a, b in zip(first, digests(kept, changed), strict=True)] == [1, 1, 0, 1]
+    kept[1] = Passage("p1", "text 1", {"third": True})
+    assert [a == b for a, b in zip(first, digests(kept, stored), strict=True)] == [1, 0, 1, 1]
+
+
+class Forgetful(MemoryStore):
+    """Loses what it was given, as an engine that is written to by others may."""
+
+    def add(self, passages, gaussians):
+        super().add(passages, gaussians)
+        self.delete([passages[-1].id])
+
+
+class Changing(MemoryStore):
+    """Loses a passage between two looks, as an engine that others write to may."""
+
+    remote = True
+
+    def vectors(self, ids):
+        self.delete(["p7"])
+        return super().vectors(ids)
+
+
+def test_a_source_or_a_target_that_changes_is_noticed():
+    source = MemoryStore()
+    source.add(numbered(range(10)), gaussians(0, 10))
+    with pytest.raises(RuntimeError, match="target: passage 'p9' differs from what was written"):
+        transfer(source, Forgetful())
+    changing = Changing()
+    changing.add(numbered(range(10)), gaussians(0, 10))
+    with pytest.raises(RuntimeError, match=r"source: it changed while it was copied .*'p7'"):
+        transfer(changing, MemoryStore())
+
+
+def test_a_copy_of_a_store_in_memory_is_of_the_moment_it_began(make):
+    source, target, stored = make("memory"), make("memory"), gaussians(0, 1200)
+    source.add(numbered(range(1200)), stored)
+    expected = checksum(source)
+
+    def write(count):
+        source.add(numbered(range(400, 900), changed=True), gaussians(1, 500))
+        source.delete(["p1"])
+
+    done = transfer(source, target, advance=write)
+    assert done.checksum == checksum(target) == expected != checksum(source)
+    assert (done.passages, done.others, len(source)) == (1200, 0, 1199)
+
+
+@pytest.mark.parametrize("of", ["qdrant in memory", "postgres", "qdrant's engine"])
+@pytest.mark.parametrize("place", [0, 1199])
+def test_a_source_in_an_engine_that_is_written_to_meanwhile_is_never_said_to_be_copied(
+    make, of, place
+):
+    source, target, stored = make(of), make("memory"), gaussians(0, 1200)
+    source.add(numbered(range(1200)), stored)
+    written = []
+
+    def write(count):
+        if not written:
+            written.append(count)
+            source.add(numbered([place], changed=True), stored[[1]])
+
+    with pytest.raises(RuntimeError, match=r"source: .* changed while it was copied"):
+        transfer(source, target, advance=write)
+    assert transfer(source, target).checksum == checksum(source) == checksum(target)
+
+
+_COPY = """
+import sys, time
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+from uec_rag.stores import MemoryStore
+from uec_rag.stores.places import is_place, store_at
+from uec_rag.retrieval.copying import transfer
+def opened(place):
+    return store_at(place) if is_place(place) else MemoryStore.load(Path(place))
+def told(count):
+    print(count, flush=True)
+    parts.append(count)
+    if len(parts) == 2:
+        time.sleep(600)  # until it is killed
+parts = []
+target = store_at(sys.argv[2]) if is_place(sys.argv[2]) else MemoryStore()
+transfer(opened(sys.argv[1]), target, advance=told)
+target.save(Path(sys.argv[2]))
+"""
+
+
+def killed_copy(of, to):
+    """Copy from a place to another, up to the second part."""
+    arguments = [sys.executable, "-c", _COPY, of, to, sys.path[0]]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as copying:
+        assert [int(copying.stdout.readline()) for _ in range(2)] == [512, 512]
+        copying.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_copies_that_were_killed_go_on_where_they_were_from_memory_over_engines_and_back(tmp_path):
+    source = MemoryStore()
+    source.add(numbered(range(1500)), gaussians(0, 1500))
+    (tmp_path / "memory").mkdir()
+    source.save(tmp_path / "memory")
+    before, expected = str(tmp_path / "memory"), checksum(source)
+    for place in (in_qdrant(), in_postgres()):
+        killed_copy(before, place)
+        target = store_at(place)
+        assert len(target) == 1024
+        done = transfer(source, target)
+        assert (done.passages, done.written, done.others) == (1500, 1500 - 1024, 0)
+        assert checksum(target) == done.checksum == expected
+        source, before = target, place
+    killed_copy(before, str(tmp_path / "again"))
+    assert not (tmp_path / "again").exists()  # a folder is written whole at the end
+    again = MemoryStore()
+    assert transfer(source, again).checksum == checksum(again) == expected
+    assert len(again) == 1500
+
+
+def test_addresses_lead_to_their_stores(tmp_path):
+    folder = store_at(f"qdrant://{tmp_path}/passages")
+    folder.add(numbered([1]), gaussians(0, 1))
+    folder.close()
+    again = store_at(f"qdrant://{tmp_path}/passages")
+    assert len(again) == 1
+    again.close()
+    table = store_at(f"{in_postgres()}%20more")
+    assert isinstance(table, PgVectorStore)
+    assert table._collection.endswith(" more")
+    table.close()
+    asked = "options=-c%20maintenance_work_mem%3D77MB"
+    settled = store_at(f"{in_postgres()}&{asked}")
+    with settled._server.transaction() as connection:
+        assert connection.execute("SHOW maintenance_work_mem").fetchone() == ("77MB",)
+    settled.close()
+    odd = store_at(f"{in_postgres()}&{asked}&connect_timeout=7")  # in the middle
+    assert odd._collection.startswith("test")
+    assert "connect_timeout=7" in odd._server.place
+    odd.close()
+    for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
+        with pytest.raises(ValueError, match="expected"):
+            store_at(wrong)

@@ -21,7 +21,7 @@ from tests.helpers import (
 from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.ensemble.coefficients import Uniform
+from uec_rag.ensemble.convolution import Uniform
 from uec_rag.retrieval.pipeline import find
 from uec_rag.stores import MemoryStore
 

@@ -19,10 +19,9 @@ from uec_rag.cli import app
 from uec_rag.cli import index as cli_index
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.folder import read_files
-from uec_rag.retrieval.copying import copy_index
+from uec_rag.retrieval.copying import checksum, copy_index
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.places import store_at
-from uec_rag.stores.transfer import checksum
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),

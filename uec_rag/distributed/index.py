@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 
 from uec_rag.base.environment import missing_extra
-from uec_rag.distributed.members import Pool, Resources
+from uec_rag.distributed.fit import Pool, Resources
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble.faults import missing_members
 from uec_rag.retrieval.result import without_findings

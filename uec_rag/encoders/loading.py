@@ -15,9 +15,8 @@ from uec_rag.encoders.black_box import (
     is_langchain,
     is_llama_index,
 )
-from uec_rag.encoders.bundled.bert import OnnxEncoder
+from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.packages import PACKAGED, load_pypi
-from uec_rag.encoders.bundled.static import StaticEncoder
 from uec_rag.encoders.hub import SPARSE, Precision, is_model, is_sparse_folder
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical

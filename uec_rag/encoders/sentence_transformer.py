@@ -1,11 +1,23 @@
-"""Encoders made of a SentenceTransformer: from the hub, from a folder, or one already in memory."""
+"""Encoders made of a SentenceTransformer: from the hub, from a folder, or one already in memory.
 
+They also read the input of the model's last linear layer, which the posterior is about.
+
+sentence-transformers sorts texts by characters and pads batches of a fixed number. Here windows of
+them are tokenised while the model works on the one before, then sorted by tokens; on a CPU, where
+a batch beyond its caches is slower, batches are also bounded in tokens (benchmarks/encode.py).
+"""
+
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
 from uec_rag.encoders.base import (
@@ -17,7 +29,6 @@ from uec_rag.encoders.base import (
     check_role,
     check_vectors,
 )
-from uec_rag.encoders.batches import can_batch, encode_in_batches
 from uec_rag.encoders.hub import (
     Precision,
     check_settings,
@@ -27,10 +38,15 @@ from uec_rag.encoders.hub import (
     revision_of,
     without_revision,
 )
-from uec_rag.encoders.last_layer import LastLayerTap, attach
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import Tensor, nn
+    from torch.utils.hooks import RemovableHandle
 
 
 class SentenceTransformerEncoder(InThread):
@@ -165,3 +181,316 @@ class SentenceTransformerEncoder(InThread):
             truncate_dim=self.tap.output_width,
         )
         return np.asarray(output, dtype=np.float32)
+
+
+Features: TypeAlias = dict[str, Any]
+"""The output of a model's tokenizer: tensors of n rows, and settings."""
+
+_WINDOW = 512  # texts tokenised together; two windows are in memory
+_CPU_TOKENS = 2048  # in a forward pass on a CPU
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+def can_batch(model: "SentenceTransformer") -> bool:
+    """Tell if a model takes tokens as padded rows with a mask, so that batches can be cut of them.
+
+    Static embeddings, routers between several networks and unpadded attention do not.
+    """
+    if not hasattr(model, "preprocess") or type(model[0]).__name__ != "Transformer":
+        return False
+    if model.device.type == "hpu":  # sentence-transformers pads for it in a way of its own
+        return False
+    mask = model.preprocess(["one", "one and two"]).get("attention_mask")
+    shape: tuple[int, ...] = getattr(mask, "shape", ())
+    return len(shape) == 2 and shape[0] == 2
+
+
+def encode_in_batches(
+    model: "SentenceTransformer",
+    texts: Sequence[str],
+    prompt: str,
+    *,
+    batch_size: int,
+    width: int | None,
+    show_progress: bool,
+) -> Float32Array:
+    """Embed at least one text with a model for which `can_batch` holds, in the calling thread.
+
+    Returns the first `width` numbers of the output, all if it is None, in the order of `texts`.
+    """
+    import torch
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+    model.eval()
+    tokens = _CPU_TOKENS if model.device.type == "cpu" else None
+    left = getattr(model.tokenizer, "padding_side", "right") == "left"
+    order = np.argsort([-len(text) for text in texts], kind="stable")
+    windows = [
+        [texts[row] for row in order[start : start + _WINDOW]]
+        for start in range(0, len(order), _WINDOW)
+    ]
+
+    def tokenise(window: Sequence[str]) -> Features:
+        return dict(model.preprocess(list(window), prompt=prompt))
+
+    def embed(features: Features) -> Float32Array:
+        lengths = features["attention_mask"].sum(dim=1).numpy()
+        by_length = np.argsort(-lengths, kind="stable")
+        outputs = []
+        for some in cut(lengths[by_length], batch_size, tokens):
+            batch = rows_of(features, by_length[some], left=left)
+            batch = {k: v.to(model.device) if _is_tensor(v) else v for k, v in batch.items()}
+            outputs.append(model(batch)["sentence_embedding"][..., :width].float())
+            bar.update(len(outputs[-1]))
+        # Off the device once per window: a GPU need not wait for Python after every batch.
+        together = torch.cat(outputs).cpu().numpy()
+        unsorted: Float32Array = together[np.argsort(by_length)]
+        return unsorted
+
+    with torch.inference_mode(), tqdm(None, "Texts", len(texts), disable=not show_progress) as bar:
+        parts = [embed(features) for features in one_ahead(tokenise, windows)]
+    vectors: Float32Array = np.concatenate(parts)[np.argsort(order)]
+    return vectors
+
+
+def cut(lengths: npt.NDArray[np.integer], batch_size: int, tokens: int | None) -> Iterator[slice]:
+    """Cut texts that are sorted by length, longest first, into batches.
+
+    None has more than so many texts or, padding included, tokens; one text may be longer.
+
+    Examples
+    --------
+    >>> [(some.start, some.stop) for some in cut(np.array([9, 5, 4, 1, 1]), 3, 10)]
+    [(0, 1), (1, 3), (3, 5)]
+    """
+    start = 0
+    while start < len(lengths):
+        bound = batch_size if tokens is None else tokens // max(int(lengths[start]), 1)
+        stop = min(start + max(1, min(batch_size, bound)), len(lengths))
+        yield slice(start, stop)
+        start = stop
+
+
+def one_ahead(function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
+    """Apply a function to items in order, computing the next in a thread while one is in use.
+
+    Examples
+    --------
+    >>> list(one_ahead(len, ["a", "bcd"]))
+    [1, 3]
+    """
+    if len(items) == 1:  # as most queries: nothing to gain from a thread
+        yield function(items[0])
+        return
+    with ThreadPoolExecutor(1) as thread:
+        ahead = None
+        for item in items:
+            ready, ahead = ahead, thread.submit(function, item)
+            if ready is not None:
+                yield ready.result()
+        if ahead is not None:
+            yield ahead.result()
+
+
+def rows_of(features: Features, rows: npt.NDArray[np.intp], *, left: bool) -> Features:
+    """Select rows of a model's input, without the columns that are padding in all of them."""
+    mask = features["attention_mask"]
+    longest = int(mask[rows].sum(dim=1).max())
+    columns = slice(mask.shape[1] - longest, None) if left else slice(longest)
+    return {
+        key: (value[rows, columns] if value.shape[:2] == mask.shape else value[rows])
+        if _is_tensor(value) and value.ndim and len(value) == len(mask)
+        else value
+        for key, value in features.items()
+    }
+
+
+def _is_tensor(value: object) -> bool:
+    return hasattr(value, "detach")
+
+
+_Captured: TypeAlias = "dict[str, Tensor]"
+_Register: TypeAlias = "Callable[[_Captured, Callable[[], bool]], Sequence[RemovableHandle]]"
+
+# Modes whose output is linear in the token embeddings.
+_LINEAR_POOLING = ("mean", "cls", "lasttoken", "mean_sqrt_len_tokens", "weightedmean")
+
+
+@dataclass(frozen=True)
+class LastLayerTap:
+    """A hook that makes a SentenceTransformer return its last layer's input beside its embedding.
+
+    Attributes
+    ----------
+    model
+        The model to read from.
+    feature_dimension
+        m; None if the last layer is the identity on the embedding and there is nothing to read.
+    gain
+        What multiplies the rows of the last layer's weights on their way out, (d,); None for ones.
+    register
+        Registers the hooks that fill in "features", the input of the layer over the length of
+        the vector that it leads to.
+    """
+
+    model: "SentenceTransformer"
+    feature_dimension: int | None = None
+    gain: Float32Array | None = None
+    register: "_Register | None" = None
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Append the features to every embedding, so that the library's sorting carries both.
+
+        Only in the thread that asks: calls of the same model elsewhere are left alone.
+        """
+        if self.register is None:
+            yield
+            return
+        captured: _Captured = {}
+        thread = threading.get_ident()
+
+        def here() -> bool:
+            return threading.get_ident() == thread
+
+        def append(_: object, __: object, output: "dict[str, Tensor]") -> None:
+            import torch
+
+            if here():
+                embedding = output["sentence_embedding"][..., : self.model.truncate_dim]
+                both = (embedding.float(), captured.pop("features").float())
+                output["sentence_embedding"] = torch.cat(both, dim=-1)
+
+        with ExitStack() as stack:
+            for handle in self.register(captured, here):
+                stack.callback(handle.remove)
+            stack.callback(self.model.register_forward_hook(append).remove)
+            yield
+
+    @property
+    def output_width(self) -> int | None:
+        """Return the `truncate_dim` to encode with while recording; None for the model's own."""
+        return None if self.register is None else sys.maxsize
+
+    def split(self, output: Float32Array) -> tuple[Float32Array, Float32Array | None]:
+        """Separate what the model returned while recording into embedding and features."""
+        if self.feature_dimension is None:
+            return output, None
+        return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :].copy()
+
+
+def attach(model: "SentenceTransformer", last_layer: LastLayer) -> LastLayerTap:
+    """Find the last linear layer of a model.
+
+    Raises ValueError if last_layer is "ffn" and the model is not a BERT-like transformer, linearly
+    pooled, with nothing but a normalisation after that.
+    """
+    return _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
+
+
+def _tap_projection(model: "SentenceTransformer") -> LastLayerTap:
+    from torch import nn
+
+    modules = _without_normalize(model)
+    dense = modules[-1]
+    is_closing_linear_layer = (
+        type(dense).__name__ == "Dense"
+        and isinstance(dense.activation_function, nn.Identity)
+        and not getattr(dense, "use_residual", False)
+        and getattr(dense, "module_output_name", "sentence_embedding") == "sentence_embedding"
+    )
+    if not is_closing_linear_layer:
+        return LastLayerTap(model)
+    linear = dense.linear
+    assert isinstance(linear, nn.Linear)
+
+    def register(captured: _Captured, here: Callable[[], bool]) -> "Sequence[RemovableHandle]":
+        def record(_: object, inputs: "tuple[Tensor]", output: "Tensor") -> None:
+            if here():
+                captured["features"] = inputs[0].float() / _length(output, model.truncate_dim)
+
+        return (linear.register_forward_hook(record),)
+
+    return LastLayerTap(model, linear.in_features, register=register)
+
+
+def _tap_ffn(model: "SentenceTransformer") -> LastLayerTap:
+    dense, layer_norm, pooling = _ffn_modules(model)
+    eps = layer_norm.eps
+
+    def register(captured: _Captured, here: Callable[[], bool]) -> "Sequence[RemovableHandle]":
+        def record_activations(_: object, inputs: "tuple[Tensor]") -> None:
+            if here():
+                captured["activations"] = inputs[0].float()
+
+        def record_deviation(_: object, inputs: "tuple[Tensor]") -> None:
+            if here():
+                variance = inputs[0].float().var(dim=-1, correction=0, keepdim=True)
+                captured["deviation"] = (variance + eps).sqrt()
+
+        def pool(_: object, __: object, output: "dict[str, Tensor]") -> None:
+            if here():
+                tokens = captured.pop("activations") / captured.pop("deviation")
+                # The model's own pooling, so that masks and prompts count as they do there.
+                pooled = pooling.forward({**output, "token_embeddings": tokens})
+                length = _length(output["sentence_embedding"], model.truncate_dim)
+                captured["features"] = pooled["sentence_embedding"] / length
+
+        return (
+            dense.register_forward_pre_hook(record_activations),
+            layer_norm.register_forward_pre_hook(record_deviation),
+            pooling.register_forward_hook(pool),
+        )
+
+    gain: Float32Array = layer_norm.weight.detach().float().cpu().numpy()
+    return LastLayerTap(model, dense.in_features, gain[: model.truncate_dim].copy(), register)
+
+
+def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm, nn.Module]":
+    from torch import nn
+
+    modules = _without_normalize(model)
+    pooling = modules[-1]
+    try:
+        transformer = modules[0].get_submodule("auto_model")
+        last = int(transformer.config.num_hidden_layers) - 1  # type: ignore[arg-type, union-attr]
+        dense = transformer.get_submodule(f"encoder.layer.{last}.output.dense")
+        layer_norm = transformer.get_submodule(f"encoder.layer.{last}.output.LayerNorm")
+    except AttributeError:
+        dense = layer_norm = modules[0]
+    if (
+        len(modules) != 2
+        or not isinstance(dense, nn.Linear)
+        or not isinstance(layer_norm, nn.LayerNorm)
+        or _pooling_mode(pooling) not in _LINEAR_POOLING
+    ):
+        found = ", ".join(type(module).__name__ for module in model)
+        raise ValueError(
+            "last_layer='ffn' needs a BERT-like transformer (one whose last block ends in "
+            "output.dense and output.LayerNorm) followed by a linear pooling such as mean or cls "
+            f"and nothing but a normalisation; this model is made of: {found}. "
+            "Use last_layer='projection', which every model has"
+        )
+    return dense, layer_norm, pooling
+
+
+def _pooling_mode(module: "nn.Module") -> object:
+    if type(module).__name__ != "Pooling":
+        return None
+    # An attribute since sentence-transformers 6, a method before.
+    mode: object = getattr(module, "pooling_mode", None)
+    return mode or module.get_pooling_mode_str()  # type: ignore[operator]
+
+
+def _without_normalize(model: "SentenceTransformer") -> "list[nn.Module]":
+    modules = list(model)
+    while len(modules) > 1 and type(modules[-1]).__name__ == "Normalize":
+        modules.pop()
+    return modules
+
+
+def _length(vectors: "Tensor", truncate_dim: int | None) -> "Tensor":
+    length: Tensor = vectors[..., :truncate_dim].float().norm(dim=-1, keepdim=True)
+    return length

@@ -1,13 +1,26 @@
-"""Step 2: combine the encoders' Gaussians into one, in a shared space or in their direct sum."""
+"""Step 2: the coefficients of the encoders, and the convolution of their Gaussians.
+
+The Gaussians are combined in the direct sum of their spaces, or in a shared one. A rule says how
+much each encoder counts in a text, from its variance or from the evidence of a corpus.
+
+A variance knows the query alone. An encoder that is out of its depth also shows in its similarities
+to the corpus: no passage stands out, or every passage looks relevant. `corpus_evidence` puts
+numbers on that, of the best passages alone, and `EvidenceWeights` turns them into coefficients.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.records import Outdated, Record
+from uec_rag.base.similarity import largest, softmax
 
 Space = Literal["direct", "shared"]
 
@@ -153,3 +166,419 @@ def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
             f"got {pi.shape} for parts of {[len(part) for part in parts]} texts."
         )
     return pi
+
+
+class CoefficientRule(Protocol):
+    """A rule for convex weights (n, K) of n texts.
+
+    One that needs the encoders' Gaussians alone is a callable of them. `StandardisedTrace` and
+    `Evidence` need what an ensemble or a corpus knows: these are records, which
+    `uec_rag.ensemble.fitted.Fitted` reads.
+    """
+
+    name: ClassVar[str]
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        ...
+
+
+class _Rule(Record):
+    """A rule of this package's, saved with its name."""
+
+    name: ClassVar[str]
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able state, for saving."""
+        return {"name": self.name, **super().metadata()}
+
+
+@dataclass(frozen=True)
+class Uniform(_Rule):
+    """The same coefficient for every encoder."""
+
+    name: ClassVar[str] = "uniform"
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Return the weights 1 / K."""
+        return np.full((len(parts[0]), len(parts)), 1 / len(parts), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Fixed(_Rule):
+    """The same given weights for every text.
+
+    Parameters
+    ----------
+    weights : tuple of float
+        One per encoder, at least 0, with a positive sum; they need not sum to 1.
+    """
+
+    weights: tuple[float, ...]
+    name: ClassVar[str] = "fixed"
+
+    def __post_init__(self) -> None:
+        if not all(0 <= weight <= LARGEST for weight in self.weights) or not sum(self.weights):
+            raise ValueError(
+                "coefficients: expected weights >= 0 with a positive sum, which a float32 must "
+                f"hold, got {self.weights!r:.200}."
+            )
+        object.__setattr__(self, "weights", tuple(map(float, self.weights)))
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Return the weights over their sum, once per text."""
+        weights = np.asarray(self.weights, dtype=np.float64)
+        return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
+
+
+@dataclass(frozen=True)
+class Trace(_Rule):
+    """The paper's rule: softmax of minus the total variance over the encoders (paper eq. 4).
+
+    Parameters
+    ----------
+    temperature : float
+        T > 0, in the unit of the traces, which is another for every encoder and fit; small values
+        follow the most certain encoder, large ones weigh all alike.
+
+    Examples
+    --------
+    >>> sure, unsure = Gaussian([[1.0]], [[0.1]]), Gaussian([[1.0]], [[2.3]])
+    >>> bool(np.allclose(Trace(temperature=1.0)([sure, unsure]), [[0.9, 0.1]], atol=1e-3))
+    True
+    """
+
+    temperature: float = 1.5
+    name: ClassVar[str] = "trace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "temperature", _temperature(self.temperature))
+
+    def __call__(self, parts: Sequence[Gaussian]) -> FloatArray:
+        """Compute the weights ``softmax(-tr Sigma_k / T)``."""
+        return softmax(-np.stack([p.trace for p in parts], axis=1) / np.float32(self.temperature))
+
+
+@dataclass(frozen=True)
+class StandardisedTrace(_Rule):
+    """Softmax of minus the log trace, standardised by each encoder's usual mean and deviation.
+
+    What is usual is another number for every encoder: the paper's rule compares these, this one
+    how far a query is from it. Passages, and queries before `UEC.fit`, have weights 1 / K.
+
+    Parameters
+    ----------
+    temperature : float
+        T > 0, in standard deviations over the held-out queries of the fit.
+    """
+
+    temperature: float = 1.0
+    name: ClassVar[str] = "standardised_trace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "temperature", _temperature(self.temperature))
+
+    def of(self, standard: FloatArray) -> FloatArray:
+        """Compute the weights of queries from standardised log traces (n, K)."""
+        return softmax(-standard / np.float32(self.temperature))
+
+
+@dataclass(frozen=True)
+class Evidence(_Rule):
+    """Coefficients from the corpus's evidence about each encoder on a query.
+
+    They come from `EvidenceWeights` if a corpus is at hand, as in a search. Without one, and
+    before `UEC.fit` has learned these, every encoder counts the same.
+
+    Parameters
+    ----------
+    weights : EvidenceWeights, optional
+    """
+
+    weights: EvidenceWeights | None = None
+    name: ClassVar[str] = "evidence"
+    _saved_as: ClassVar[Mapping[str, str]] = {"weights": "gate"}
+
+
+_RULES: dict[str, type[Uniform | Fixed | Trace | StandardisedTrace | Evidence]] = {
+    rule.name: rule for rule in (Uniform, Fixed, Trace, StandardisedTrace, Evidence)
+}
+_EXPECTED = (
+    "coefficients: expected 'evidence', 'trace', 'uniform', 'standardised_trace', one weight per "
+    "encoder or a mapping from encoder name to weight"
+)
+
+
+def make_rule(
+    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule | None,
+    names: Sequence[str],
+    temperature: float | None,
+    space: Space = "direct",
+) -> CoefficientRule:
+    """Turn what a user writes for `coefficients` into a rule.
+
+    Parameters
+    ----------
+    spec : str, sequence, mapping, CoefficientRule or None
+        "evidence", "trace", "standardised_trace", "uniform", one weight per encoder, a mapping
+        encoder name -> weight, or a rule; None: "evidence" in the direct sum, "trace" in the shared
+        space.
+    names : sequence of str
+        The encoders' names, in order.
+    temperature : float, optional
+        T of "trace" (by default 1.5) and of "standardised_trace" (by default 1).
+    space : {"direct", "shared"}
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these, the name is unknown, the weights do not fit the encoders, or
+        the space does not fit the rule.
+    """
+    if spec is None:
+        spec = "evidence" if space == "direct" else "trace"
+    rule = _rule(spec, names, temperature)
+    if space == "shared" and isinstance(rule, Evidence):
+        raise ValueError(
+            "coefficients: 'evidence' needs the similarities of single encoders, which a shared "
+            "space does not keep; use space='direct', or coefficients='trace'."
+        )
+    return rule
+
+
+def _rule(
+    spec: str | Sequence[float] | Mapping[str, float] | CoefficientRule,
+    names: Sequence[str],
+    temperature: float | None,
+) -> CoefficientRule:
+    if isinstance(spec, str):
+        if spec == "uniform":
+            return Uniform()
+        if spec == "trace":
+            return Trace() if temperature is None else Trace(temperature)
+        if spec == "standardised_trace":
+            return StandardisedTrace(1.0 if temperature is None else temperature)
+        if spec == "evidence":
+            return Evidence()
+        raise ValueError(f"{_EXPECTED}, got {spec!r}.")
+    if isinstance(spec, Mapping):
+        if set(spec) != set(names):
+            raise ValueError(
+                f"coefficients: expected a weight for each of {list(names)}, got {list(spec)}."
+            )
+        return Fixed(tuple(spec[name] for name in names))
+    if isinstance(spec, _Rule) or callable(spec):
+        return spec
+    if not isinstance(spec, Iterable):
+        raise TypeError(f"{_EXPECTED}, got {spec!r}.")
+    weights = tuple(spec)
+    if len(weights) != len(names):
+        raise ValueError(
+            f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
+        )
+    return Fixed(weights)
+
+
+def _temperature(value: float) -> float:
+    """Return it as a float; ValueError unless it is above 0 and a float32 holds it."""
+    if not 0 < value <= LARGEST or not np.float32(value):
+        raise ValueError(
+            f"temperature: expected a number > 0, got {value!r:.60}; a float32 must hold it."
+        )
+    return float(value)
+
+
+def restore_rule(metadata: Mapping[str, object]) -> CoefficientRule:
+    """Rebuild a rule from its `metadata`.
+
+    Raises ValueError if it is not one of this module's rules.
+    """
+    rule = _RULES.get(str(metadata.get("name")))
+    state = {key: value for key, value in metadata.items() if key != "name"}
+    if rule is None or len(state) != len(fields(rule)):  # no saved field has a default
+        raise ValueError(f"coefficients: no saved rule looks like {dict(metadata)}.")
+    return rule.restore(state)
+
+
+LEADERS = 30
+"""The highest similarities of each encoder that evidence looks at."""
+
+_NEXT = 10  # of them tell the gap
+
+FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
+"""The evidence of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
+
+- trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
+- entropy: of their softmax, over the log of their number;
+- gap: log(1 + top logit - mean of the next nine);
+- top: log of the top's distance from their mean, in standard deviations;
+- base: their mean. An encoder that finds every passage alike, as one does in a language foreign to
+  it, has a high mean;
+- deviation: log of their standard deviation. If nothing is behind it, what differs between passages
+  is noise in the sum.
+"""
+
+_TRACE_RANGE = (-3.0, 4.0)
+_STANDARD_RANGE = 6.0
+
+
+def leaders(similarities: FloatArray, count: int = LEADERS) -> FloatArray:
+    """Return the highest similarities of each row, highest first, shape (n, at most count).
+
+    `similarities`: array, shape (n, N).
+    """
+    count = min(count, similarities.shape[1])
+    best = [row[largest(row, count)] for row in similarities]
+    return -np.sort(-np.array(best, dtype=np.float32).reshape(len(similarities), count), axis=1)
+
+
+def corpus_evidence(
+    similarities: Sequence[FloatArray],
+    slopes: Sequence[float],
+    intercepts: Sequence[float],
+    trace: ArrayLike,
+) -> FloatArray:
+    """Compute the evidence on every encoder for every query.
+
+    Parameters
+    ----------
+    similarities : sequence of K arrays, shape (n, N)
+        Each encoder's similarities of n queries to N passages: all, or those that may be among its
+        `LEADERS` highest.
+    slopes, intercepts : sequence of K floats
+        Of each encoder's logit, ``a_k s_k + b_k``.
+    trace : array_like, shape (n, K)
+        Log trace of each query's variance, standardised over the fit queries; 0 if unknown.
+
+    Returns
+    -------
+    array, shape (n, K, F)
+        In the order of `FEATURES`.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or there are no passages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sure, lost = np.eye(4, dtype="f4")[:1], np.full((1, 4), 0.5, "f4")
+    >>> evidence = corpus_evidence([sure, lost], [20, 20], [-10, -10], [[0, 0]])
+    >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
+    1.0
+    """
+    traces = np.asarray(trace, dtype=np.float32)
+    if traces.ndim != 2 or traces.shape[1] != len(slopes):
+        raise ValueError(f"trace: expected shape (n, {len(slopes)}), got {traces.shape}.")
+    shapes = [np.shape(similarity) for similarity in similarities]
+    if len(shapes) != len(slopes) or any(len(s) != 2 or s[0] != len(traces) for s in shapes):
+        raise ValueError(
+            f"similarities: expected {len(slopes)} arrays of shape ({len(traces)}, N), got "
+            f"{shapes}."
+        )
+    if not all(size for _, size in shapes):
+        raise ValueError("similarities: the corpus is empty; add passages first.")
+    best = [
+        np.float32(slope) * leaders(similarity) + np.float32(intercept)
+        for similarity, slope, intercept in zip(similarities, slopes, intercepts, strict=True)
+    ]
+    own = np.stack([_shape(logits) for logits in best], axis=1)
+    return np.concatenate([np.clip(traces, *_TRACE_RANGE)[:, :, None], own], axis=2)
+
+
+def gap(logits: FloatArray) -> FloatArray:
+    """Compute ``log(1 + l_1 - mean(l_2, ..., l_10))``, shape (n,); 0 if there is one logit alone.
+
+    `logits`: array, shape (n, m), highest first.
+    """
+    top, others = logits[:, 0], logits[:, 1:_NEXT]
+    found: FloatArray = np.log1p(top - others.mean(axis=1)) if others.size else np.zeros_like(top)
+    return found
+
+
+def _shape(logits: FloatArray) -> FloatArray:
+    """Compute entropy, gap, top, base and deviation of an encoder's best logits, shape (n, 5)."""
+    count, top = logits.shape[1], logits[:, 0]
+    mean = logits.mean(axis=1)
+    spread = np.maximum(logits.std(axis=1), np.float32(1e-3))
+    share = softmax(logits)
+    entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=1)
+    return np.stack(
+        [
+            np.clip(entropy / np.log(max(count, 2)), 0, 1),
+            gap(logits),
+            np.log(np.maximum((top - mean) / spread, np.float32(0.01))),
+            mean,
+            np.log(spread),
+        ],
+        axis=1,
+    ).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class EvidenceWeights(Record):
+    """Coefficients from evidence: softmax over the encoders of one linear score shared by all.
+
+    Attributes
+    ----------
+    weights, location, spread : tuple of F floats
+        Of the features, standardised as ``(feature - location) / spread``.
+    prior : tuple of K floats
+        What is added to an encoder's score whatever the query; 0 unless it was asked for.
+    """
+
+    weights: tuple[float, ...]
+    location: tuple[float, ...]
+    spread: tuple[float, ...]
+    prior: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "location", "spread"):
+            if len(getattr(self, name)) != len(FEATURES):
+                raise ValueError(
+                    f"{name}: expected {len(FEATURES)} numbers, one per feature, "
+                    f"got {len(getattr(self, name))}."
+                )
+
+    def coefficients(self, evidence: FloatArray) -> FloatArray:
+        """Compute the convex weights of each query, shape (n, K).
+
+        `evidence`: array, shape (n, K, F). Raises ValueError if K or F is not that of the weights.
+        """
+        expected = (len(self.prior), len(FEATURES))
+        if evidence.ndim != 3 or evidence.shape[1:] != expected:
+            raise ValueError(
+                f"evidence: expected shape (n, {expected[0]}, {expected[1]}), got {evidence.shape}."
+            )
+        scores = standardise(evidence, self.location, self.spread) @ np.asarray(
+            self.weights, np.float32
+        )
+        return softmax(scores + np.asarray(self.prior, np.float32))
+
+    def metadata(self) -> dict[str, object]:
+        """Return the state in JSON's types, for saving, with the names of the features."""
+        return {"features": list(FEATURES), "leaders": LEADERS, **super().metadata()}
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `metadata`.
+
+        Raises Outdated if it was learned on other features; ValueError if something is missing.
+        """
+        known = metadata.get("features"), metadata.get("leaders")
+        if known != (list(FEATURES), LEADERS):
+            raise Outdated(
+                f"evidence weights: expected some over {list(FEATURES)} of the {LEADERS} best, "
+                f"got {dict(metadata)}."
+            )
+        state = {k: v for k, v in metadata.items() if k not in ("features", "leaders")}
+        return super().restore(state)
+
+
+def standardise(
+    evidence: FloatArray, location: Sequence[float], spread: Sequence[float]
+) -> FloatArray:
+    """Compute ``(evidence - location) / spread``, clipped: outliers are all alike."""
+    centred = (evidence - np.asarray(location, np.float32)) / np.asarray(spread, np.float32)
+    return np.clip(centred, -_STANDARD_RANGE, _STANDARD_RANGE)

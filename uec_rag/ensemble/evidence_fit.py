@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.ensemble.evidence import FEATURES, EvidenceWeights, corpus_evidence, standardise
+from uec_rag.ensemble.convolution import FEATURES, EvidenceWeights, corpus_evidence, standardise
 
 LEARNED = ("entropy", "gap", "top", "base")
 """The default features. Not the trace: learned from made-up languages it takes a new subject for

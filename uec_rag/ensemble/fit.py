@@ -13,10 +13,9 @@ from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.verifier import Verifier
-from uec_rag.ensemble.coefficients import Evidence
-from uec_rag.ensemble.convolution import check_one_space
+from uec_rag.ensemble.convolution import Evidence, check_one_space
 from uec_rag.ensemble.evidence_fit import AskedElsewhere
-from uec_rag.ensemble.fit_queries import FitQueries
+from uec_rag.ensemble.fit_queries import LANGUAGES, FitQueries, Questions, choose_questions, made_up
 from uec_rag.ensemble.fitted import (
     FitFacts,
     FitOptions,
@@ -30,7 +29,6 @@ from uec_rag.laplace.curvature import Curvature, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
-from uec_rag.laplace.questions import LANGUAGES, Questions, choose_questions, made_up
 
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or a list of them for each by name."""

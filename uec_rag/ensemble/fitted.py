@@ -16,9 +16,19 @@ from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
-from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, StandardisedTrace, Uniform
-from uec_rag.ensemble.convolution import Space, block_scales, block_weights, direct_sum, shared
-from uec_rag.ensemble.evidence import EvidenceWeights, corpus_evidence
+from uec_rag.ensemble.convolution import (
+    CoefficientRule,
+    Evidence,
+    EvidenceWeights,
+    Space,
+    StandardisedTrace,
+    Uniform,
+    block_scales,
+    block_weights,
+    corpus_evidence,
+    direct_sum,
+    shared,
+)
 from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.likelihood import Likelihood

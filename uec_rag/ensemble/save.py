@@ -24,7 +24,7 @@ from uec_rag.encoders.hub import SPARSE
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoder, load_layer
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
-from uec_rag.ensemble.coefficients import CoefficientRule, Evidence, restore_rule
+from uec_rag.ensemble.convolution import CoefficientRule, Evidence, restore_rule
 from uec_rag.ensemble.fitted import FitFacts, FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.verifier import VERIFY_K, FittedVerifier, verifier_name
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary

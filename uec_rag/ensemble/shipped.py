@@ -14,8 +14,7 @@ from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.saved.files import write_json
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import Encoder
-from uec_rag.ensemble.coefficients import Evidence
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.convolution import Evidence, EvidenceWeights
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.save import fingerprint
 from uec_rag.laplace.posterior import CompactPosterior, PosteriorSummary

@@ -20,8 +20,7 @@ from uec_rag.encoders.base import Role, WithoutVectors, check_role, unique_names
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, MemberLike, load_encoders
 from uec_rag.encoders.verifier import Verifier, VerifierLike, load_verifier
-from uec_rag.ensemble.coefficients import CoefficientRule, make_rule
-from uec_rag.ensemble.convolution import Space, block_scales
+from uec_rag.ensemble.convolution import CoefficientRule, Space, block_scales, make_rule
 from uec_rag.ensemble.faults import OnError, aencode_all, encode_all
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted, blocks_of
 from uec_rag.ensemble.verifier import VERIFY_K, Verification

@@ -14,7 +14,7 @@ from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
 from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_threshold
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.evaluation.alternatives import Ranking, alone, fused, members_alone
+from uec_rag.evaluation.inspection import Ranking, alone, fused, members_alone
 from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
 from uec_rag.retrieval.gate import made_up, shared_answers
 from uec_rag.retrieval.result import Result, SearchResult

@@ -30,9 +30,15 @@ from pydantic import ConfigDict, PrivateAttr, SkipValidation, field_validator, m
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
-from uec_rag.langchain.documents import note_decision, passage_filter, refuse_unknown
+from uec_rag.langchain.documents import (
+    Question,
+    joined,
+    note_decision,
+    passage_filter,
+    question_and_turns,
+    refuse_unknown,
+)
 from uec_rag.langchain.gated import AsTool, Gated, gated
-from uec_rag.langchain.messages import Question, joined, question_and_turns
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import SearchResult, surest_decision

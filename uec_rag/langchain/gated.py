@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
-from uec_rag.langchain.documents import PIECE
-from uec_rag.langchain.messages import Question, messages_of, place_of_question, turns
+from uec_rag.langchain.documents import PIECE, Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.result import surest_decision
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 

@@ -9,8 +9,8 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from uec_rag.confidence.decision import Action
+from uec_rag.langchain.documents import member, messages_of, place_of_question, turns
 from uec_rag.langchain.gated import Gated, in_context, told
-from uec_rag.langchain.messages import member, messages_of, place_of_question, turns
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:

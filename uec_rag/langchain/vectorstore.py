@@ -1,10 +1,13 @@
 """The ensemble's index as LangChain's `VectorStore`, and the retriever over it.
 
 Both in one file, as in LangChain: a store makes retrievers, and a retriever is made with a store.
+Any other vector store of LangChain's can be a source of candidates that the ensemble ranks.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, cast
@@ -22,7 +25,7 @@ from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_config_list, run_in_executor
 from langchain_core.stores import BaseStore
-from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 from pydantic import ConfigDict, field_validator, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text
@@ -31,24 +34,26 @@ from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
+    Question,
     best_pieces,
     from_documents,
     from_texts,
+    joined,
     larger_documents,
     note_decision,
     passage_filter,
+    question_and_turns,
     refuse_unknown,
     to_document,
+    turns,
     with_uncertainty,
 )
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
-from uec_rag.langchain.engine import LangChainEngine
 from uec_rag.langchain.gated import AsTool
-from uec_rag.langchain.messages import Question, joined, question_and_turns, turns
 from uec_rag.retrieval import Preferences, Retriever, SearchResult
-from uec_rag.retrieval.over import Elsewhere, Stored, elsewhere
+from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Passage, Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The values that a store is made with."""
@@ -814,3 +819,56 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         params = super()._get_ls_params(**kwargs)
         params["ls_embedding_model"] = ", ".join(self.index.uec.names)
         return params
+
+
+class LangChainEngine:
+    """A LangChain vector store as an `Engine` of `uec_rag.retrieval.over`."""
+
+    def __init__(self, vectorstore: VectorStore) -> None:
+        self._vectorstore, self.name = vectorstore, type(vectorstore).__name__
+
+    def near(self, query: str, count: int, filter: object) -> list[Passage]:
+        """Return the results of its own search, best first."""
+        options = {} if filter is None else {"filter": filter}
+        found = self._vectorstore.similarity_search(query, k=count, **options)
+        return [*map(_passage, found)]
+
+    def anywhere(self) -> list[Passage]:
+        """Return passages near random directions, if it can be searched by vector."""
+        embeddings = self._vectorstore.embeddings
+        if embeddings is None:
+            return []
+        found: list[Document] = []
+        try:
+            for direction in random_directions(len(embeddings.embed_query("anything"))):
+                found += self._vectorstore.similarity_search_by_vector(
+                    direction.tolist(), k=NEAR_EACH
+                )
+        except NotImplementedError:
+            return []
+        return [*map(_passage, found)]
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages of those ids that are there."""
+        return [*map(_passage, self._vectorstore.get_by_ids(list(ids)))]
+
+    def stored(self, ids: list[str]) -> list[Sequence[float] | None] | None:
+        """Return the vectors of documents, if it is known how to ask for them."""
+        if isinstance(self._vectorstore, InMemoryVectorStore):
+            held = self._vectorstore.store
+            return [held[id_]["vector"] if id_ in held else None for id_ in ids]
+        return None
+
+    def size(self) -> int | None:
+        """Return the number of documents if it is known."""
+        held = self._vectorstore
+        return len(held.store) if isinstance(held, InMemoryVectorStore) else None
+
+
+def _passage(document: Document) -> Passage:
+    # langchain-qdrant keeps a document's id in its metadata.
+    id_ = document.id or document.metadata.get("_id")
+    if id_ is None:
+        content = json.dumps([document.page_content, document.metadata], default=str)
+        id_ = hashlib.blake2b(content.encode(errors="replace"), digest_size=16).hexdigest()
+    return Passage(str(id_), document.page_content, document.metadata)

@@ -9,10 +9,9 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
 
-from uec_rag.llama_index.conversation import UECQueryBundle
 from uec_rag.llama_index.embedding import UECEmbedding
 from uec_rag.llama_index.gate import UECGateEvent, UECGatePostprocessor
-from uec_rag.llama_index.nodes import UECRetrievalEvent
+from uec_rag.llama_index.nodes import UECQueryBundle, UECRetrievalEvent
 from uec_rag.llama_index.query_engine import UECQueryEngine
 from uec_rag.llama_index.retriever import UECRetriever
 from uec_rag.llama_index.vector_store import UECVectorStore

@@ -31,9 +31,8 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.views import Turn, texts_of
-from uec_rag.llama_index.conversation import turns
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.nodes import announce, hits, passages_of
+from uec_rag.llama_index.nodes import announce, hits, passages_of, turns
 from uec_rag.llama_index.query import averaged, passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever

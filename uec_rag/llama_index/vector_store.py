@@ -29,14 +29,14 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import aencode, encode
-from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.nodes import announce, hits, node_of, passages_of
-from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
-from uec_rag.llama_index.saving import (
+from uec_rag.llama_index.embedding import (
+    as_ensemble,
     check_picklable,
     index_from_dict,
     index_to_dict,
 )
+from uec_rag.llama_index.nodes import announce, hits, node_of, passages_of
+from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Filter, Passage, Store

@@ -1,17 +1,22 @@
-"""Copies of an index in another store, without encoding a text again."""
+"""Copies of an index in another store, without encoding a text again: resumable and verified."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.retrieval.calibrate import corpus_fingerprint, publish, written
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Passage, SharedState, Store
 from uec_rag.stores.places import filling
-from uec_rag.stores.transfer import Transfer, moment, transfer
 
 _EARLIER = ""  # the state that a calibration of an earlier corpus is published under
 
@@ -43,7 +48,7 @@ def copy_index(
     FingerprintMismatch
         If the store holds passages of another ensemble or fit.
     RuntimeError
-        As `uec_rag.stores.transfer.transfer`.
+        As `uec_rag.retrieval.copying.transfer`.
     """
     uec = source.uec
 
@@ -66,3 +71,145 @@ def copy_index(
         if not done.others:
             publish(store, calibration, written(store) if current else _EARLIER)
     return copy, done
+
+
+_AT_ONCE = 512
+_MODULUS = 2**128
+
+Convert: TypeAlias = Callable[[list[Passage], Gaussian], Gaussian]
+"""Makes the Gaussians to write from passages and the Gaussians read with them."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The counts and the checksum of a transfer.
+
+    Attributes
+    ----------
+    passages : int
+        Number in the source, all checked to be in the target.
+    written : int
+        Number of them that the target did not hold before.
+    others : int
+        Number of passages in the target that are not from the source.
+    checksum : str
+        Of those passages, vectors and variances, in whatever order.
+    """
+
+    passages: int
+    written: int
+    others: int
+    checksum: str
+
+
+def transfer(
+    source: Store,
+    target: Store,
+    *,
+    convert: Convert | None = None,
+    advance: Callable[[int], None] | None = None,
+) -> Transfer:
+    """Copy all passages of a store into another, a few hundred at a time.
+
+    Passages that are there already are kept, so that an interrupted transfer can be resumed. Each
+    part is read back and compared with what was to be written.
+
+    Parameters
+    ----------
+    source, target : Store
+        Both bound to one ensemble. Passages written to a source in memory meanwhile are not copied;
+        writing to a source in an engine meanwhile is an error.
+    convert : callable, optional
+        Makes the Gaussians to write from passages and their Gaussians in the source.
+    advance : callable, optional
+        Called after each part with its number of passages.
+
+    Raises
+    ------
+    RuntimeError
+        If the source has changed, or the target does not hold what was written.
+    ValueError, ConnectionError
+        As the stores do.
+    """
+    began = source.stamp().written if isinstance(source, SharedState) else None
+    source = moment(source)
+    count = written = total = 0
+    for passages in _parts(source.passages()):
+        try:
+            gaussians = source.vectors([passage.id for passage in passages])
+        except KeyError as error:
+            raise RuntimeError(
+                f"source: it changed while it was copied ({error.args[0]}); copy again when "
+                "nothing writes to it: what was copied stays."
+            ) from error
+        if convert is not None:
+            gaussians = convert(passages, gaussians)
+        wanted = digests(passages, gaussians)
+        there = _held(target, passages)
+        lacking = [row for row, digest in enumerate(wanted) if there.get(digest) is None]
+        if lacking:
+            some = [passages[row] for row in lacking]
+            target.add(some, gaussians[lacking])
+            there_now = _held(target, some)
+            for row in lacking:
+                if wanted[row] not in there_now:
+                    raise RuntimeError(
+                        f"target: passage {passages[row].id!r} differs from what was written; "
+                        "does another process write to it? Copy again: what was copied stays."
+                    )
+        count, written = count + len(passages), written + len(lacking)
+        total = (total + sum(wanted)) % _MODULUS
+        if advance is not None:
+            advance(len(passages))
+    ended = source.stamp().written if isinstance(source, SharedState) else None
+    if count != len(source) or began != ended:
+        raise RuntimeError(
+            f"source: it holds {len(source):,} passages, but {count:,} were read; it changed "
+            "while it was copied. Copy again when nothing writes to it: what was copied stays."
+        )
+    return Transfer(count, written, len(target) - count, f"{total:032x}")
+
+
+def moment(store: Store) -> Store:
+    """Return a snapshot of the store; of one in an engine, which has none, the store itself."""
+    return store if store.remote else store.snapshot()
+
+
+def checksum(store: Store) -> str:
+    """Compute the checksum of all that a store holds, as `transfer` does."""
+    total = 0
+    for passages in _parts(store.passages()):
+        total += sum(digests(passages, store.vectors([passage.id for passage in passages])))
+    return f"{total % _MODULUS:032x}"
+
+
+def digests(passages: Sequence[Passage], gaussians: Gaussian) -> list[int]:
+    """Hash each passage with its Gaussian, without sparse blocks, to a number."""
+    shared = b"" if gaussians.profile is None else _bits(gaussians.profile)
+    numbers = []
+    for passage, mean, scales in zip(passages, gaussians.mean, gaussians.scales, strict=True):
+        content = json.dumps([passage.id, passage.text, passage.metadata], sort_keys=True)
+        digest = hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16)
+        for bits in (_bits(mean), _bits(scales), shared):
+            digest.update(bits)
+        numbers.append(int.from_bytes(digest.digest(), "little"))
+    return numbers
+
+
+def _bits(numbers: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bytes:
+    # Adding 0 makes -0 what engines may make of it.
+    return np.ascontiguousarray(numbers + np.float32(0), dtype="<f4").tobytes()
+
+
+def _held(store: Store, passages: Sequence[Passage]) -> dict[int, str]:
+    """Find which of some passages a store holds, by their digests."""
+    there = store.get([passage.id for passage in passages])
+    if not there:
+        return {}
+    ids = [passage.id for passage in there]
+    return dict(zip(digests(there, store.vectors(ids)), ids, strict=True))
+
+
+def _parts(passages: Iterator[Passage]) -> Iterator[list[Passage]]:
+    while some := list(islice(passages, _AT_ONCE)):
+        yield some

@@ -26,8 +26,8 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.columns import largest, weighted_sum
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.similarity import largest, weighted_sum
 from uec_rag.base.spans import span
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one, outcome
@@ -35,7 +35,7 @@ from uec_rag.confidence.features import NEAREST, Features, features
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
 from uec_rag.confidence.readings import Candidates, Reading
 from uec_rag.encoders.lexical import whole_share
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
 from uec_rag.ensemble.views import SHARE, Turn, in_context, part_rows

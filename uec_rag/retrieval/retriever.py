@@ -21,8 +21,7 @@ from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipp
 from uec_rag.confidence.readings import Within, chosen_ids, reading_named
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
-from uec_rag.ensemble.coefficients import Evidence, Fixed, Uniform, make_rule
-from uec_rag.ensemble.evidence import EvidenceWeights
+from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.ensemble.views import Turn, part_rows, texts_of, with_turns
 from uec_rag.retrieval.calibrate import (
@@ -48,7 +47,7 @@ from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
 from uec_rag.retrieval.spelling import corrected_questions
 from uec_rag.stores.base import Filter, SharedState, Store, checked_text
-from uec_rag.stores.engine.store import EngineStore
+from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory import MemoryStore
 from uec_rag.stores.memory.vectors import Dtype

@@ -13,13 +13,11 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import fit_confidence, view_examples
 from uec_rag.confidence.model import ConfidenceModel, Examples
 from uec_rag.corpora.questions import OwnQuestions, QuestionGenerator, make_questions
-from uec_rag.ensemble.convolution import blocks
-from uec_rag.ensemble.evidence import EvidenceWeights
-from uec_rag.ensemble.fit_queries import FitQueries
+from uec_rag.ensemble.convolution import EvidenceWeights, blocks
+from uec_rag.ensemble.fit_queries import FitQueries, Questions
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.laplace.questions import Questions
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore

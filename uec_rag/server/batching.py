@@ -15,7 +15,7 @@ from uec_rag.ensemble.views import Turn, part_rows, texts_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
 from uec_rag.server.access import ANSWER_TOO_LONG, Limits
-from uec_rag.server.metrics import Metrics
+from uec_rag.server.running import Metrics
 
 TOGETHER = 64  # queries at once
 BATCHES = 2  # at once: one is encoded, on all cores, while another is searched for, on one

@@ -15,8 +15,15 @@ import numpy as np
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability, risk_over_coverage
 from uec_rag.corpora.questions import make_questions
-from uec_rag.evaluation.alternatives import disagreement, fused, members_alone, plain_cosine
-from uec_rag.evaluation.inspection import Probe, inspect, neighbours
+from uec_rag.evaluation.inspection import (
+    Probe,
+    disagreement,
+    fused,
+    inspect,
+    members_alone,
+    neighbours,
+    plain_cosine,
+)
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import file_of
 from uec_rag.retrieval.gate import LabelledSearch, shared_answers

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores.base import Store, check_store
-from uec_rag.stores.engine.store import OPEN_IT, EngineStore
+from uec_rag.stores.engine import OPEN_IT, EngineStore
 
 MEMORY = "memory://"
 """The optional prefix of the folder of an index that is searched in memory."""

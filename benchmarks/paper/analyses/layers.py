@@ -24,6 +24,7 @@ from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import NotApplicable
 from uec_rag.base.gaussian import PROBIT, FloatArray
 from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
+from uec_rag.laplace.fit import first_as_good
 from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll, variance_scale
 from uec_rag.laplace.pairs import (
     LabelledPairs,
@@ -33,7 +34,6 @@ from uec_rag.laplace.pairs import (
     held_out_pairs,
     training_pairs,
 )
-from uec_rag.laplace.tuning import first_as_good
 
 if TYPE_CHECKING:
     from laplace import DiagLaplace

@@ -24,8 +24,8 @@ from benchmarks.paper.results import Json, markdown
 from benchmarks.paper.systems import NotApplicable
 from benchmarks.paper.systems.baselines import Relevance
 from benchmarks.paper.systems.lineup import ProjectionOf
-from uec_rag.base.columns import softmax
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.similarity import softmax
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.fit import fit_posterior

@@ -15,7 +15,7 @@ from tests.server.explore.conftest import HOST, table
 from uec_rag import Gate, Retriever
 from uec_rag.cli import app
 from uec_rag.encoders.lexical import marked
-from uec_rag.evaluation.alternatives import fused, members_alone
+from uec_rag.evaluation.inspection import fused, members_alone
 from uec_rag.retrieval.copying import copy_index
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server import explore

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from uec_rag.base.similarity import probit
-from uec_rag.stores.memory.search import top_k
+from uec_rag.stores.memory.state import top_k
 
 # Few distinct values, so that ties abound; similarities of both signs; variances that turn the
 # order upside down, up to ones that press every score to 0.

@@ -10,7 +10,7 @@ from tests.stores.kinds import beside
 from tests.stores.qdrant_server import running, server_url
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
-from uec_rag.stores.engine.points import CollectionSchema
+from uec_rag.stores.engine import CollectionSchema
 from uec_rag.stores.qdrant import QdrantStore
 
 

@@ -19,9 +19,8 @@ from dacite import Config, from_dict
 
 from uec_rag.encoders.artifacts import cache_folder, is_intact, kept
 from uec_rag.encoders.base import Encoder, LastLayer
-from uec_rag.encoders.bundled.bert import OnnxEncoder
+from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.package_index import PackageIndex
-from uec_rag.encoders.bundled.static import StaticEncoder
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 

@@ -29,13 +29,15 @@ from uec_rag.stores.base import (
 )
 from uec_rag.stores.memory.passages import PassageLog
 from uec_rag.stores.memory.saved import read_state, write_state
-from uec_rag.stores.memory.search import contributions, exact_top_k, similarities
 from uec_rag.stores.memory.state import (
     State,
     bound,
     check_fits,
     compacted,
+    contributions,
+    exact_top_k,
     filtered,
+    similarities,
     without_leftovers,
 )
 from uec_rag.stores.memory.vectors import Dtype, Means, longest, make_scan, with_room
@@ -314,7 +316,7 @@ class MemoryStore:
     ) -> Found:
         """Find the k passages of the highest s_hat, exactly.
 
-        `uec_rag.stores.memory.search` says how. Equal scores go to the passage that came first.
+        `uec_rag.stores.memory.state` says how. Equal scores go to the passage that came first.
 
         Raises
         ------

@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from uec_rag.base.retries import retried
-from uec_rag.stores.engine.points import CollectionSchema
+from uec_rag.stores.engine import CollectionSchema
 from uec_rag.stores.pgvector.sql import Tables, create, drop, indexed
 
 _T = TypeVar("_T")

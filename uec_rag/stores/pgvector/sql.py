@@ -14,7 +14,7 @@ from psycopg import sql
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import (
+from uec_rag.stores.engine import (
     BlockSchema,
     CollectionSchema,
     Point,

@@ -20,8 +20,16 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.saved.files import read_json, write_json
 from uec_rag.stores.base import Passage, Stamp
-from uec_rag.stores.engine.points import CollectionSchema, Point, QueryTerms, point_id
-from uec_rag.stores.engine.store import CANDIDATES, EngineStore, check_collection, may_have_keys
+from uec_rag.stores.engine import (
+    CANDIDATES,
+    CollectionSchema,
+    EngineStore,
+    Point,
+    QueryTerms,
+    check_collection,
+    may_have_keys,
+    point_id,
+)
 from uec_rag.stores.filters import AnyFact, Condition
 
 try:

@@ -13,7 +13,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from uec_rag.base.environment import TRUSTED
 from uec_rag.base.retries import is_passing, retried
 from uec_rag.stores.base import KEPT, Stamp
-from uec_rag.stores.engine.points import point_id
+from uec_rag.stores.engine import point_id
 
 _OLDEST = (1, 16)  # the first to note what is ours with a collection
 _WITHIN = 10.0  # seconds after which it is not asked again

@@ -13,7 +13,7 @@ from qdrant_client import models
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.stores.base import Passage
-from uec_rag.stores.engine.points import CollectionSchema, Point, QueryTerms, Words, point_id
+from uec_rag.stores.engine import CollectionSchema, Point, QueryTerms, Words, point_id
 from uec_rag.stores.filters import (
     And,
     AnyFact,

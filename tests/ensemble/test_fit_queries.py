@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC
 from uec_rag.encoders.lexical import split_words
-from uec_rag.laplace.questions import LANGUAGES, Language, Questions, made_up
+from uec_rag.ensemble.fit_queries import LANGUAGES, Language, Questions, made_up
 
 TEXTS = Questions(
     ["Who came late to the party?", "Какие ошибки 42?"],

@@ -1,1 +1,0 @@
-"""The parts that all stores in vector databases share."""
