@@ -75,7 +75,7 @@ def evaluate(
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
     from uec_rag.evaluation.evaluate import evaluate as measured
-    from uec_rag.server.pages import report
+    from uec_rag.server.report import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
         say(f"Opening {place} ...")

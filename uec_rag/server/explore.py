@@ -35,8 +35,8 @@ from uec_rag.retrieval.live import LiveIndex, Opened, Place
 from uec_rag.server.access import Access, Guard, harmless, log, problem
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
-from uec_rag.server.pages import add_pages
 from uec_rag.server.running import log_to_stderr, serve
+from uec_rag.server.static import add_pages
 from uec_rag.server.views import (
     Progress,
     View,

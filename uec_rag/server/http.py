@@ -32,7 +32,6 @@ from uec_rag.retrieval.retriever import check_history
 from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
-from uec_rag.server.pages import add_pages
 from uec_rag.server.running import (
     SETTINGS,
     SHARED,
@@ -42,6 +41,7 @@ from uec_rag.server.running import (
     log_to_stderr,
     serve,
 )
+from uec_rag.server.static import add_pages
 from uec_rag.stores.base import checked_text
 from uec_rag.stores.filters import check_size, parse
 

@@ -19,7 +19,7 @@ from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import explorer
 from uec_rag.server.http import create_app
-from uec_rag.server.pages import report
+from uec_rag.server.report import report
 
 pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect

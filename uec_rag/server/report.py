@@ -1,40 +1,17 @@
-"""Static pages of a server, and the report of an evaluation: they load nothing from elsewhere."""
+"""The page of an evaluation; how an index is measured is `uec_rag.evaluation.evaluate`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import FileResponse, Response
 
 from uec_rag.base.checks import visible
 from uec_rag.base.version import __version__
 from uec_rag.evaluation.evaluate import Evaluation
-
-_FOLDER = Path(__file__).parent / "pages"
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
-
-def add_pages(app: Starlette, pages: Mapping[str, str]) -> None:
-    """Add paths that each answer with a file of `pages/`, which may load files beside it."""
-
-    def page(request: Request) -> Response:
-        file = _FOLDER / pages[request.scope["path"]]
-        headers = {"Content-Security-Policy": _POLICY}
-        return FileResponse(file, media_type=_TYPES[file.suffix], headers=headers)
-
-    for path in pages:
-        app.add_route(path, page, include_in_schema=False)
 
 
 def report(

@@ -5,7 +5,7 @@ import re
 from uec_rag import Retriever
 from uec_rag.base.version import __version__
 from uec_rag.evaluation.evaluate import evaluate
-from uec_rag.server.pages import report
+from uec_rag.server.report import report
 
 
 def test_the_page_stands_alone_and_obeys_no_document(fitted, texts):
