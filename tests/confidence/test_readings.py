@@ -202,13 +202,20 @@ def test_readings_are_the_likeliest_first_with_their_passages_and_titles():
     assert first.probability + second.probability == pytest.approx(1)
 
 
-def test_readings_without_titles_are_called_by_words_that_the_others_lack():
-    texts = ["The loan for a home runs 30 years.", "The loan for a car runs 5 years."]
+@pytest.mark.parametrize(
+    ("texts", "labels"),
+    [
+        (["The loan for a home runs 30 years.", "The loan for a car runs 5."], ["home", "car"]),
+        (
+            ["Founded in Paris, Ubi sold loans.", "In a New-Age shop."],
+            ["Founded", "New-Age shop"],
+        ),
+        (["A loan (see b) of A. x", "of a loan"], ["see", "p1"]),
+    ],
+)
+def test_readings_without_titles_are_called_by_the_first_words_that_the_others_lack(texts, labels):
     found = candidates(["", ""], [("loan",)] * 2, texts=texts, idf={"loan": 1.0})
-    labels = [one.label for one in readings(found, subjects(found))]
-    assert "home" in labels[0]
-    assert "car" in labels[1]
-    assert not any("loan" in label for label in labels)
+    assert [one.label for one in readings(found, subjects(found))] == labels
 
 
 def test_one_question_asks_for_all_readings():

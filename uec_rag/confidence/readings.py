@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.referents import lacks_referent
+from uec_rag.confidence.referents import FUNCTION_WORDS, lacks_referent
 
 ASK = 0.68
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
@@ -38,7 +39,7 @@ _HEAD = 10  # words at the beginning of a passage that say what it is about, bes
 _LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks and no passage has
 _FULL = 0.3  # in_corpus from which on readings are plausible
 _SHOWN, _ENOUGH = 5, 0.98
-_LONGEST_LABEL, _LABEL_WORDS, _LABEL_FROM = 60, 3, 60
+_LONGEST_LABEL, _LABEL_FROM = 60, 60
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _COUNTED = (
     ("1", "a", "one", "first", "1st", "former", "一"),
@@ -343,11 +344,6 @@ def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]
 def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[int, str]:
     """Label each of some groups of hits by what tells it from the others."""
     titles = {number: candidates.titles[some[0]] for number, some in rows.items()}
-    shared: Counter[str] = Counter()
-    if not all(titles.values()):
-        for some in rows.values():
-            shared.update({w for row in some for w in _split(candidates.texts[row].casefold())})
-    asked = {word.casefold() for word in candidates.idf}
     bearing = Counter(titles.values())
     headings = {number: _SECTION_NUMBER.sub("", title) for number, title in titles.items()}
     named = Counter(headings.values())
@@ -357,15 +353,26 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
         if title and bearing[title] > 1:
             title = f"{candidates.sources[some[0]]}: {title}"
         elif not title:
-            first: dict[str, str] = {}
-            for word in _split(candidates.texts[some[0]])[:_LABEL_FROM]:
-                if word.casefold() not in asked:
-                    first.setdefault(word.casefold(), word)
-            # The rarest among the readings, then the longest: small words are in all of them.
-            telling = sorted(first, key=lambda word: (shared[word], -len(word)))[:_LABEL_WORDS]
-            title = " ".join(first[word] for word in first if word in telling)
+            others = [row for other in rows for row in rows[other] if other != number]
+            common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
+            common.update(*(_split(candidates.texts[row].casefold()) for row in others))
+            title = _first_phrase(candidates.texts[some[0]], common)
         labels[number] = _shortened(title or candidates.ids[some[0]])
     return labels
+
+
+def _first_phrase(text: str, common: Set[str]) -> str:
+    """Return the first words of a text, one after the other, that are not common; "" if all are."""
+    phrase: list[regex.Match[str]] = []
+    for word in islice(_WORD.finditer(text), _LABEL_FROM):
+        tells = len(word[0]) > 1 and word[0].casefold() not in common
+        if not phrase:
+            phrase = [word] if tells else []
+        elif tells and text[phrase[-1].end() : word.start()] in (" ", "-"):
+            phrase.append(word)
+        else:
+            break
+    return text[phrase[0].start() : phrase[-1].end()] if phrase else ""
 
 
 def _shortened(label: str) -> str:

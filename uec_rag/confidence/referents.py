@@ -22,7 +22,7 @@ _UNIQUE = _words(
     worst main other following latest difference differences number amount name term word meaning
     average total minimum maximum current world sun moon earth internet us usa uk"""
 )
-_FUNCTION_WORDS = _words(
+FUNCTION_WORDS = _words(
     """a an and are as at be been being but by can could did do does for from get got had has have
     he her his how i if in into is it its of on or our she should that the their them there these
     they this those to was we were what when where which who whose why will with would you your not
@@ -88,7 +88,7 @@ def _refers_at(words: list[str], place: int) -> bool:
         if _DUMMY_IT.match(f"{word} {following}"):
             return False
         # Two words of content before it may well be what it refers to.
-        before = [w for w in words[:place] if w not in _FUNCTION_WORDS and w.isalpha()]
+        before = [w for w in words[:place] if w not in FUNCTION_WORDS and w.isalpha()]
         return len(before) < 2
     if word in _DEMONSTRATIVES:
         return following not in _TIMES
@@ -101,7 +101,7 @@ def _refers_at(words: list[str], place: int) -> bool:
         end < len(words)
         and end - place <= _MOST_WORDS
         and words[end].isalpha()
-        and words[end] not in _FUNCTION_WORDS
+        and words[end] not in FUNCTION_WORDS
     ):
         end += 1
     complement = end < len(words) and words[end] in _COMPLEMENTS
