@@ -392,7 +392,7 @@ def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
 #
 # Fit pairs are of languages and domains that the models know, and teach little of how it looks
 # when one does not. Letters put in place of one another make a text that every embedding model is
-# lost in, while its words are still told from one another: there the words' member is right, and
+# lost in, while its words can still be distinguished: there the words' member is right, and
 # what gives the others away is learned. Models are lost in different ways in letters exchanged
 # for one another, in letters of another script, and in ideographs without spaces: what is learned
 # from all of these holds for scripts that are not among them.

@@ -154,8 +154,8 @@ class FitFacts(Record):
     unanswerable : float
         Share of the questions without an answer that confidence was learned with.
     own_confidence : bool
-        Whether confidence was learned from these pairs alone, since they clearly told otherwise
-        than the many collections that it rests on elsewhere.
+        Whether confidence was learned from these pairs alone, since they clearly contradict
+        the many collections that it rests on elsewhere.
     """
 
     pairs: tuple[int, ...]
@@ -270,7 +270,7 @@ class FitReport:
         if self.facts is None:
             return
         rests = (
-            "these pairs alone, which clearly told otherwise than other collections"
+            "these pairs alone, which clearly contradict other collections"
             if self.facts.own_confidence
             else "many collections, its level in part on these pairs"
         )

@@ -46,7 +46,7 @@ def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _M
     spec : str
         As it was saved.
     load : callable
-        Loads it; is told whether the hub may be asked.
+        Loads it; its argument says if the hub may be asked.
     trust : bool
         Whether to fetch models from the hub.
 

@@ -28,7 +28,7 @@ from uec_rag.ensemble.faults import OnError
 from uec_rag.laplace.posterior import PosteriorSummary
 
 VERIFY_K = 20
-"""Hits that a verifier reads, unless told otherwise."""
+"""Hits that a verifier reads by default."""
 
 _FURTHEST = 100.0
 """Log odds that a verifier's score may say, and their deviation: beyond 17 single precision knows

@@ -111,7 +111,7 @@ def bernoulli_map(
     """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
     The prior on b is flat. That on a is Cauchy's, at the spread of the similarities: if a few
-    pairs are told apart without an error the likelihood alone would send a to infinity.
+    pairs are separated without an error the likelihood alone would send a to infinity.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def bernoulli_map(
         hessian[0, 0] += 2 * unit**2 * (1 - square) / (1 + square) ** 2 / len(s)
         return value, gradient[moving], hessian[moving, moving]
 
-    # In the middle of the pairs: far from it every pair is told with certainty, and the loss tells
+    # In the middle of the pairs: far from it every pair is certain, and the loss tells
     # little of where to go.
     first = 10.0 if slope is None else slope
     start = [first, -first * float(s.mean())]

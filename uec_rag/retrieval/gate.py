@@ -47,7 +47,7 @@ Progress: TypeAlias = Callable[[int], None]
 """Receives, now and then, how many more queries are searched."""
 
 GATE_FILE = "gate.json"
-"""In the folder of an index: the gate that decides for whoever opens it."""
+"""In the folder of an index: the gate that decides for every user of it."""
 
 _AT_ONCE = 32  # queries between two reports of progress
 _CHECKSUM = "sha256"  # in a saved gate: of all else
@@ -110,7 +110,7 @@ class Gate(Record):
         if self.abstain is not None:
             check_share(self.abstain, "abstain", "a share in [0, 1)")
         sure = self.threshold.threshold
-        # Who answers all may be given a threshold just below a confidence of 0.
+        # A gate that answers everything may have a threshold just below a confidence of 0.
         if sure < np.nextafter(0, -1) or 1 < sure < math.inf:
             raise ValueError(
                 f"threshold: expected a confidence from 0 to 1, or infinity, got {sure}."

@@ -49,7 +49,7 @@ def as_ensemble(
             "make an ensemble with UEC([encoder, ...])."
         )
     ensemble = UEC([value])
-    ensemble._warned = True  # nobody has forgotten to fit it
+    ensemble._warned = True  # that it is not fitted is no mistake
     return ensemble
 
 

@@ -32,7 +32,7 @@ from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
 
 CANDIDATES = 256
-"""Passages by mu_s that a search scores, unless told otherwise."""
+"""Passages by mu_s that a search scores by default."""
 
 _MOST_RARITIES = 2**14  # terms of a block whose frequencies are remembered
 _LOOKED_UP = (

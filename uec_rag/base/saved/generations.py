@@ -3,9 +3,9 @@
 A saved folder holds the file `manifest.json` and the folder `generations`. A save writes its files
 into a new folder among the generations, brings them to the disk, and swaps the manifest, which
 names the generation, for a new one in a single rename. Before that rename the old generation is
-the saved one, after it the new one: whatever ends the program in between, and for whoever reads.
+the saved one, after it the new one: whatever ends the program in between, and for every reader.
 
-A reader holds a shared lock on the generation it opens; those that no manifest names and nobody
+A reader holds a shared lock on the generation it opens; those that no manifest names and no reader
 holds are removed by the next save. One process saves to a folder at a time, and what was loaded
 from a generation is saved there only while that one is the last: others' saves are never undone.
 """
@@ -129,7 +129,7 @@ def writing(path: str | os.PathLike[str], kind: str, *, of: Saved | None = None)
 def alone(path: str | os.PathLike[str], kind: str, *, wait: float = 0.0) -> Iterator[None]:
     """Keep others from saving a folder while the block runs; this thread may, and all may read.
 
-    Who changes a saved `kind` loads it, changes it and saves it in one such block.
+    To change a saved `kind`, load it, change it and save it in one such block.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _named(generation: Path) -> str:
 def reading(path: str | os.PathLike[str], kind: str, *, verify: bool = True) -> Iterator[Path]:
     """Check that a folder is a whole saved `kind`, and yield where its files lie.
 
-    They stay while the block runs, whoever saves meanwhile. Afterwards what is mapped stays.
+    They stay while the block runs, even if another process saves. Afterwards what is mapped stays.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def _linked(
 
 
 def _collect(target: Path, kept: Manifest | None) -> None:
-    """Remove generations that are not the saved one and that nobody reads."""
+    """Remove generations that are not the saved one and have no reader."""
     for name in _generations(target):
         if _NAME.fullmatch(name) and (kept is None or _named(Path(name)) != kept.generation):
             _remove_unless_held(target / GENERATIONS / name)
@@ -336,7 +336,7 @@ def _remove_unless_held(generation: Path) -> None:
         except (BlockingIOError, PermissionError):
             return
         except (OSError, IndexCorrupted):
-            pass  # nobody can hold it: no such file, or a file system without locks
+            pass  # it cannot be held: no such file, or a file system without locks
         shutil.rmtree(generation, ignore_errors=True)
 
 
