@@ -44,7 +44,7 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.artifacts import cache_folder
-from uec_rag.retrieval.pipeline import candidates, decide, estimate, find
+from uec_rag.retrieval.pipeline import ambiguities, candidates, decide, estimate, find
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -131,7 +131,8 @@ class Corpus:
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
         [found] = find(method, store, [row["text"]], parts, K)
-        [result] = decide(method, found, estimate(method, found), K, len(store))
+        sure = estimate(method, found)
+        [result] = decide(method, found, sure, K, len(store), ambiguities(found, sure))
         [near] = candidates(found)
         return example(row, label, near, result)
 

@@ -109,7 +109,7 @@ def test_turns_on_another_subject_take_no_answer_away(chat, question):
 def test_a_question_that_the_turns_do_not_settle_is_asked_back_about(chat):
     [found] = chat.search([VAGUE], history=[OTHER_SUBJECT])
     assert found.decision.action == "clarify"
-    assert found.decision.readings == chat.search([VAGUE])[0].decision.readings
+    assert found.decision.question_back == chat.search([VAGUE])[0].decision.question_back
     [told] = chat.search([VAGUE], history=[["How does rsync copy files?"]])
     assert (told.decision.action, told.ids[0]) == ("answer", "rsync")
 

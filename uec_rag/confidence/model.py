@@ -227,13 +227,13 @@ class Probabilities:
         Parameters
         ----------
         in_corpus : array, shape (n,)
-            Of the other view.
+            Of the other view; NaN if there is none, and nothing is mixed.
         share : float
             How much that counts, from 0 to 1.
         """
         own = log_odds(self.in_corpus)
-        mixed = own + share * (log_odds(in_corpus) - own)
-        held = sigmoid(mixed).astype(np.float32)
+        mixed = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
+        held = np.where(np.isnan(in_corpus), self.in_corpus, mixed)
         factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
         found, each = (
             np.minimum(numbers * factor, held[:, None])

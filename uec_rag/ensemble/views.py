@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.readings import asks_back, reading_meant
+from uec_rag.confidence.readings import Within, asks_back, reading_meant
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
@@ -79,17 +79,20 @@ class Turn:
         return bool(self.before)
 
     @classmethod
-    def of(cls, said: str, turns: Sequence[str] = ()) -> Turn:
+    def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
         """A question, or the one that is completed by a reply to a question back.
 
         A reply that is the label of a reading chooses it; one that has a label among other words
-        is searched with the question, and not with the other labels.
+        is searched with the question, and not with the other labels. `within`: the reading of the
+        question, if it was chosen; then nothing is a reply.
 
         Examples
         --------
         >>> Turn.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
         Turn(question='How do I force it?', turns=[], label='rsync')
         """
+        if within is not None:
+            return cls(said, turns, within if isinstance(within, str) else None)
         meant = reading_meant(turns[-1], said) if len(turns) > 1 else None
         if meant is None:
             return cls(said, turns)

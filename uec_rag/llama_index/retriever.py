@@ -372,7 +372,7 @@ class UECRetriever(BaseRetriever):
         if texts == [query]:
             [query] = texts = self.retriever.corrected(texts)
             if before:
-                asked = (Turn.of if options["within"] is None else Turn)(query, before)
+                asked = Turn.of(query, before, options["within"])
                 return query, texts_of([asked]), {**options, "history": [before]}
         elif before:
             warnings.warn(

@@ -1,7 +1,7 @@
 """One query, from top to bottom.
 
     encode     each encoder's Gaussians of the questions (`UEC.encode`), in a conversation also
-               mixed with the turns before them (`search_in_context`)
+               mixed with the turns before them (`search`)
     views      the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
     weigh      the coefficients: how far each encoder counts in each question
@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
@@ -38,7 +39,7 @@ from uec_rag.encoders.lexical import whole_share
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import SHARE, Turn, in_context, part_rows
+from uec_rag.ensemble.views import SHARE, Turn, in_context
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -97,87 +98,82 @@ def search(
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
+    A question with turns before it is compared mixed with them, and alone. P(the corpus answers) is
+    of what it finds alone as well: turns on another subject are not held against it, and do not
+    answer it either. If the turns have not helped to an answer, it is as underspecified as alone.
+
     Parameters
     ----------
     asked : sequence of n Turn
     parts : sequence of K Gaussian
         Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
     """
-    found: dict[int, Result] = {}
+    results: list[Result] = []
+    alone: deque[tuple[float, Ambiguity]] = deque()
+    to_come = sum(one.follows for one in asked)
     with span("search", queries=len(asked), k=k, passages=len(store)) as note:
-        for follows, some_results in ((False, search_alone), (True, search_in_context)):
-            rows = [row for row, one in enumerate(asked) if one.follows == follows]
-            if rows:
-                own = [part[part_rows(asked, rows)] for part in parts]
-                some = some_results(method, store, [asked[row] for row in rows], own, k)
-                found |= zip(rows, some, strict=True)
-        results = [found[row] for row in range(len(asked))]
+        for how, found in _found(method, store, asked, parts, k):
+            sure = estimate(how, found)
+            ambiguous = ambiguities(found, sure)
+            first = min(to_come, len(found.queries))  # whose findings alone these are
+            to_come -= first
+            held = np.full(first, np.nan) if sure is None else sure.in_corpus[:first]
+            alone.extend(zip(held.tolist(), ambiguous[:first], strict=True))
+            if first == len(found.queries):
+                continue
+            rows = slice(len(results), len(results) + len(found.queries) - first)
+            before: list[tuple[float, Ambiguity] | None] = [None] * first
+            before += [alone.popleft() if one.follows else None for one in asked[rows]]
+            if sure is not None and any(before):
+                ambiguous = [*map(_unresolved, ambiguous, before, sure.confidence.tolist())]
+                others = np.array([np.nan if one is None else one[0] for one in before])
+                sure = sure.mixed(others, 1 - SHARE)
+            some = decide(how, found, sure, k, len(store), ambiguous, first)
+            pairs = zip(some, asked[rows], strict=True)
+            results += [replace(result, query=one.question) for result, one in pairs]
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
     return SearchResult(results)
 
 
-def search_alone(
+def _found(
     method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
-) -> list[Result]:
-    """Search for questions that have no turns before them."""
-    results: list[Result] = []
-    for found in find(method, store, [one.question for one in asked], parts, k):
-        results += decide(method, found, estimate(method, found), k, len(store))
-    return results
-
-
-def search_in_context(
-    method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
-) -> list[Result]:
-    """Search for questions mixed with the turns before them.
-
-    P(the corpus answers) is of what the question finds alone as well: turns on another subject are
-    not held against it, and do not answer it either. If the turns have not helped to an answer, it
-    is as underspecified as alone.
-
-    `parts`: of the questions, then of the turns before each.
-    """
-    queries, alone = [one.question for one in asked], []
-    last = [part[: len(asked)] for part in parts]
-    for found in find(method.without_verifier, store, queries, last, 1):
-        sure = estimate(method, found)
-        alone.append((sure, ambiguities(found, sure)))
-    results: list[Result] = []
-    mixed = [in_context(asked, part) for part in parts]
+) -> Iterator[tuple[Method, Found]]:
+    """Find the hits of questions, and by which method: of those with turns alone, then of all."""
+    behind = [row for row, one in enumerate(asked) if one.follows]
+    if not behind:
+        queries = [one.question for one in asked]
+        yield from ((method, found) for found in find(method, store, queries, parts, k))
+        return
+    compared = [*(Turn(asked[row].question) for row in behind), *asked]
+    rows = [*behind, *range(len(parts[0]))]
+    mixed = [in_context(compared, part[rows]) for part in parts]
     # The mean of several vectors is shorter than they are, and all that it finds less similar.
     lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in mixed], axis=1)
     lengths[lengths == 0] = 1  # words, and encoders that failed
-    searched = find(method, store, [one.context for one in asked], mixed, k, lengths)
-    for found, (before, ambiguous) in zip(searched, alone, strict=True):
-        rows = slice(len(results), len(results) + len(found.queries))
-        sure = estimate(method, found)
-        unresolved = _unresolved(ambiguities(found, sure), ambiguous, sure)
-        if sure is not None and before is not None:
-            sure = sure.mixed(before.in_corpus, 1 - SHARE)
-        some = decide(method, found, sure, k, len(store), unresolved)
-        results += [
-            replace(one, query=query) for one, query in zip(some, queries[rows], strict=True)
-        ]
-    return results
+    lengths[[not one.follows for one in compared]] = 1
+    # A verifier reads nothing for what they find alone.
+    first = 0 if method.verification is None else len(behind)
+    for how, some in (
+        (method.without_verifier, slice(0, first)),
+        (method, slice(first, len(compared))),
+    ):
+        queries, own = [one.context for one in compared[some]], [part[some] for part in mixed]
+        if queries:
+            found = find(how, store, queries, own, k, lengths[some])
+            yield from ((how, one) for one in found)
 
 
 def _unresolved(
-    ambiguous: Sequence[Ambiguity], alone: Sequence[Ambiguity], sure: Probabilities | None
-) -> list[Ambiguity]:
-    """Find what questions may mean after their turns: as much as alone, less if surely answered."""
-    if sure is None:
-        return [*ambiguous]
+    behind: Ambiguity, before: tuple[float, Ambiguity] | None, confidence: float
+) -> Ambiguity:
+    """Find what a question may mean after its turns: as much as alone, less if surely answered."""
+    if before is None:
+        return behind
     # Up to even odds of an answer the turns have not told what is meant.
-    open_ = np.minimum(1, 2 * (1 - sure.confidence)).tolist()
-    return [
-        max(
-            behind,
-            replace(before, underspecified=before.underspecified * share),
-            key=attrgetter("underspecified"),
-        )
-        for behind, before, share in zip(ambiguous, alone, open_, strict=True)
-    ]
+    alone, share = before[1], min(1, 2 * (1 - confidence))
+    open_ = replace(alone, underspecified=alone.underspecified * share)
+    return max(behind, open_, key=attrgetter("underspecified"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,18 +301,16 @@ class Similarities:
     own: list[FloatArray]
     best: FloatArray
 
-    def ranks(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rank columns (n, k) by each encoder's similarity, from 1, shape (n, K, k).
+    def ranks(self, row: int, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rank columns (k,) by each encoder's similarity to a question, from 1, shape (K, k).
 
         0 beyond the best `_RANKED`.
         """
-        out = np.zeros((columns.shape[0], len(self.own), columns.shape[1]), dtype=np.int64)
+        out = np.zeros((len(self.own), len(columns)), dtype=np.int64)
         for member, of_all in enumerate(self.own):
-            some = min(_RANKED, of_all.shape[1])
-            for row, similarities in enumerate(of_all):
-                best = similarities[largest(similarities, some)]
-                at = similarities[columns[row]]
-                out[row, member] = (best > at[:, None]).sum(axis=1) + 1
+            similarities = of_all[row]
+            best = similarities[largest(similarities, min(_RANKED, len(similarities)))]
+            out[member] = (best > similarities[columns][:, None]).sum(axis=1) + 1
         return np.where(out > _RANKED, 0, out)
 
 
@@ -720,29 +714,30 @@ def decide(
     sure: Probabilities | None,
     k: int,
     size: int,
-    ambiguous: Sequence[Ambiguity] | None = None,
+    ambiguous: Sequence[Ambiguity],
+    first: int = 0,
 ) -> list[Result]:
-    """Decide on each question, and assemble its result.
+    """Decide on each question from the first on, and assemble its result.
 
-    `size`: how many passages were searched. `ambiguous`: by default `ambiguities`.
+    `size`: how many passages were searched.
     """
     fitted, hits, own = method.fitted, found.hits, found.attribution.own
     basis = method.basis if hits.verified else method.unread_basis
     shares = fitted.shares(found.coefficients)
     if sure is None or found.features is None:
         return [
-            Result.of_nothing(query, pi, share, fitted.names, basis)
-            for query, pi, share in zip(found.queries, found.coefficients, shares, strict=True)
+            Result.of_nothing(query, found.coefficients[row], shares[row], fitted.names, basis)
+            for row, query in enumerate(found.queries)
+            if row >= first
         ]
     kept = slice(0, min(k, hits.mu.shape[1]))
     between = np.zeros_like(hits.sigma2[:, kept])
     if own.size:
         between = fitted.disagreement(own[:, :, kept], found.similarities.best, found.coefficients)
     relevance = at_hits(sure.relevance, hits)
-    ranks = found.similarities.ranks(hits.columns[:, kept])
     passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    ambiguous, results = ambiguous or ambiguities(found, sure), []
-    for row, query in enumerate(found.queries):
+    results = []
+    for row in range(first, len(found.queries)):
         decision = decide_one(
             float(sure.confidence[row]),
             ambiguous[row].underspecified,
@@ -752,7 +747,7 @@ def decide(
         )
         results.append(
             Result(
-                query,
+                found.queries[row],
                 passages[row],
                 hits.scores[row, kept],
                 hits.mu[row, kept],
@@ -765,7 +760,7 @@ def decide(
                 replace(decision, basis=basis, hits=JUDGED, size=size),
                 exact=found.exact,
                 names=fitted.names,
-                members=_members(method, found, row, ranks, kept) if own.size else None,
+                members=_members(method, found, row, kept) if own.size else None,
                 verified=hits.verified,
             )
         )
@@ -791,14 +786,12 @@ def at_hits(of_texts: FloatArray, hits: Hits) -> FloatArray:
     return np.take_along_axis(found, first, axis=1)
 
 
-def _members(
-    method: Method, found: Found, row: int, ranks: NDArray[np.int64], kept: slice
-) -> Members:
+def _members(method: Method, found: Found, row: int, kept: slice) -> Members:
     """Gather the members' contributions to one question's hits, the verifier's among them."""
     fitted, hits, words = method.fitted, found.hits, found.attribution.words
     own = found.attribution.own[row, :, kept]
     counted = (found.coefficients[row] * fitted.weights)[:, None] * own
-    names, places = fitted.names, ranks[row]
+    names, places = fitted.names, found.similarities.ranks(row, hits.columns[row, kept])
     if method.verification is not None and hits.verified:
         read, score = ~np.isnan(hits.read[row]), hits.read[row]
         # Texts that occur twice were read once; equal scores share a place, as encoders' do.

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -78,18 +78,14 @@ class SearchOptions:
     prefer: Preferences | None
     unanswerable: float | None
     history: Sequence[Sequence[str]] | None
-    within: Filter | None
+    within: Mapping[str, Any] | None
     label: str | None
-
-    def texts(self, queries: Sequence[str]) -> list[str]:
-        """Return the texts to encode: the questions, then the turns before each."""
-        return texts_of(self.in_conversation(queries))
 
     def in_conversation(self, queries: Sequence[str]) -> list[Turn]:
         """Pair the questions with their turns, and with the reading that was chosen."""
-        chosen = self.label is not None or self.within is not None
         pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
-        return [Turn(*pair, self.label) if chosen else Turn.of(*pair) for pair in pairs]
+        within = self.within if self.label is None else self.label
+        return [Turn.of(*pair, within) for pair in pairs]
 
 
 class Retriever(Index):
@@ -191,16 +187,18 @@ class Retriever(Index):
             history=history,
             within=within,
         )
-        parts = self.uec.encode(options.texts(checked), "query")
-        return self._search(checked, parts, options).asked_as(queries)
+        asked = options.in_conversation(checked)
+        parts = self.uec.encode(texts_of(asked), "query")
+        return self._search(checked, asked, parts, options).asked_as(queries)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """`search` without blocking the event loop."""
-        checked, asked = self.corrected(queries), self._options(k, **options)
-        parts = await self.uec.aencode(asked.texts(checked), "query")
-        found = await asyncio.to_thread(self._search, checked, parts, asked)
+        checked, given = self.corrected(queries), self._options(k, **options)
+        asked = given.in_conversation(checked)
+        parts = await self.uec.aencode(texts_of(asked), "query")
+        found = await asyncio.to_thread(self._search, checked, asked, parts, given)
         return found.asked_as(queries)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
@@ -242,9 +240,10 @@ class Retriever(Index):
             For the result, and for the verifier.
         parts : sequence of Gaussian
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
-            `history`, of `SearchOptions.texts`: the queries, then the turns before each.
+            `history`, of `uec_rag.ensemble.views.texts_of`: the queries, then the turns of each.
         """
-        return self._search(queries, parts, self._options(k, **options))
+        given = self._options(k, **options)
+        return self._search(queries, given.in_conversation(queries), parts, given)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -287,7 +286,7 @@ class Retriever(Index):
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         return SearchOptions(k, filter, prefer, share, check_history(history), among, label)
 
-    def _among(self, ids: Sequence[str], filter: Filter | None) -> Filter:
+    def _among(self, ids: Sequence[str], filter: Filter | None) -> Mapping[str, Any]:
         """Restrict a filter to some passages."""
         chosen = {"$id": [*ids]}
         if filter is None:
@@ -297,11 +296,11 @@ class Retriever(Index):
     def _search(
         self,
         queries: Sequence[str],
+        asked: Sequence[Turn],
         parts: Sequence[Gaussian],
         options: SearchOptions,
     ) -> SearchResult:
         """Do what `search_encoded` does, with checked options."""
-        asked = options.in_conversation(queries)
         if all(one.label is None for one in asked):
             found = self._search_checked(asked, parts, options)
         else:

@@ -40,10 +40,6 @@ class Query:
         """Equal for queries that one search can answer."""
         return json.dumps([self.k, self.filter, self.within], sort_keys=True)
 
-    def in_conversation(self, text: str) -> Turn:
-        """Return the question as it is searched, in a corrected spelling."""
-        return (Turn.of if self.within is None else Turn)(text, self.turns)
-
 
 class Batcher:
     """Answers queries in batches, each `run` one after the other.
@@ -120,7 +116,8 @@ class Batcher:
     def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
         with self.live.use() as opened:
             texts = opened.retriever.corrected([query.text for query in batch])
-            asked = [query.in_conversation(text) for query, text in zip(batch, texts, strict=True)]
+            pairs = zip(texts, batch, strict=True)
+            asked = [Turn.of(text, query.turns, query.within) for text, query in pairs]
             with self.metrics.stages.labels("encode").time():
                 parts = opened.retriever.uec.encode(texts_of(asked), "query")
             found: dict[int, SearchResult | HTTPException] = {}
