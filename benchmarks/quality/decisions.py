@@ -132,7 +132,8 @@ class Corpus:
         method = retriever.method()
         [found] = find(method, store, [row["text"]], parts, K)
         sure = estimate(method, found)
-        [result] = decide(method, found, sure, K, len(store), ambiguities(found, sure))
+        [ambiguity] = ambiguities(found, sure)
+        result = decide(method, found, 0, sure, ambiguity, K, len(store))
         [near] = candidates(found)
         return example(row, label, near, result)
 

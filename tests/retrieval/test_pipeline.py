@@ -10,7 +10,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.features import NEAREST
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.pipeline import Hits, at_hits, find
+from uec_rag.retrieval.pipeline import at_hits, find
 from uec_rag.retrieval.preferences import Boost, Preferences
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -384,7 +384,6 @@ class TestReadings:
 
 def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before():
     mu = np.float32([[0.5, 0.5, 0.5 - 8e-6, 0.5 - 16e-6, 0.3], [0.5, 0.4, 0.3, 0.2, 0.2]])
-    nothing, place = np.zeros_like(mu), np.tile(np.arange(5), (2, 1))
-    hits = Hits(place, mu, mu, nothing, [], place, nothing, nothing, nothing[:, 0])
-    of_texts = place.astype(np.float32)
-    np.testing.assert_array_equal(at_hits(of_texts, hits), [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])
+    of_texts = np.arange(5, dtype=np.float32)
+    found = [at_hits(of_texts, np.arange(5), row) for row in mu]
+    np.testing.assert_array_equal(found, [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])

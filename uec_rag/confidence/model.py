@@ -221,19 +221,23 @@ class Probabilities:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.by_cutoff[:, min(JUDGED, self.by_cutoff.shape[1]) - 1]
 
+    def of(self, row: int) -> Probabilities:
+        """Return the probabilities of one of the questions."""
+        one = slice(row, row + 1)
+        return Probabilities(self.in_corpus[one], self.by_cutoff[one], self.relevance[one])
+
     def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Mix the log odds of `in_corpus` with those of another view; the others change with it.
 
         Parameters
         ----------
         in_corpus : array, shape (n,)
-            Of the other view; NaN if there is none, and nothing is mixed.
+            Of the other view.
         share : float
             How much that counts, from 0 to 1.
         """
         own = log_odds(self.in_corpus)
-        mixed = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
-        held = np.where(np.isnan(in_corpus), self.in_corpus, mixed)
+        held = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
         factor = (held / np.maximum(self.in_corpus, _SMALLEST))[:, None]
         found, each = (
             np.minimum(numbers * factor, held[:, None])

@@ -109,71 +109,70 @@ def search(
         Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
     """
     results: list[Result] = []
-    alone: deque[tuple[float, Ambiguity]] = deque()
-    to_come = sum(one.follows for one in asked)
+    alone: deque[tuple[Probabilities | None, Ambiguity]] = deque()
+    to_come = sum(turn.follows for turn in asked)
     with span("search", queries=len(asked), k=k, passages=len(store)) as note:
-        for how, found in _found(method, store, asked, parts, k):
+        for how, found in compare_with_turns(method, store, asked, parts, k):
             sure = estimate(how, found)
-            ambiguous = ambiguities(found, sure)
-            first = min(to_come, len(found.queries))  # whose findings alone these are
-            to_come -= first
-            held = np.full(first, np.nan) if sure is None else sure.in_corpus[:first]
-            alone.extend(zip(held.tolist(), ambiguous[:first], strict=True))
-            if first == len(found.queries):
-                continue
-            rows = slice(len(results), len(results) + len(found.queries) - first)
-            before: list[tuple[float, Ambiguity] | None] = [None] * first
-            before += [alone.popleft() if one.follows else None for one in asked[rows]]
-            if sure is not None and any(before):
-                ambiguous = [*map(_unresolved, ambiguous, before, sure.confidence.tolist())]
-                others = np.array([np.nan if one is None else one[0] for one in before])
-                sure = sure.mixed(others, 1 - SHARE)
-            some = decide(how, found, sure, k, len(store), ambiguous, first)
-            pairs = zip(some, asked[rows], strict=True)
-            results += [replace(result, query=one.question) for result, one in pairs]
+            for row, ambiguity in enumerate(ambiguities(found, sure)):
+                own = None if sure is None else sure.of(row)
+                if to_come:
+                    to_come -= 1
+                    alone.append((own, ambiguity))
+                    continue
+                turn = asked[len(results)]
+                if turn.follows:
+                    own, ambiguity = with_alone(own, ambiguity, *alone.popleft())
+                one = decide(how, found, row, own, ambiguity, k, len(store))
+                results.append(replace(one, query=turn.question))
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
     return SearchResult(results)
 
 
-def _found(
+def compare_with_turns(
     method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
 ) -> Iterator[tuple[Method, Found]]:
-    """Find the hits of questions, and by which method: of those with turns alone, then of all."""
-    behind = [row for row, one in enumerate(asked) if one.follows]
-    if not behind:
-        queries = [one.question for one in asked]
-        yield from ((method, found) for found in find(method, store, queries, parts, k))
+    """Find the hits of the questions with turns, each alone, then of all, mixed with their turns.
+
+    Yields each with its method: the verifier does not read what they find alone.
+    """
+    following = [row for row, turn in enumerate(asked) if turn.follows]
+    if not following:
+        for found in find(method, store, [turn.question for turn in asked], parts, k):
+            yield method, found
         return
-    compared = [*(Turn(asked[row].question) for row in behind), *asked]
-    rows = [*behind, *range(len(parts[0]))]
-    mixed = [in_context(compared, part[rows]) for part in parts]
+    turns = [*(Turn(asked[row].question) for row in following), *asked]
+    rows = [*following, *range(len(parts[0]))]
+    mixed = [in_context(turns, part[rows]) for part in parts]
     # The mean of several vectors is shorter than they are, and all that it finds less similar.
     lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in mixed], axis=1)
     lengths[lengths == 0] = 1  # words, and encoders that failed
-    lengths[[not one.follows for one in compared]] = 1
-    # A verifier reads nothing for what they find alone.
-    first = 0 if method.verification is None else len(behind)
+    lengths[[not turn.follows for turn in turns]] = 1
+    unread = slice(0, 0 if method.verification is None else len(following))
     for how, some in (
-        (method.without_verifier, slice(0, first)),
-        (method, slice(first, len(compared))),
+        (method.without_verifier, unread),
+        (method, slice(unread.stop, len(turns))),
     ):
-        queries, own = [one.context for one in compared[some]], [part[some] for part in mixed]
-        if queries:
-            found = find(how, store, queries, own, k, lengths[some])
-            yield from ((how, one) for one in found)
+        queries, own = [turn.context for turn in turns[some]], [part[some] for part in mixed]
+        for found in find(how, store, queries, own, k, lengths[some]) if queries else ():
+            yield how, found
 
 
-def _unresolved(
-    behind: Ambiguity, before: tuple[float, Ambiguity] | None, confidence: float
-) -> Ambiguity:
-    """Find what a question may mean after its turns: as much as alone, less if surely answered."""
-    if before is None:
-        return behind
-    # Up to even odds of an answer the turns have not told what is meant.
-    alone, share = before[1], min(1, 2 * (1 - confidence))
-    open_ = replace(alone, underspecified=alone.underspecified * share)
-    return max(behind, open_, key=attrgetter("underspecified"))
+def with_alone(
+    sure: Probabilities | None, ambiguity: Ambiguity, alone: Probabilities | None, before: Ambiguity
+) -> tuple[Probabilities | None, Ambiguity]:
+    """Take what a question finds alone into what is estimated of it behind its turns.
+
+    It is as underspecified as alone, less if it is surely answered.
+    """
+    if sure is None or alone is None:
+        return sure, ambiguity
+    # Up to even odds of an answer the turns do not show what is meant.
+    share = min(1, 2 * (1 - float(sure.confidence[0])))
+    unresolved = replace(before, underspecified=before.underspecified * share)
+    ambiguity = max(ambiguity, unresolved, key=attrgetter("underspecified"))
+    return sure.mixed(alone.in_corpus, 1 - SHARE), ambiguity
 
 
 @dataclass(frozen=True, eq=False)
@@ -711,79 +710,70 @@ def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:
 def decide(
     method: Method,
     found: Found,
+    row: int,
     sure: Probabilities | None,
+    ambiguity: Ambiguity,
     k: int,
     size: int,
-    ambiguous: Sequence[Ambiguity],
-    first: int = 0,
-) -> list[Result]:
-    """Decide on each question from the first on, and assemble its result.
+) -> Result:
+    """Decide on one of the questions, and assemble its result.
 
-    `size`: how many passages were searched.
+    `sure`: of this question. `size`: how many passages were searched.
     """
-    fitted, hits, own = method.fitted, found.hits, found.attribution.own
+    fitted, hits, one = method.fitted, found.hits, slice(row, row + 1)
+    query, pi = found.queries[row], found.coefficients[one]
     basis = method.basis if hits.verified else method.unread_basis
-    shares = fitted.shares(found.coefficients)
-    if sure is None or found.features is None:
-        return [
-            Result.of_nothing(query, found.coefficients[row], shares[row], fitted.names, basis)
-            for row, query in enumerate(found.queries)
-            if row >= first
-        ]
+    [shares] = fitted.shares(pi)
+    if sure is None:
+        return Result.of_nothing(query, pi[0], shares, fitted.names, basis)
     kept = slice(0, min(k, hits.mu.shape[1]))
-    between = np.zeros_like(hits.sigma2[:, kept])
+    between, members = np.zeros_like(hits.sigma2[row, kept]), None
+    own = found.attribution.own[one, :, kept]
     if own.size:
-        between = fitted.disagreement(own[:, :, kept], found.similarities.best, found.coefficients)
-    relevance = at_hits(sure.relevance, hits)
-    passages = [[*map(without_findings, row[kept])] for row in hits.passages]
-    results = []
-    for row in range(first, len(found.queries)):
-        decision = decide_one(
-            float(sure.confidence[row]),
-            ambiguous[row].underspecified,
-            tuple(ambiguous[row].readings),
-            in_corpus=float(sure.in_corpus[row]),
-            unfamiliar=found.unfamiliar[row],
-        )
-        results.append(
-            Result(
-                found.queries[row],
-                passages[row],
-                hits.scores[row, kept],
-                hits.mu[row, kept],
-                hits.sigma2[row, kept],
-                between[row],
-                relevance[row, kept],
-                found.coefficients[row],
-                shares[row],
-                sure.by_cutoff[row],
-                replace(decision, basis=basis, hits=JUDGED, size=size),
-                exact=found.exact,
-                names=fitted.names,
-                members=_members(method, found, row, kept) if own.size else None,
-                verified=hits.verified,
-            )
-        )
-    return results
+        [between] = fitted.disagreement(own, found.similarities.best[one], pi)
+        members = _members(method, found, row, kept)
+    decision = decide_one(
+        float(sure.confidence[0]),
+        ambiguity.underspecified,
+        tuple(ambiguity.readings),
+        in_corpus=float(sure.in_corpus[0]),
+        unfamiliar=found.unfamiliar[row],
+    )
+    return Result(
+        query,
+        [*map(without_findings, hits.passages[row][kept])],
+        hits.scores[row, kept],
+        hits.mu[row, kept],
+        hits.sigma2[row, kept],
+        between,
+        at_hits(sure.relevance[0], hits.text[row], hits.mu[row])[kept],
+        pi[0],
+        shares,
+        sure.by_cutoff[0],
+        replace(decision, basis=basis, hits=JUDGED, size=size),
+        exact=found.exact,
+        names=fitted.names,
+        members=members,
+        verified=hits.verified,
+    )
 
 
-def at_hits(of_texts: FloatArray, hits: Hits) -> FloatArray:
-    """Spread numbers of different texts over the hits, shape (n, m).
+def at_hits(of_texts: FloatArray, text: NDArray[np.intp], mu: FloatArray) -> FloatArray:
+    """Spread numbers of different texts over one question's hits, shape (m,).
 
     Copies of a text have its number, and equally similar texts that of the first of them: which
-    comes first is chance.
+    comes first is chance. `text`: see `Hits`.
     """
-    again = hits.text < np.arange(hits.text.shape[1])
-    place = np.take_along_axis(np.cumsum(~again, axis=1) - 1, hits.text, axis=1)
-    found = np.take_along_axis(of_texts, place, axis=1)
-    first = np.broadcast_to(np.arange(found.shape[1]), found.shape).copy()
-    close = np.abs(np.diff(hits.mu, axis=1)) <= _EQUAL
+    again = text < np.arange(len(text))
+    found = of_texts[(np.cumsum(~again) - 1)[text]]
+    first = np.arange(len(found))
+    close = np.abs(np.diff(mu)) <= _EQUAL
     # Not of the one before alone: of many hits each may be close to the next.
-    for row, column in np.argwhere(close).tolist():
-        before = first[row, column]
-        if abs(hits.mu[row, column + 1] - hits.mu[row, before]) <= _EQUAL:
-            first[row, column + 1] = before
-    return np.take_along_axis(found, first, axis=1)
+    for place in np.flatnonzero(close).tolist():
+        if abs(mu[place + 1] - mu[first[place]]) <= _EQUAL:
+            first[place + 1] = first[place]
+    spread: FloatArray = found[first]
+    return spread
 
 
 def _members(method: Method, found: Found, row: int, kept: slice) -> Members:
