@@ -7,8 +7,8 @@ subject: of the whole corpus, and of it without their answers.
 Turns of conversations that do not stand alone are asked in the same way, alone and behind the turns
 before them. A question counts as right if one of its first four hits is relevant. Underspecified
 questions of clarify sets are asked, and what the user says then is the label of the last reading
-that was offered, that among other words, or its place: the share of replies whose first hit is of
-that reading, and that are answered. No number of the package was learned from this. DATA is a
+that was offered, that politely or in a sentence, or its place: the share of replies whose first hit
+is of that reading, and that are answered. No number of the package was learned from this. DATA is a
 folder of test collections, or set UEC_DATA.
 """
 
@@ -37,7 +37,12 @@ from uec_rag import UEC, Retriever
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
 CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
-REPLIES = {"label": "{}", "among other words": "I mean {}, please", "place": "The last one."}
+REPLIES = {
+    "label": "{}",
+    "politely": "I mean {}, please",
+    "in a sentence": "It is about {} that I ask.",
+    "place": "The last one.",
+}
 _QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
 _OF_ARTICLE = 5  # consecutive passages of XQuAD
 

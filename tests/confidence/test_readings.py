@@ -1,5 +1,6 @@
 """What a question may mean, and whether it says which."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +16,9 @@ from uec_rag.confidence.readings import (
     UnknownReading,
     ask_back,
     features,
-    reading_meant,
-    reading_named,
+    names_reading,
     readings,
+    readings_named,
     shipped_underspecified,
     subjects,
     underspecified,
@@ -233,34 +234,38 @@ def test_columns_of_unequal_length_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("asked", "reply", "meant"),
+    ("asked", "reply", "named"),
     [
-        ("Do you mean git, git add or rsync?", "git add", ("git add", True)),
-        ("Do you mean git, git add or rsync?", "GIT!", ("git", True)),
-        ("Do you mean git, git add or rsync?", "I mean git add", ("git add", False)),
-        ("Do you mean git, git add or rsync?", "git or rsync", None),
-        ("Do you mean git, git add or rsync?", "neither", None),
+        ("Do you mean git, git add or rsync?", "git add", True),
+        ("Do you mean git, git add or rsync?", "GIT!", True),
+        ("Do you mean git, git add or rsync?", "I mean git add", True),
+        ("Do you mean git, git add or rsync?", "what git add does", False),
+        ("Do you mean git, git add or rsync?", "not git add", False),
+        ("Do you mean git, git add or rsync?", "git or rsync", True),
+        ("Do you mean git, git add or rsync?", "git copies what rsync does", None),
+        ("Do you mean git, git add or rsync?", "neither", True),
         ("Do you mean git, git add or rsync?", "legit", None),
         ("Do you mean git, git add or rsync?", "?", None),
-        (
-            "Do you mean rain, hail or snow or tar?",
-            "Rain, hail or snow",
-            ("rain, hail or snow", True),
-        ),
-        ("Do you mean a or b? Note: it is in Greek.", "b", ("b", True)),
+        ("Do you mean rain, hail or snow or tar?", "Rain, hail or snow", True),
+        ("Do you mean a or b? Note: it is in Greek.", "b", True),
         ("What exactly do you mean?", "b", None),
         ("Which country?", "Ireland", None),
-        ("Do you mean git or rsync?", "The first one.", ("the first one", True)),
+        ("Which country?", "neither", None),
+        ("Do you mean git or rsync?", "The first one.", True),
         ("Do you mean git or rsync?", "3", None),
-        ("Do you mean git, the last or rsync?", "the last", ("the last", True)),
+        ("Do you mean git, the last or rsync?", "the last", True),
         ("Do you mean git or rsync?", "What is the first one called?", None),
     ],
 )
-def test_a_reply_names_one_label_of_the_question_back_or_none(asked, reply, meant):
-    assert reading_meant(asked, reply) == meant
+def test_a_reply_to_a_question_back_says_which_readings_are_meant_or_more(asked, reply, named):
+    assert names_reading(asked, reply) is named
 
 
-LABELS = ("git", "git add", "rsync", "tar")
+LABELS = ("git", "git add", "R and D", "tar")
+
+
+def meant_by(reply: str, labels: Sequence[str] = LABELS) -> list[str]:
+    return [one.label for one in readings_named(reply, [Reading(n, (n,), 0.25) for n in labels])]
 
 
 @pytest.mark.parametrize(
@@ -278,12 +283,50 @@ LABELS = ("git", "git add", "rsync", "tar")
         ("the last one", "tar"),
         ("第二个", "git add"),
         ("最后一个", "tar"),
+        ("I mean git add, please", "git add"),
+        ("Yes, the GIT one.", "git"),
+        ('"R and D"', "R and D"),
     ],
 )
-def test_a_reading_is_named_by_its_place(reply, label):
-    assert reading_named(reply, [Reading(name, (name,), 0.25) for name in LABELS]).label == label
+def test_a_reading_is_named_by_its_label_or_its_place(reply, label):
+    assert meant_by(reply) == [label]
     with pytest.raises(UnknownReading, match="this question has no readings"):
-        reading_named(reply, [])
+        meant_by(reply, ())
+
+
+@pytest.mark.parametrize(
+    ("reply", "places"),
+    [
+        ("git and tar", [0, 3]),
+        ("tar, R and D, and git add please", [1, 2, 3]),
+        ("A and C", [0, 2]),
+        ("the first and the last", [0, 3]),
+        ("第一个和第三个", [0, 2]),
+        ("Both!", [0, 1, 2, 3]),
+        ("all of them, please", [0, 1, 2, 3]),
+        ("either one", [0, 1, 2, 3]),
+        ("I mean any of these", [0, 1, 2, 3]),
+        ("都要", [0, 1, 2, 3]),
+        ("Neither.", []),
+        ("none of the above", []),
+        ("No, something else", []),
+        ("都不是", []),
+    ],
+)
+def test_a_reply_names_several_readings_or_none_of_them(reply, places):
+    assert meant_by(reply) == [LABELS[place] for place in places]
+
+
+def test_labels_that_differ_in_case_alone_are_told_apart():
+    labels = ("re.Match", "re.match")
+    assert [meant_by(reply, labels) for reply in labels] == [["re.Match"], ["re.match"]]
+    assert meant_by("I mean re.match, please", labels) == ["re.match"]
+    assert meant_by("RE.MATCH", labels) == ["re.Match"]
+
+
+def test_a_label_says_itself_before_what_it_says_of_others():
+    assert meant_by("all", ("some", "all")) == ["all"]
+    assert meant_by("the last", ("the last", "tar")) == ["the last"]
 
 
 @pytest.mark.parametrize(
@@ -294,15 +337,15 @@ def test_a_reading_is_named_by_its_place(reply, label):
         "22",
         "What is the first one called?",
         "Why the second?",
-        "the first and the last",
         "first of all, how long does it take?",
         "not the second one",
         "one of them",
         "a file",
         "2 files",
-        "neither",
+        "the first and a file",
+        "neither of the files opens",
     ],
 )
 def test_other_words_and_places_beyond_the_last_name_no_reading(reply):
     with pytest.raises(UnknownReading):
-        reading_named(reply, [Reading(name, (name,), 0.25) for name in LABELS])
+        meant_by(reply)

@@ -15,6 +15,8 @@ CONVERSATIONS = [
     ([], VAGUE),
     ([("user", "Who repairs the door opener?"), ("assistant", "He.")], "And how long?"),
     ([("system", "Be brief."), ("user", VAGUE), ("assistant", SENTENCE)], "git push"),
+    ([("user", VAGUE), ("assistant", SENTENCE)], "both, please"),
+    ([("user", VAGUE), ("assistant", SENTENCE)], "Neither."),
     ([("user", VAGUE)], "Who wrote Hamlet?"),
 ]
 MESSAGES = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}

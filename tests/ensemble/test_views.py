@@ -96,6 +96,10 @@ def test_words_of_all_turns_stay_readable():
     assert sorted(labels.values()) == ["cost", "door"]
 
 
+def test_a_question_back_counts_until_it_is_replied_to():
+    assert Turn("And how?", ["Who?", BACK, "tar", BACK]).before == ["Who?", "tar", BACK]
+
+
 def test_other_texts_than_those_of_the_questions_and_their_turns_are_refused():
     with pytest.raises(ValueError, match="1 questions and the 1 turns before them, got 3"):
         in_context([Turn("a", ["b"])], words("a", "b", "c"))
@@ -109,11 +113,12 @@ BACK = "Do you mean rsync, git add or git push?"
     [
         ("How?", ["Who?"], Turn("How?", ["Who?"])),
         ("rsync", [BACK], Turn("rsync", [BACK])),
-        ("Rsync.", ["How?", BACK], Turn("How?", [], "rsync")),
-        ("rsync", ["Who?", "How?", BACK], Turn("How?", ["Who?"], "rsync")),
+        ("Rsync.", ["How?", BACK], Turn("How?", [], ("Rsync.",))),
+        ("rsync", ["Who?", "How?", BACK], Turn("How?", ["Who?"], ("rsync",))),
+        ("neither", ["How?", BACK], Turn("How?", [], ("neither",))),
         ("the one of rsync", ["How?", BACK], Turn("How?\nthe one of rsync", [])),
-        ("neither", ["How?", BACK], Turn("neither", ["How?", BACK])),
-        ("rsync", ["How?", BACK, "git add", BACK], Turn("How?", [], "rsync")),
+        ("What else?", ["How?", BACK], Turn("What else?", ["How?", BACK])),
+        ("tar", ["How?", BACK, "No.", "Do you mean tar or cp?"], Turn("How?", [], ("No.", "tar"))),
     ],
 )
 def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):

@@ -47,10 +47,9 @@ class TestTurns:
         assert turns(given) == ["one", "two", "three"]
         assert turns(None) == turns([]) == []
 
-    def test_have_the_last_answer_if_it_asked_back(self):
-        earlier = [HumanMessage("zero"), AIMessage(SENTENCE)]
-        assert turns([HumanMessage("one"), AIMessage(SENTENCE)]) == ["one", SENTENCE]
-        assert turns([*earlier, HumanMessage("one")]) == ["zero", "one"]
+    def test_have_the_answers_that_asked_back(self):
+        said = [HumanMessage("zero"), AIMessage(SENTENCE), HumanMessage("one"), AIMessage("So.")]
+        assert turns(said) == ["zero", SENTENCE, "one"]
 
     def test_have_only_the_text_of_a_message_of_several_parts(self):
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

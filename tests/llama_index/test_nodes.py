@@ -239,7 +239,7 @@ def engine(index):
     return UECQueryEngine.from_args(UECRetriever(index), MockLLM(max_tokens=3))
 
 
-def test_turns_are_the_users_and_the_last_answer_if_it_asked_back():
+def test_turns_are_the_users_and_the_answers_that_asked_back():
     picture = ChatMessage(blocks=[TextBlock(text="this?"), ImageBlock(image=b"AAAA")])
     assert turns([*HISTORY, "two", picture]) == [ASKED, "two", "this?"]
     assert turns([ChatMessage("one"), ChatMessage(SENTENCE, role="chatbot")]) == ["one", SENTENCE]

@@ -134,6 +134,26 @@ async def test_a_reply_that_is_a_label_or_a_place_goes_on_among_its_reading(chat
     assert (earlier.ids[0], again.ids) == ("tar", ["git push"])
 
 
+def test_a_reply_that_names_several_readings_is_answered_from_all_of_them(chat, asked):
+    [offered] = chat.search([VAGUE])
+    every = {one.label: one.ids for one in offered.decision.readings}
+    for reply, labels in (("all of them", [*every]), ("git push and rsync", ["git push", "rsync"])):
+        [found] = chat.search([reply], history=[asked])
+        assert sorted(found.ids) == sorted(id_ for label in labels for id_ in every[label])
+        assert (found.decision.action, found.decision.underspecified) == ("answer", 0.0)
+        assert chat.search([VAGUE], within=reply)[0].ids == found.ids
+
+
+def test_a_reply_that_names_none_is_searched_among_the_other_passages(chat, asked):
+    [offered] = chat.search([VAGUE])
+    refused = {id_ for one in offered.decision.readings for id_ in one.ids}
+    [found] = chat.search(["None of these."], len(PASSAGES), history=[asked])
+    assert {*found.ids} == {*PASSAGES} - refused
+    assert found.decision.action == "abstain"
+    [only] = chat.search(["neither"], history=[asked], filter={"$id": [*refused]})
+    assert (only.ids, only.decision.action) == ([], "abstain")
+
+
 def test_a_reply_in_other_words_is_searched_with_the_question(chat, asked):
     assert chat.search(["I mean rsync, please"], history=[asked])[0].ids[0] == "rsync"
     assert chat.search(["The one that pushes"], history=[asked])[0].ids[0] == "git push"

@@ -34,7 +34,7 @@ from uec_rag.cli.console import (
     print_json,
     say,
 )
-from uec_rag.confidence.readings import Reading, UnknownReading, ask_back, reading_named
+from uec_rag.confidence.readings import Reading, UnknownReading, ask_back, readings_named
 
 if TYPE_CHECKING:
     from uec_rag.confidence.decision import Decision
@@ -250,7 +250,8 @@ def _converse(
         chosen = _chosen(line, meant)
         if chosen is None:
             # A reply in other words says little without the question that it replies to.
-            asked, before = line, [*turns, *([ask_back(meant)] if meant else [])]
+            turns += [ask_back(meant)] if meant else []
+            asked, before = line, [*turns]
         decision = search(asked, before, chosen)
         turns.append(line if chosen is None else chosen.label)
         meant = [*decision.readings] if decision.action == "clarify" else []
@@ -259,11 +260,12 @@ def _converse(
 
 
 def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
-    """The reading that a line names, by its place or label; None if it names none."""
+    """The one reading that a line names, by its place or label; None if it does not."""
     try:
-        return reading_named(line, meant)
+        named = readings_named(line, meant)
     except UnknownReading:
         return None
+    return named[0] if len(named) == 1 else None
 
 
 def _questions() -> Iterator[str]:

@@ -40,6 +40,7 @@ _LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks a
 _FULL = 0.3  # in_corpus from which on readings are plausible
 _SHOWN, _ENOUGH = 5, 0.98
 _LONGEST_LABEL, _LABEL_FROM = 60, 60
+_LONGEST_REPLY = _SHOWN * (_LONGEST_LABEL + 10)  # that names every label, politely
 _WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
 _COUNTED = (
     ("1", "a", "one", "first", "1st", "former", "一"),
@@ -50,13 +51,22 @@ _COUNTED = (
 )
 _PLACES = {word: place for place, words in enumerate(_COUNTED) for word in words}
 _PLACES |= dict.fromkeys(("last", "latter", "最后"), -1)
-_SAID_PLACE = regex.compile(
-    r"(?:(?:yes|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
-    r"(?:the )?(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
-    rf"(?P<place>{'|'.join(_PLACES)})"
-    r"(?:[.)]|一?[个個种種项項])?(?: (?:one|option|choice|reading))?"
-    r"(?:,? (?:please|thanks|thank you))?"
+_BEFORE = r"(?:(?:yes|no|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
+_AFTER = r"(?:,? (?:please|thanks|thank you))*"
+_PLACE = (
+    r"(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
+    rf"(?P<place>{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?:[.)]|一?[个個种種项項])?"
 )
+_ONE = r"(?: (?:one|option|choice|reading))?"
+_OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
+_EVERY = (
+    rf"(?P<every>(?:both|all|any|either){_OF_THEM}|(?:[两兩三四五][个個种種])?都(?:要|是)?|全部)"
+)
+_NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?:是|要)|没有)"
+_AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
+# Atomic: where a label is a place, too, a long list would be tried in each way.
+_NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
+_REPLY = rf"{_BEFORE}(?:{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
@@ -414,43 +424,65 @@ class UnknownReading(ValueError):
     """A label was given that no reading of the question has."""
 
 
-def reading_named(label: str, found: Sequence[Reading]) -> Reading:
-    """The reading of a label, whatever the case of its letters, or of a place among them.
+def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
+    """The readings that a reply names: by labels, by places, or all or none of them.
+
+    Whatever the case of its letters; none if it says "neither".
 
     Raises
     ------
     UnknownReading
-        If none has it.
+        If it says anything else.
 
     Examples
     --------
     >>> found = [Reading("git add", ("a", "b"), 0.5), Reading("rsync", ("c",), 0.5)]
-    >>> reading_named("Git Add", found).ids, reading_named("the second one", found).ids
-    (('a', 'b'), ('c',))
+    >>> [[one.label for one in readings_named(reply, found)]
+    ...  for reply in ("Git Add", "the second one", "both", "neither")]
+    [['git add'], ['rsync'], ['git add', 'rsync'], []]
     """
-    for reading in found:
-        if _plain(reading.label) == _plain(label):
-            return reading
-    place = _place_said(label)
-    if found and place is not None and place < len(found):
-        return found[place]
     labels = [reading.label for reading in found]
     if not labels:
-        raise UnknownReading(f"within: this question has no readings, got {label!r:.60}.")
-    raise UnknownReading(
-        f"within: expected a reading's ids, or the label of one that this question has, {labels}, "
-        f"got {label!r:.60}."
-    )
+        raise UnknownReading(f"within: this question has no readings, got {reply!r:.60}.")
+    places = _places_named(reply, labels, len(labels))
+    if places is None:
+        raise UnknownReading(
+            "within: expected a reading's ids, or the label of one that this question has, "
+            f"{labels}, got {reply!r:.60}."
+        )
+    return [found[place] for place in places]
 
 
 def _plain(label: str) -> str:
     return " ".join(label.casefold().split())
 
 
-def _place_said(reply: str) -> int | None:
-    """The place that a reply names, from 0, or -1 for the last; None if it says anything else."""
-    said = _SAID_PLACE.fullmatch(_plain(reply).strip(".!,;\"' "))
-    return None if said is None else _PLACES[said["place"]]
+def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | None:
+    """The places of the labels that a reply names; None if it says anything else.
+
+    `count`: how many labels there are to count places by.
+    """
+    said, plain = _plain(reply), [*map(_plain, labels)]
+
+    def place_of(label: str) -> int:
+        alike = [place for place, one in enumerate(plain) if one == label]
+        # "inspect.Signature" and "inspect.signature" are two.
+        return next((place for place in alike if labels[place] in reply), alike[0])
+
+    if said in plain:
+        return [place_of(said)]
+    if len(said) > _LONGEST_REPLY:
+        return None
+    there = {one for one in plain if one and one in said} or {"\n"}
+    match = regex.fullmatch(_REPLY, said, labels=there)
+    if match is None:
+        return None
+    if match["every"]:
+        return [*range(count)]
+    places = {_PLACES[word] for word in match.captures("place")}
+    if not all(place < count for place in places):
+        return None
+    return sorted({place % count for place in places} | {*map(place_of, match.captures("label"))})
 
 
 def ask_back(found: Sequence[Reading]) -> str:
@@ -467,38 +499,38 @@ def ask_back(found: Sequence[Reading]) -> str:
     return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
 
 
-def reading_meant(asked: str, reply: str) -> tuple[str, bool] | None:
-    """The label that a reply to a question of `ask_back` names, and whether it says nothing else.
+def names_reading(asked: str, reply: str) -> bool | None:
+    """Tell if a reply to a question of `ask_back` says which readings are meant, and nothing else.
 
-    A place ("2", "the last one") counts as a label, which `reading_named` knows. None if a reply
-    names none or several, or what was asked is no such question.
+    `readings_named` knows which. False if it has one label among other words; None if it has none
+    or several, or what was asked is no such question.
 
     Examples
     --------
     >>> asked = "Do you mean git add, rsync or git push?"
-    >>> reading_meant(asked, "Rsync"), reading_meant(asked, "the one of rsync, please")
-    (('rsync', True), ('rsync', False))
-    >>> reading_meant(asked, "The second one.")
-    ('the second one', True)
+    >>> names_reading(asked, "Rsync, please"), names_reading(asked, "How does rsync do it?")
+    (True, False)
     """
     if not asked.lstrip().startswith(_WHICH):
         return None
-    named = _plain(asked.strip().removeprefix(_WHICH).rpartition("?")[0])
-    said = _plain(reply).strip(".!?,;\"' ")
+    named = asked.strip().removeprefix(_WHICH).rpartition("?")[0]
+    parts = regex.split("(, | or )", " ".join(named.split()))
+    if len(named) > _LONGEST_REPLY or len(parts) > 8 * _SHOWN:  # not made by `ask_back`
+        return None
+    labels = [*map(_plain, parts[::2])]
     # A label may itself have a comma or an "or".
-    if said and regex.search(rf"(?:^|, | or ){regex.escape(said)}(?:$|, | or )", named):
-        return said, True
-    labels = regex.split(", | or ", named)
-    place = _place_said(reply)
-    if place is not None and place < len(labels):
-        return said, True
+    ends = range(1, len(parts) + 1, 2)
+    runs = ["".join(parts[start:stop]) for stop in ends for start in range(0, stop, 2)]
+    if _places_named(reply, runs, len(labels)) is not None:
+        return True
+    said = _plain(reply)
     held = {
         label
         for label in labels
         if label and regex.search(rf"(?<!\w){regex.escape(label)}(?!\w)", said)
     }
     longest = [one for one in held if not any(one != other and one in other for other in held)]
-    return (longest[0], False) if len(longest) == 1 else None
+    return False if len(longest) == 1 else None
 
 
 def asks_back(text: str) -> bool:

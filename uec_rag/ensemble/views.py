@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.readings import Within, asks_back, reading_meant
+from uec_rag.confidence.readings import Within, asks_back, names_reading
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
@@ -38,23 +38,27 @@ class Turn:
     question : str
     turns : sequence of str
         Before it, oldest first.
-    label : str or None
-        Of the reading of the question that was chosen, if one was.
+    chosen : tuple of str
+        What chose among the readings of the question: a label, a place or what else
+        `readings_named` knows, of the question and of each question back in turn.
     """
 
     question: str
     turns: Sequence[str] = ()
-    label: str | None = None
+    chosen: tuple[str, ...] = ()
 
     @cached_property
     def before(self) -> list[str]:
         """The turns it is searched with: the latest that take 1,500 bytes (UTF-8) together.
 
-        One that is too long alone is left out with those before it, as blank ones are.
+        One that is too long alone is left out with those before it. Blank ones are left out, and
+        questions back that have been replied to.
         """
         kept: list[str] = []
         room = _ROOM
-        for turn in reversed(self.turns):
+        for place, turn in enumerate(reversed(self.turns)):
+            if place and asks_back(turn):
+                continue
             room -= len(turn.encode())
             if room < 0:
                 break
@@ -82,24 +86,23 @@ class Turn:
     def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
         """A question, or the one that is completed by a reply to a question back.
 
-        A reply that is the label of a reading chooses it; one that has a label among other words
-        is searched with the question, and not with the other labels. `within`: the reading of the
-        question, if it was chosen; then nothing is a reply.
+        A reply that says which readings are meant, all or none of them, chooses; one that has a
+        label among other words is searched with the question, and not with the other labels.
+        `within`: the reading of the question, if it was chosen; then nothing is a reply.
 
         Examples
         --------
         >>> Turn.of("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
-        Turn(question='How do I force it?', turns=[], label='rsync')
+        Turn(question='How do I force it?', turns=[], chosen=('rsync',))
         """
         if within is not None:
-            return cls(said, turns, within if isinstance(within, str) else None)
-        meant = reading_meant(turns[-1], said) if len(turns) > 1 else None
-        if meant is None:
+            return cls(said, turns, (within,) if isinstance(within, str) else ())
+        named = names_reading(turns[-1], said) if len(turns) > 1 else None
+        if named is None:
             return cls(said, turns)
         asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
-        label, nothing_else = meant
-        if nothing_else:
-            return cls(asked.question, asked.turns, label)
+        if named:
+            return cls(asked.question, asked.turns, (*asked.chosen, said))
         return cls(f"{asked.question}\n{said}", asked.turns)
 
 
@@ -132,8 +135,8 @@ def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q,
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     """The turns of a conversation that the next question is searched with, oldest first.
 
-    The user's; and the last answer if it asked back: the reply to "Do you mean A or B?" says little
-    without it. Other answers, system prompts and results of tools are left out.
+    The user's; and answers that asked back: the reply to "Do you mean A or B?" says little without
+    it. Other answers, system prompts and results of tools are left out.
 
     Parameters
     ----------
@@ -145,12 +148,8 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
     ['Who pays?']
     """
-    said = [(who, text) for who, text in messages if who in ("user", "assistant")]
-    last = len(said) - 1
     return [
-        text
-        for place, (who, text) in enumerate(said)
-        if who == "user" or (place == last and asks_back(text))
+        text for who, text in messages if who == "user" or (who == "assistant" and asks_back(text))
     ]
 
 

@@ -109,7 +109,7 @@ class Elsewhere(Retriever):
     def check_filter(self, filter: object) -> None:
         """Check nothing: it is a filter of the engine's own."""
 
-    def _among(self, ids: Sequence[str], filter: object) -> NoReturn:
+    def _among(self, chosen: object, filter: object) -> NoReturn:
         raise ValueError(
             "within: another package's vector store finds the candidates and does not search among "
             "some passages; search for the chosen reading's label, with the question in history."

@@ -239,6 +239,12 @@ class Result:
         note = f"it was read as {visible(self.query)!r}"
         return replace(self, query=query, decision=with_note(self.decision, note))
 
+    @property
+    def settled(self) -> Result:
+        """The result of a question that is not asked back about."""
+        clear = replace(self.decision, underspecified=0.0, readings=())
+        return replace(self, decision=clear).deciding(self.decision.threshold)
+
     def deciding(self, threshold: float) -> Result:
         """Return the result with the decision at a threshold."""
         return replace(self, decision=self.decide(threshold))

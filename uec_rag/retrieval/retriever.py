@@ -18,7 +18,7 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
-from uec_rag.confidence.readings import Within, chosen_ids, reading_named
+from uec_rag.confidence.readings import Reading, Within, chosen_ids, readings_named
 from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
@@ -274,7 +274,7 @@ class Retriever(Index):
         label = within if isinstance(within, str) else None
         among = None
         if within is not None and not isinstance(within, str):
-            among = self._among(chosen_ids(within), filter)
+            among = self._among({"$id": [*chosen_ids(within)]}, filter)
         self.check_filter(filter if among is None else among)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
@@ -286,9 +286,8 @@ class Retriever(Index):
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
         return SearchOptions(k, filter, prefer, share, check_history(history), among, label)
 
-    def _among(self, ids: Sequence[str], filter: Filter | None) -> Mapping[str, Any]:
-        """Restrict a filter to some passages."""
-        chosen = {"$id": [*ids]}
+    def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
+        """Restrict a filter to the passages that were chosen."""
         if filter is None:
             return chosen
         return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
@@ -301,7 +300,7 @@ class Retriever(Index):
         options: SearchOptions,
     ) -> SearchResult:
         """Do what `search_encoded` does, with checked options."""
-        if all(one.label is None for one in asked):
+        if not any(one.chosen for one in asked):
             found = self._search_checked(asked, parts, options)
         else:
             each = [part_rows(asked, [row]) for row in range(len(asked))]
@@ -317,21 +316,28 @@ class Retriever(Index):
     def _search_chosen(
         self, query: str, asked: Turn, parts: Sequence[Gaussian], options: SearchOptions
     ) -> Result:
-        """Search for one question among the reading of a label, if one was chosen."""
-        if asked.label is not None:
-            plain = replace(options, prefer=None, within=None)
-            [first] = self._search_checked([asked], parts, plain)
-            try:
-                ids = reading_named(asked.label, first.decision.readings).ids
-                options = replace(options, within=self._among(ids, options.filter))
-            except ValueError:
-                if options.label is not None:
-                    raise
-                # The index has changed since it asked, or has its passages elsewhere.
-                asked = replace(asked, question=f"{asked.question}\n{query}")
-                parts = self.uec.encode(texts_of([asked]), "query")
-        [found] = self._search_checked([asked], parts, options)
-        return found
+        """Search for one question among the readings that were chosen, or the other passages."""
+        among, named = options, list[Reading]()
+        try:
+            for reply in asked.chosen:
+                plain = replace(among, prefer=None)
+                [first] = self._search_checked([asked], parts, plain)
+                offered = first.decision.readings
+                named = readings_named(reply, offered)
+                ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
+                wanted = ids if named else {"$not": ids}
+                within = self._among(wanted, among.within or options.filter)
+                among = replace(options, within=within)
+        except ValueError:
+            if options.label is not None:
+                raise
+            # The index has changed since it asked, or has its passages elsewhere.
+            among, named = options, []
+            asked = replace(asked, question=f"{asked.question}\n{query}")
+            parts = self.uec.encode(texts_of([asked]), "query")
+        [found] = self._search_checked([asked], parts, among)
+        # To ask back about several that were chosen would be to ask the same again.
+        return found.settled if len(named) > 1 else found
 
     def _search_checked(
         self, asked: Sequence[Turn], parts: Sequence[Gaussian], options: SearchOptions

@@ -22,7 +22,7 @@ History = Annotated[
     list[str | Message],
     Field(
         description="The turns before the question, oldest first: the user's as strings, or "
-        "messages with a role. The user's count, and the last answer if it asked back.",
+        "messages with a role. The user's count, and answers that asked back.",
         examples=[["Who repairs the door opener?"]],
     ),
 ]
@@ -32,7 +32,7 @@ Chosen = Annotated[
     str | ReadingIds,
     Field(
         description="The reading that the user chose when asked back: its label, place or ids. "
-        "Its passages alone are searched.",
+        'Its passages alone are searched; "both" and "neither" choose, too.',
         examples=["git push"],
     ),
 ]
