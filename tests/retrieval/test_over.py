@@ -7,7 +7,7 @@ from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC
 from uec_rag.base.gaussian import Terms
 from uec_rag.retrieval import over as rooms
-from uec_rag.retrieval.over import elsewhere, frequencies_seen
+from uec_rag.retrieval.over import frequencies_seen, retriever_over
 from uec_rag.retrieval.preferences import Preferences
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Passage
@@ -61,7 +61,7 @@ def with_words():
 def test_a_query_is_asked_of_its_candidates_alone(fitted):
     """The sample's Gaussians are of one fit, and of that made once."""
     theirs = Theirs(TEXTS)
-    over = elsewhere(fitted, theirs, 35, vectors="small")
+    over = retriever_over(fitted, theirs, 35, vectors="small")
     for query in QUERIES:
         over.search([query])
     assert theirs.asked == [35, "anywhere", len(TEXTS[::2]), *[35] * (len(QUERIES) - 1)]
@@ -82,9 +82,9 @@ async def test_what_an_engine_fails_with_is_said_with_its_name(fitted, what, err
         raise error
 
     if what == "stored":
-        over = elsewhere(fitted, theirs, 10, vectors="small", stored=fail)
+        over = retriever_over(fitted, theirs, 10, vectors="small", stored=fail)
     else:
-        over = elsewhere(fitted, theirs, 10)
+        over = retriever_over(fitted, theirs, 10)
         setattr(theirs, what, fail)
     said = rf"store: Theirs failed when it was asked for .* \({type(error).__name__}: .*filter"
     with pytest.raises(kind, match=said) as caught:
@@ -98,18 +98,20 @@ async def test_what_an_engine_fails_with_is_said_with_its_name(fitted, what, err
 
 def test_another_fit_makes_its_own_of_the_sample():
     theirs, uec = Theirs(TEXTS), UEC([bag_of_words(16, "small")]).fit(pairs(60))
-    over = elsewhere(uec, theirs, 10, vectors="small")
+    over = retriever_over(uec, theirs, 10, vectors="small")
     before = over.search(QUERIES)
     uec.fit(pairs(120))
     assert theirs.asked.count("anywhere") == 1
-    assert_alike(over.search(QUERIES), elsewhere(uec, Theirs(TEXTS), 10).search(QUERIES), rtol=1e-5)
+    assert_alike(
+        over.search(QUERIES), retriever_over(uec, Theirs(TEXTS), 10).search(QUERIES), rtol=1e-5
+    )
     assert not np.array_equal(before.sigma2, over.search(QUERIES).sigma2)
     assert theirs.asked.count(len(TEXTS[::2])) == 2
 
 
 def test_the_sample_is_drawn_again_when_a_twentieth_of_the_store_is_new(fitted):
     theirs = Theirs(TEXTS[:60])
-    over = elsewhere(fitted, theirs, 10)
+    over = retriever_over(fitted, theirs, 10)
     over.search(QUERIES)
     theirs.held += [Passage(f"more{i}", text) for i, text in enumerate(TEXTS[60:63])]
     over.search(QUERIES)
@@ -117,7 +119,7 @@ def test_the_sample_is_drawn_again_when_a_twentieth_of_the_store_is_new(fitted):
     theirs.held += [Passage(f"most{i}", text) for i, text in enumerate(TEXTS[63:66])]
     found = over.search(QUERIES)
     assert theirs.asked.count("anywhere") == 2
-    assert_alike(found, elsewhere(fitted, theirs, 10).search(QUERIES), rtol=1e-5)
+    assert_alike(found, retriever_over(fitted, theirs, 10).search(QUERIES), rtol=1e-5)
 
 
 def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(
@@ -125,7 +127,7 @@ def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(
 ):
     monkeypatch.setattr(rooms, "_SEARCHES", 4)
     theirs = Theirs(TEXTS, tells_size=False)
-    over = elsewhere(fitted, theirs, 10)
+    over = retriever_over(fitted, theirs, 10)
     drawn = []
     for _ in range(10):
         over.search(QUERIES[:1])
@@ -141,7 +143,7 @@ def test_what_is_told_of_an_engine_counts_before_what_it_says(fitted):
         asked.append(ids)
         return theirs.stored(ids)
 
-    over = elsewhere(fitted, theirs, 10, vectors="small", stored=stored, size=5000)
+    over = retriever_over(fitted, theirs, 10, vectors="small", stored=stored, size=5000)
     assert len(over) == 5000
     over.search(QUERIES)
     assert len(asked) == len([one for one in theirs.asked if one != "anywhere"]) == 6
@@ -149,20 +151,20 @@ def test_what_is_told_of_an_engine_counts_before_what_it_says(fitted):
 
 def test_vectors_are_reused_only_of_the_member_that_is_named(fitted):
     theirs = Theirs(TEXTS)
-    elsewhere(fitted, theirs, 10).search(QUERIES)
+    retriever_over(fitted, theirs, 10).search(QUERIES)
     assert theirs.asked == ["anywhere"]
     with pytest.raises(ValueError, match=r"of \['small', 'large', 'ensemble'\], got 'x'"):
-        elsewhere(fitted, theirs, 10, vectors="x")
+        retriever_over(fitted, theirs, 10, vectors="x")
     with pytest.raises(ValueError, match="stored: expected `vectors` too"):
-        elsewhere(fitted, theirs, 10, stored=theirs.stored)
+        retriever_over(fitted, theirs, 10, stored=theirs.stored)
     for other in ("large", "ensemble"):
         with pytest.raises(ValueError, match="differs from what it returns; leave out `vectors`"):
-            elsewhere(fitted, theirs, 10, vectors=other).search(QUERIES)
+            retriever_over(fitted, theirs, 10, vectors=other).search(QUERIES)
 
 
 @pytest.mark.parametrize("queries", [["none at all", *QUERIES], [*QUERIES, "few ba", "none"]])
 def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, queries):
-    over = elsewhere(with_words, Theirs(TEXTS), 20)
+    over = retriever_over(with_words, Theirs(TEXTS), 20)
     together = over.search(queries, 5)
     assert [len(row) for row in together.ids] == [
         {"few": 2, "none": 0}.get(query.split()[0], 5) for query in queries
@@ -192,7 +194,7 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words, 
 
 
 def test_uneven_batches_can_differ_and_prefer(with_words):
-    over = elsewhere(with_words, Theirs(TEXTS), 20)
+    over = retriever_over(with_words, Theirs(TEXTS), 20)
     queries = [QUERIES[0], "few ba", "none", QUERIES[1]]
     varied = over.search_diverse(queries, 4)
     assert [len(row) for row in varied.ids] == [4, 2, 0, 4]
@@ -206,7 +208,7 @@ def test_uneven_batches_can_differ_and_prefer(with_words):
 def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_words):
     ours = index_of(with_words, TEXTS)
     expected = ours.search(QUERIES, 5)
-    found = elsewhere(with_words, Theirs(TEXTS), len(TEXTS)).search(QUERIES, 5)
+    found = retriever_over(with_words, Theirs(TEXTS), len(TEXTS)).search(QUERIES, 5)
     assert found.exact
     assert_alike(found, expected, rtol=1e-4)
     for mine, ours in zip(found, expected, strict=True):
@@ -215,14 +217,14 @@ def test_with_every_passage_a_candidate_words_count_as_in_a_store_of_ours(with_w
 
 def test_a_conversation_is_the_same_as_in_a_store_of_ours(with_words):
     ours = index_of(with_words, TEXTS)
-    theirs = elsewhere(with_words, Theirs(TEXTS), len(TEXTS))
+    theirs = retriever_over(with_words, Theirs(TEXTS), len(TEXTS))
     turns = [[TEXTS[7]], [TEXTS[3], TEXTS[5]]]
     asked = QUERIES[:2]
     assert_alike(theirs.search(asked, history=turns), ours.search(asked, history=turns), rtol=2e-3)
 
 
 def test_a_label_is_searched_as_words_in_reply_and_refused_as_a_reading(with_words):
-    theirs = elsewhere(with_words, Theirs(TEXTS), len(TEXTS))
+    theirs = retriever_over(with_words, Theirs(TEXTS), len(TEXTS))
     said, label = "Which of them is it?", " ".join(TEXTS[7].split()[:3])
     [found] = theirs.search([label], history=[[said, f"Do you mean {label} or that?"]])
     assert found.ids == theirs.search([f"{said}\n{label}"])[0].ids
@@ -235,7 +237,7 @@ def test_words_order_the_candidates(with_words):
     texts = [f"{text} usual" for text in TEXTS]
     lucky = int(Theirs(texts).near(query, 20, None)[10].id[1:])
     texts[lucky] = f"{TEXTS[lucky]} zanzibar"
-    found = elsewhere(with_words, Theirs(texts), 20).search([query], 5)
+    found = retriever_over(with_words, Theirs(texts), 20).search([query], 5)
     assert not found.exact
     place = found.ids[0].index(f"p{lucky}")
     assert "zanzibar" in found[0].members.words[place]

@@ -217,7 +217,7 @@ class _Piece(NamedTuple):
     weights: NDArray[Any]
 
 
-class _Asked(NamedTuple):
+class _QueryTerms(NamedTuple):
     """The distinct terms of some queries, ascending and numbered from 0.
 
     Attributes
@@ -338,7 +338,7 @@ class Postings:
         norms = self._norms(self.lengths[: corpus.rows], size)
         for start in range(0, len(queries), _QUERIES):
             block = queries[start : start + _QUERIES]
-            asked = self._asked(block, corpus, size[0])
+            asked = self._look_up(block, corpus, size[0])
             for i, row in enumerate(out[start : start + _QUERIES]):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 share = dict(zip(asked.term[mine].tolist(), asked.shares[mine], strict=True))
@@ -358,7 +358,7 @@ class Postings:
         size = self._size(corpus)
         for start in range(0, len(queries), _QUERIES):
             block = queries[start : start + _QUERIES]
-            asked = self._asked(block, corpus, size[0])
+            asked = self._look_up(block, corpus, size[0])
             wanted, place = np.unique(rows[start : start + _QUERIES], return_inverse=True)
             impacts = self._impacts(asked, wanted, size)
             for i, of_one in enumerate(place.reshape(len(block), -1)):
@@ -378,7 +378,7 @@ class Postings:
         return np.split(found, queries.starts[1:-1])
 
     def _impacts(
-        self, asked: _Asked, wanted: NDArray[np.int64], size: tuple[int, float]
+        self, asked: _QueryTerms, wanted: NDArray[np.int64], size: tuple[int, float]
     ) -> FloatArray:
         """Return the saturated count of each term in some rows, shape (terms, rows)."""
         out = np.zeros((asked.distinct, len(wanted)), dtype=np.float32)
@@ -392,7 +392,7 @@ class Postings:
             np.divide(out, out + norms, out=out, where=out > 0)
         return out
 
-    def _asked(self, queries: Terms, corpus: Corpus, passages: int) -> _Asked:
+    def _look_up(self, queries: Terms, corpus: Corpus, passages: int) -> _QueryTerms:
         """Look up the terms of a few queries in a corpus of so many passages."""
         keys, term = np.unique(queries.keys, return_inverse=True)
         pieces = list(self._pieces(keys))
@@ -404,7 +404,7 @@ class Postings:
             mine = slice(queries.starts[i], queries.starts[i + 1])
             own = None if rare is None else rare[mine]
             counted.append(shares(queries.weights[mine], own, scale * self.scale))
-        return _Asked(pieces, len(keys), term, np.concatenate(counted, dtype=np.float32))
+        return _QueryTerms(pieces, len(keys), term, np.concatenate(counted, dtype=np.float32))
 
     def _pieces(self, keys: NDArray[np.uint64]) -> Iterator[_Piece]:
         """Find the postings of some terms."""

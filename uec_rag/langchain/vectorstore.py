@@ -51,7 +51,13 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.embeddings import UECEmbeddings, as_ensemble
 from uec_rag.langchain.gated import AsTool
 from uec_rag.retrieval import Preferences, Retriever, SearchResult
-from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
+from uec_rag.retrieval.over import (
+    NEAR_EACH,
+    ExternalRetriever,
+    Stored,
+    random_directions,
+    retriever_over,
+)
 from uec_rag.retrieval.plain import as_index
 from uec_rag.stores.base import Passage, Store
 
@@ -564,7 +570,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         vectorstore : VectorStore
             Written to through its own methods.
         uec, candidates, vectors, size
-            As in `uec_rag.retrieval.over.elsewhere`.
+            As in `uec_rag.retrieval.over.retriever_over`.
         k : int
         stored : callable(list of id) -> list of vectors, optional
             How to get vectors from the store; not needed for an `InMemoryVectorStore`.
@@ -583,7 +589,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
                 f"which there is from_store), got {type(vectorstore).__name__}."
             )
         engine = LangChainEngine(vectorstore)
-        found = elsewhere(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
+        found = retriever_over(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
         return cls(vectorstore=UECVectorStore(found), k=k, **kwargs)
 
     @property
@@ -641,7 +647,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         asked.pop("score_threshold", None)
         weights = asked.pop("weights")
         # Over another's store the filter is one of that store's own.
-        if not isinstance(self.index, Elsewhere):
+        if not isinstance(self.index, ExternalRetriever):
             asked["filter"] = passage_filter(asked["filter"])
         if self.prefer is not None:
             asked["prefer"] = self.prefer

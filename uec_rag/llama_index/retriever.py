@@ -36,7 +36,13 @@ from uec_rag.llama_index.nodes import announce, hits, passages_of, turns
 from uec_rag.llama_index.query import averaged, passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
-from uec_rag.retrieval.over import NEAR_EACH, Elsewhere, Stored, elsewhere, random_directions
+from uec_rag.retrieval.over import (
+    NEAR_EACH,
+    ExternalRetriever,
+    Stored,
+    random_directions,
+    retriever_over,
+)
 from uec_rag.retrieval.plain import as_index
 from uec_rag.retrieval.retriever import Options
 from uec_rag.stores.base import Filter, Passage, Store
@@ -299,7 +305,7 @@ class UECRetriever(BaseRetriever):
         index : VectorStoreIndex
             Over any vector store; written to through its own methods.
         uec, candidates, vectors, size
-            As in `uec_rag.retrieval.over.elsewhere`.
+            As in `uec_rag.retrieval.over.retriever_over`.
         similarity_top_k : int
         stored : callable(list of id) -> list of vectors, optional
             How to get vectors from the store, if it has no `get_nodes` that returns them.
@@ -319,7 +325,7 @@ class UECRetriever(BaseRetriever):
                 f"which there is from_index), got {type(index).__name__}."
             )
         engine = LlamaIndexEngine(index)
-        found = elsewhere(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
+        found = retriever_over(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
         return cls(found, similarity_top_k, **kwargs)
 
     @property
@@ -386,7 +392,7 @@ class UECRetriever(BaseRetriever):
 
     def _where(self) -> Filter | None:
         """Convert the filters for the index; over another store they are that store's own."""
-        if isinstance(self.retriever, Elsewhere):
+        if isinstance(self.retriever, ExternalRetriever):
             return cast(Filter, self.filters)
         where = passage_filter(self.filters)
         self.retriever.check_filter(where)

@@ -58,7 +58,7 @@ def copy_index(
     has_words = any(isinstance(encoder, WithoutVectors) for encoder in uec.encoders)
     convert = with_words if has_words else None  # stores return vectors without their words
     store.bind(uec.fingerprint)
-    held = moment(source.store)
+    held = frozen_view(source.store)
     with filling(store):
         done = transfer(held, store, convert=convert, advance=advance)
     copy = Retriever(uec, store, unanswerable=source.unanswerable)
@@ -132,7 +132,7 @@ def transfer(
         As the stores do.
     """
     began = source.stamp().written if isinstance(source, SharedState) else None
-    source = moment(source)
+    source = frozen_view(source)
     count = written = total = 0
     for passages in _parts(source.passages()):
         try:
@@ -170,7 +170,7 @@ def transfer(
     return Transfer(count, written, len(target) - count, f"{total:032x}")
 
 
-def moment(store: Store) -> Store:
+def frozen_view(store: Store) -> Store:
     """Return a snapshot of the store; of one in an engine, which has none, the store itself."""
     return store if store.remote else store.snapshot()
 

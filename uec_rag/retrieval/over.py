@@ -95,8 +95,8 @@ Stored: TypeAlias = Callable[[list[str]], Sequence[Sequence[float] | None]]
 """The stored vectors of passages by their ids, None if there is none."""
 
 
-class Elsewhere(Retriever):
-    """A `Retriever` over passages in another package's vector store; see `elsewhere`.
+class ExternalRetriever(Retriever):
+    """A `Retriever` over passages in another package's vector store; see `retriever_over`.
 
     It searches like any other; methods that write or read the whole corpus raise.
     """
@@ -116,7 +116,7 @@ class Elsewhere(Retriever):
         )
 
 
-def elsewhere(
+def retriever_over(
     uec: UEC,
     engine: Engine,
     candidates: int,
@@ -124,7 +124,7 @@ def elsewhere(
     vectors: str | None = None,
     stored: Stored | None = None,
     size: int | None = None,
-) -> Elsewhere:
+) -> ExternalRetriever:
     """Make a retriever over an engine.
 
     Parameters
@@ -153,7 +153,7 @@ def elsewhere(
     if stored is not None and vectors is None:
         raise ValueError("stored: expected `vectors` too, the name of the member that made them.")
     engine_store = ForeignStore(uec, engine, candidates, vectors=vectors, stored=stored, size=size)
-    return Elsewhere(uec, engine_store)
+    return ExternalRetriever(uec, engine_store)
 
 
 @dataclass
@@ -207,7 +207,7 @@ class ForeignStore:
     Parameters
     ----------
     uec, engine, candidates, vectors, stored, size
-        As in `elsewhere`.
+        As in `retriever_over`.
     """
 
     remote = True

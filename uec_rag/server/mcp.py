@@ -53,7 +53,7 @@ class Hit(BaseModel):
     )
 
 
-class Asked(BaseModel):
+class Outcome(BaseModel):
     """A decision, what to do, and the passages that it is about."""
 
     decision: Literal["answer", "clarify", "abstain"]
@@ -180,10 +180,10 @@ def create_server(
 
     async def ask(
         question: Asking, k: K = 4, history: History | None = None, within: Chosen | None = None
-    ) -> Asked:
+    ) -> Outcome:
         result = await found(question, k, history, within, decides=True)
         decision = result.decisions[0]
-        return Asked(
+        return Outcome(
             decision=decision.action,
             what_to_do=WHAT_TO_DO[decision.action],
             reason=decision.reason,
