@@ -1,11 +1,12 @@
-"""Whether the trace of the variance belongs into the evidence: nDCG@10 with it and without.
+"""What belongs into the evidence: nDCG@10 with and without the trace, and of more than 30 leaders.
 
     python -m benchmarks.quality.trace DATA --ensemble arctic-embed-s,bm25 --ensemble A,B,bm25
+        [--leaders 100 --leaders 300 --leaders 1000000]
 
 Every ensemble is fitted on the training pairs of one collection, and asked others, by coefficients
-that are all alike, by the evidence as `UEC` learns it, and by evidence that learns a weight for the
-trace as well. DATA is a folder of test collections (see `benchmarks.paper.data`), or set
-UEC_DATA.
+that are all alike, by the evidence as `UEC` learns it, by evidence that learns a weight for the
+trace as well, and by evidence of so many of each member's highest similarities, learned on as many.
+DATA is a folder of test collections (see `benchmarks.paper.data`), or set UEC_DATA.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.ensemble import fit_queries
-from uec_rag.ensemble.convolution import FEATURES, CoefficientRule, Uniform
+from uec_rag.ensemble import convolution, fit_queries
+from uec_rag.ensemble.convolution import FEATURES, LEADERS, CoefficientRule, Uniform
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
 
 
 def main(
     data: Data,
     ensemble: Annotated[list[str], typer.Option(help="Members, comma-separated.")],
+    leaders: Annotated[list[int] | None, typer.Option(help="To look at in place of 30.")] = None,
     fit: Fit = FITTED_ON,
     english: Annotated[str, typer.Option(help="English collections.")] = ENGLISH,
     others: Annotated[str, typer.Option(help="Those in other languages.")] = OTHERS,
@@ -43,6 +45,7 @@ def main(
     markdown: Markdown = False,
 ) -> None:
     """Print a table for each ensemble."""
+    all_leaders = convolution.leaders
     kinds = {"English": english.split(","), "other languages": others.split(",")}
     names = [name for kind in kinds.values() for name in kind]
     collections = {name: sampled(load_collection(data / name), queries) for name in names}
@@ -50,15 +53,22 @@ def main(
     for row in ensemble:
         loaded = [load_encoder(member) for member in row.split(",")]
         uec = UEC([e if isinstance(e, WithoutVectors) else CachedEncoder(e, cache) for e in loaded])
+        convolution.leaders = all_leaders
         rules: dict[str, CoefficientRule] = {"all alike": Uniform()}
         rules["evidence"] = uec.fit(pairs).fitted.rule
         fit_queries.fit_evidence_weights = partial(fit_evidence_weights, features=FEATURES)
         rules["evidence and trace"] = uec.fit(pairs).fitted.rule
         fit_queries.fit_evidence_weights = fit_evidence_weights
+        looked_at = dict.fromkeys(rules, LEADERS)
+        for count in leaders or ():
+            convolution.leaders = partial(all_leaders, count=count)
+            rules[f"of {count:,}"] = uec.fit(pairs).fitted.rule
+            looked_at[f"of {count:,}"] = count
         scores = {}
         for name, collection in collections.items():
             scores[name] = []
-            for rule in rules.values():
+            for label, rule in rules.items():
+                convolution.leaders = partial(all_leaders, count=looked_at[label])
                 uec.fitted = replace(uec.fitted, rule=rule)
                 scores[name].append(evaluate(uec, collection).ndcg10)
             print(row, name, scores[name], file=sys.stderr, flush=True)

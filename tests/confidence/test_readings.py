@@ -133,6 +133,20 @@ def test_who_says_one_title_in_full_means_no_other(titles, namesake):
     assert (named("When was Ottawa University founded?", found)["namesakes"] > 0) == namesake
 
 
+@pytest.mark.parametrize(
+    ("question", "rival"),
+    [
+        ("What does bz2.compress do?", False),
+        ("What does compress of bz2 do?", True),
+        ("What does compress do?", True),
+    ],
+)
+def test_what_has_the_words_of_a_title_that_is_said_word_by_word_is_no_rival(question, rival):
+    titles = ("bz2.BZ2Compressor.flush", "bz2.compress", "compress")
+    found = candidates(titles, [("bz2", "compress")] * 3, idf={"bz2": 5.0, "compress": 4.0})
+    assert (named(question, found)["rivals"] > 0) == rival
+
+
 def test_passages_on_one_subject_are_no_rivals():
     words = [("Elkins", "founded")] * 3
     found = named("When was Elkins founded?", candidates([PLACES[0]] * 3, words))

@@ -193,7 +193,8 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     rivals
         ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over the subjects r but the best hit's, with l_r the
         idf of the question's words that the best subject's hits have and r's have not, and h_r that
-        of those in titles and first words: how many subjects have all that the question says.
+        of those in titles and first words: how many subjects have all that the question says. 0 if
+        it says one title of several words in full, word by word.
     brief
         Minus the log of the number of the question's words: how little it says.
     common
@@ -235,8 +236,12 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
     names = (in_title & in_title[0]).astype(np.float64) - _lacking(in_title) - _lacking(in_text)
     namesakes = (names @ idf**2)[1:].max(initial=0.0) / max(float(idf @ idf), 1e-12)
-    if _says_one_title(question, {*zip(subject.tolist(), candidates.titles, strict=True)}):
+    meant = _title_said(question, {*zip(subject.tolist(), candidates.titles, strict=True)})
+    if meant:
         namesakes = 0.0
+    # A title of one word, or words of one apart from each other, may also be said by chance.
+    if len(meant) > 1 and _holds_phrase(_split(question.casefold()), meant):
+        rivals = 0.0
     best = float(np.clip(_mass(candidates.logits, subject)[0], 1e-4, 1 - 1e-4))
     return np.array(
         [
@@ -260,15 +265,22 @@ def _named(text: str, called: Mapping[str, set[str]], inside: Mapping[str, str])
     return found
 
 
-def _says_one_title(question: str, titled: Collection[tuple[int, str]]) -> bool:
-    """Tell if a question has all words of one title alone, of subjects and their titles.
+def _title_said(question: str, titled: Collection[tuple[int, str]]) -> list[str]:
+    """Find the one title, of subjects and their titles, whose words a question has, all of them.
 
-    A title counts as part of another one that is said in full and has more words.
+    Its words in order; none if there is no such title, or several. A title counts as part of
+    another one that is said in full and has more words.
     """
     said = {*_split(question.casefold())}
-    words = [{*_split(title.casefold())} for _, title in titled]
-    full = [some for some in words if some and some <= said]
-    return sum(not any(some < other for other in full) for some in full) == 1
+    words = [_split(title.casefold()) for _, title in titled]
+    full = [some for some in words if some and said.issuperset(some)]
+    whole = [some for some in full if not any({*some} < {*other} for other in full)]
+    return whole[0] if len(whole) == 1 else []
+
+
+def _holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    size = len(phrase)
+    return any(words[start : start + size] == phrase for start in range(len(words) - size + 1))
 
 
 def _split(text: str) -> list[str]:
