@@ -12,6 +12,7 @@ import typer
 from uec_rag.cli.ask import LEGEND, answer_record, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble
 from uec_rag.cli.console import Json, out, print_json, say
+from uec_rag.cli.values import whole
 from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.artifacts import cache_folder
 
@@ -28,7 +29,12 @@ _CODE = ("cli/demo.py", *(f"{room}/*.{end}" for room in _ROOMS for end in ("py",
 
 def demo(
     passages: Annotated[
-        int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
+        int,
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole(100),
+            help="How many passages to index; fewer are faster.",
+        ),
     ] = _PASSAGES,
     json: Json = False,
 ) -> None:

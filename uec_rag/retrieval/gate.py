@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
@@ -246,6 +247,11 @@ class Gate(Record):
     @classmethod
     def at(cls, threshold: float) -> Self:
         """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing."""
+        if isinstance(threshold, str | PathLike):
+            raise ValueError(
+                f"gate: expected a Gate or a confidence from 0 to 1, got {str(threshold)!r}; load "
+                f"a saved one with Gate.load({str(threshold)!r})."
+            )
         check_threshold(threshold)
         return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
 
