@@ -305,7 +305,7 @@ def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
     assert (file["passages"], file["is_file"]) == (70, True)
     assert sum(one["passages"] for one in shown["sources"]) == shown["passages"]
     assert len(shown["examples"]) == 6
-    assert shown["examples"][0] == "What is part 0 for?"
+    assert all(one.startswith("What is part ") for one in shown["examples"])
     one = client.get("/api/file", params={"id": "parts.md#60"}).json()
     assert (one["start"], one["total"]) == (AT_ONCE, 70)
     assert (
