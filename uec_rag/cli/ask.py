@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
 
-_WIDTH = 80
+WIDTH = 80
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
 _NEW = "/new"  # what begins another subject in a conversation
@@ -94,7 +94,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
     The snippet is a number of characters; some 50 fill a line.
     """
     decision = result.decisions[row]
-    width = min(out.width, _WIDTH)
+    width = min(out.width, WIDTH)
     colour = _COLOURS[decision.action]
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
     out.print(f"[bold]{plain(result.queries[row])}[/]", width=width)

@@ -165,5 +165,7 @@ def _print(found: Evaluation) -> None:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="right" if place else "left")
+        table.add_column(
+            column, overflow="fold", justify="left" if column == "why" or not place else "right"
+        )
     return table
