@@ -245,8 +245,11 @@ class Gate(Record):
         return cls(made, k, result.basis, corpus, abstain, _some_of(sure), result.size)
 
     @classmethod
-    def at(cls, threshold: float) -> Self:
-        """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing."""
+    def at(cls, threshold: float | str | PathLike[str]) -> Self:
+        """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing.
+
+        ValueError if it is none; of a path, with how a saved gate is loaded.
+        """
         if isinstance(threshold, str | PathLike):
             raise ValueError(
                 f"gate: expected a Gate or a confidence from 0 to 1, got {str(threshold)!r}; load "
