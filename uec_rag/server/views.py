@@ -312,12 +312,14 @@ def _examples(passages: Sequence[Passage]) -> list[str]:
     for heading, places in zip(made.questions, made.relevant, strict=True):
         passage = passages[places[0]]
         if _title(passage).endswith(heading):
-            of_source.setdefault(_source(passage), []).append(one_line(heading.replace("`", "")))
+            of_source.setdefault(_source(passage), []).append(heading)
     ranked = [sorted(some, key=_tells_little) for some in of_source.values()]
     # One of each source before the seconds.
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
-    asking = _spread([asked for one in rounds if (asked := question_in(one))], _EXAMPLES)
-    plain = [one for one in rounds if not question_in(one)] or made.questions
+    found = rounds if len(rounds) >= _EXAMPLES else [*dict.fromkeys([*rounds, *made.questions])]
+    shown = [one_line(one.replace("`", "")) for one in found]
+    asking = _spread([asked for one in shown if (asked := question_in(one))], _EXAMPLES)
+    plain = [one for one in shown if not question_in(one)]
     return asking + _spread(plain, _EXAMPLES - len(asking))
 
 

@@ -314,6 +314,17 @@ def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
     )
 
 
+def test_an_index_is_asked_first_what_its_headings_ask(client):
+    body = "It takes an hour, a dry room and the big stone, which the miller has the key of."
+    add(
+        client,
+        how_md=f"# How to grind corn\n\n{body}\n\n# Where may carts wait?\n\n{body}.".encode(),
+    )
+    shown = client.get("/api/index").json()["examples"]
+    assert {*shown[:2]} == {"How do I grind corn?", "Where may carts wait?"}
+    assert len({*shown}) == 6
+
+
 def test_a_file_is_deleted_and_what_only_names_it_stays(client, index):
     other = Retriever.load(index)
     other.add(["A note on zebras."], ["note"], [{"source": "zebras.md"}])
