@@ -52,6 +52,11 @@ class Failing:
         return self([text])[0].tolist()
 
 
+def test_the_log_says_what_failed_and_when_it_is_tried_again(caplog):
+    assert retries.retried(Failing(ConnectionError("no\nanswer")), ["a"]).shape == (1, 3)
+    assert caplog.messages == ["no answer (trying again in 0.0 s)"]
+
+
 PASSING = [ConnectionResetError(), TimeoutError(), ConnectTimeout(), StatusError(429)]
 
 

@@ -313,7 +313,7 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
 
 
 def test_a_missing_folder_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no such folder: .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"folder: there is no folder .*nowhere"):
         read_folder(tmp_path / "nowhere")
 
 

@@ -66,7 +66,7 @@ def test_two_documents_of_one_source_are_refused():
 
 @pytest.mark.parametrize("make", [passages_of, fitting_pairs])
 def test_a_size_too_small_for_a_sentence_is_refused(make):
-    with pytest.raises(ValueError, match="at least 100 characters, got 20"):
+    with pytest.raises(ValueError, match="size: expected at least 100, got 20"):
         make([document(("", BODY))], size=20)
 
 
@@ -149,8 +149,8 @@ def test_passages_may_be_counted_in_tokens_and_overlap_within_a_section():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"size": 19, "length": words}, "size must be at least 20, got 19"),
-        ({"size": 200, "overlap": 101}, "overlap must be from 0 to half the size of 200, got 101"),
+        ({"size": 19, "length": words}, "size: expected at least 20, got 19"),
+        ({"size": 200, "overlap": 101}, "overlap: expected from 0 to half of size, 100, got 101"),
         ({"overlap": -1}, "got -1"),
     ],
 )

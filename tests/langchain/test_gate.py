@@ -273,6 +273,11 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(retriever, tm
         assert decided_at(0.3, one)
 
 
+def test_a_gates_file_is_refused_with_how_it_is_loaded(retriever):
+    with pytest.raises(ValueError, match=r"load a saved one with Gate.load\('gate.json'\)"):
+        UECGate(retriever=retriever, gate="gate.json")
+
+
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
     asked = labelled(TEXTS, 120, seed=1)
     filtered = UECRetriever.from_store(

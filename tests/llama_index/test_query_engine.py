@@ -78,6 +78,8 @@ def test_the_gate_of_a_saved_index_decides_unless_another_is_given(
     assert llm.calls == 0
     plain = UECQueryEngine(engine, gate=0.5).query(question)
     assert plain.metadata["uec_decision"] == "answer"
+    with pytest.raises(ValueError, match=r"load a saved one with Gate.load\('gate.json'\)"):
+        UECQueryEngine(engine, gate="gate.json")
 
 
 def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retriever, llm):

@@ -258,8 +258,18 @@ def test_what_is_not_there_is_not_deleted(client, index):
 
 def test_nothing_is_written_unless_it_is_allowed(index):
     with serving(index) as client:
-        assert client.post("/documents", json=new(a="x")).status_code == 404
+        posted = client.post("/documents", json=new(a="x"))
+        assert (posted.status_code, "--write" in posted.json()["detail"]) == (404, True)
         assert client.delete("/documents?id=flour").status_code == 404
+
+
+def test_a_request_that_no_path_takes_is_answered_with_what_to_do(client):
+    assert client.get("/answer").json() == {
+        "detail": "There is no such path; GET /openapi.json describes all."
+    }
+    asked = client.get("/ask")
+    assert (asked.status_code, asked.headers["allow"]) == (405, "POST")
+    assert asked.json() == {"detail": "Method: expected POST, got GET."}
 
 
 def test_while_another_process_saves_nothing_is_changed(client, index, monkeypatch):

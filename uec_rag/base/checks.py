@@ -6,12 +6,15 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 _T = TypeVar("_T")
+
+Share: TypeAlias = Literal["a number in (0, 1)", "a share in [0, 1)", "a number from 0 to 1"]
+"""What `check_share` may expect."""
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a float32 holds."""
@@ -107,7 +110,7 @@ def listed(ids: Iterable[_T], name: str) -> list[_T]:
 def check_share(
     value: float,
     argument: str,
-    expected: Literal["a number in (0, 1)", "a share in [0, 1)", "a number from 0 to 1"],
+    expected: Share,
 ) -> float:
     """Return a number between 0 and 1 as a float; TypeError or ValueError if it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):

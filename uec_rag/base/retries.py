@@ -4,6 +4,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from uec_rag.base.checks import one_line
+
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
@@ -67,7 +69,6 @@ async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object)
 
 def _policy(within: float | None = None) -> dict[str, Any]:
     from tenacity import (
-        before_sleep_log,
         retry_if_exception,
         stop_after_attempt,
         stop_after_delay,
@@ -79,9 +80,16 @@ def _policy(within: float | None = None) -> dict[str, Any]:
         "retry": retry_if_exception(is_passing),
         "stop": stop_after_attempt(_TRIES) | late,
         "wait": _wait,
-        "before_sleep": before_sleep_log(_log, logging.WARNING),
+        "before_sleep": _announce,
         "reraise": True,
     }
+
+
+def _announce(state: "RetryCallState") -> None:
+    """Log what failed, and when it is tried again."""
+    error = state.outcome and state.outcome.exception()
+    wait = state.next_action.sleep if state.next_action else 0.0
+    _log.warning("%s (trying again in %.1f s)", one_line(str(error)), wait)
 
 
 def _wait(state: "RetryCallState") -> float:

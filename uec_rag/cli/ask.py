@@ -25,7 +25,6 @@ from uec_rag.cli.console import (
     StorePlace,
     Threshold,
     Trust,
-    check_index,
     note,
     open_index,
     out,
@@ -34,6 +33,7 @@ from uec_rag.cli.console import (
     print_json,
     say,
 )
+from uec_rag.cli.values import whole, words
 from uec_rag.confidence.readings import Reading, UnknownReading, ask_back, readings_named
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from uec_rag.stores.base import Passage
 
 
-_WIDTH = 80
+WIDTH = 80
 _COLOURS = {"answer": "green", "clarify": "yellow", "abstain": "red"}
 
 _NEW = "/new"  # what begins another subject in a conversation
@@ -94,7 +94,7 @@ def print_answer(result: SearchResult, row: int, *, snippet: int) -> None:
     The snippet is a number of characters; some 50 fill a line.
     """
     decision = result.decisions[row]
-    width = min(out.width, _WIDTH)
+    width = min(out.width, WIDTH)
     colour = _COLOURS[decision.action]
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in _weights(result, row).items())
     out.print(f"[bold]{plain(result.queries[row])}[/]", width=width)
@@ -146,16 +146,22 @@ def ask(
     index: Index,
     question: Annotated[
         str | None,
-        typer.Argument(metavar="[QUESTION]", help="In quotes; without one, ask many in turn."),
+        typer.Argument(
+            metavar="[QUESTION]", parser=words, help="In quotes; without one, ask many in turn."
+        ),
     ] = None,
     history: Annotated[
         list[str],
-        typer.Option(metavar="TURN", help="What was asked before, oldest first; repeatable."),
+        typer.Option(
+            metavar="TURN", parser=words, help="What was asked before, oldest first; repeatable."
+        ),
     ] = [],  # noqa: B006
     chat: Annotated[
         bool, typer.Option("--chat", help="Go on from what was said, as on a terminal.")
     ] = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
+    k: Annotated[
+        int, typer.Option("-k", metavar="NUMBER", parser=whole(1), help="Passages to show.")
+    ] = 4,
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
@@ -172,9 +178,6 @@ def ask(
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
-    if question is not None and not question.strip():
-        raise ValueError("QUESTION is empty; expected some words")
-    check_index(index)
     place = place_of(index, store, trust, gate, no_gate, threshold)
     say(f"Opening {index} ...")
     from uec_rag.retrieval.live import gate_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -197,6 +198,15 @@ def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:
             bar.advance(task, len(some))
 
 
+def check_writable(folder: Path, argument: str) -> None:
+    """Refuse a folder that cannot be made, or written to, before any work is done."""
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{argument}: expected a folder, got {str(folder)!r}, a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{argument}: {str(folder)!r} cannot be written; choose another path")
+
+
 def check_output(path: Path, argument: str = "--out") -> None:
     """Refuse to write over what is not a saved folder of ours, before any work is done."""
     if (
@@ -207,6 +217,7 @@ def check_output(path: Path, argument: str = "--out") -> None:
         raise FileExistsError(
             f"{argument}: {str(path)!r} exists and was not made by uec-rag; choose another path"
         )
+    check_writable(path, argument)
 
 
 def index_on_ray(

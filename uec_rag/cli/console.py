@@ -27,7 +27,8 @@ from rich.progress import (
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.stores.places import EXPECTED, is_place, store_at
+from uec_rag.cli.values import path, place, share, words
+from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -140,7 +141,8 @@ def _message(error: Exception) -> str:
 
 
 Index: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
+    Path,
+    typer.Argument(metavar="INDEX", parser=path, help="A folder that 'uec-rag index' made."),
 ]
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
@@ -150,6 +152,7 @@ Models: TypeAlias = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
+        parser=words,
         help="Hub name, folder or pypi:NAME of a model; repeat for several.",
     ),
 ]
@@ -163,18 +166,12 @@ Trust: TypeAlias = Annotated[
 ]
 
 
-def _checked_place(place: str | None) -> str | None:
-    if place is not None and not is_place(place):
-        raise typer.BadParameter(EXPECTED)
-    return place
-
-
 StorePlace: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="PLACE",
-        callback=_checked_place,
+        parser=place,
         help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION, "
         "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
     ),
@@ -186,6 +183,7 @@ GatePath: TypeAlias = Annotated[
     typer.Option(
         "--gate",
         metavar="GATE",
+        parser=path,
         help="A gate that 'uec-rag gate' made; by default that of the index, if it has one.",
     ),
 ]
@@ -196,7 +194,12 @@ NoGate: TypeAlias = Annotated[
 
 Threshold: TypeAlias = Annotated[
     float | None,
-    typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
+    typer.Option(
+        "--threshold",
+        metavar="NUMBER",
+        parser=share("a number from 0 to 1"),
+        help="Answer above this confidence, without a gate.",
+    ),
 ]
 
 
@@ -217,9 +220,23 @@ def place_of(
         raise FileNotFoundError(
             f"--gate: there is no gate in {str(gate)!r}; make one: uec-rag gate INDEX QUESTIONS"
         )
+    check_index(index)
     from uec_rag.retrieval.live import Place
 
+    if gate is not None:
+        check_gate(gate)
+
     return Place(index, store, trust, threshold if gate is None else gate, not no_gate)
+
+
+def check_gate(gate: Path) -> None:
+    """Refuse a file that holds no gate, before anything is loaded."""
+    from uec_rag.retrieval.gate import Gate
+
+    try:
+        Gate.load(gate)
+    except ValueError as error:
+        raise ValueError(f"--gate: {error}") from None
 
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:

@@ -18,7 +18,8 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
-from uec_rag.stores.places import MEMORY, is_place, store_at
+from uec_rag.cli.values import path, words
+from uec_rag.stores.places import EXPECTED, MEMORY, is_engine, is_place, store_at
 
 if TYPE_CHECKING:
     from uec_rag.stores.base import Store
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
 
 def copy(
     source: Annotated[
-        str, typer.Argument(metavar="FROM", help="A saved index, with its passages in any store.")
+        str,
+        typer.Argument(
+            metavar="FROM", parser=words, help="A saved index, with its passages in any store."
+        ),
     ],
     target: Annotated[
         str,
         typer.Argument(
             metavar="TO",
+            parser=words,
             help="A folder, qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
             "postgresql://USER@HOST/DATABASE?collection=TABLE.",
         ),
@@ -39,7 +44,10 @@ def copy(
     to: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="IDX", help="Folder for an index that opens TO, if TO is not a folder."
+            "--out",
+            metavar="IDX",
+            parser=path,
+            help="Folder for an index that opens TO, if TO is not a folder.",
         ),
     ] = None,
     store: StorePlace = None,
@@ -55,6 +63,8 @@ def copy(
     """
     if is_place(source):
         raise ValueError("FROM: expected the folder of an index, got a place; give that as --store")
+    if is_place(target) and not is_engine(target):
+        raise ValueError(f"TO: expected a folder, {EXPECTED.removeprefix('expected ')}")
     folder = to if is_place(target) else Path(target.removeprefix(MEMORY))
     if folder is None:
         raise ValueError("--out: expected a folder for the index that opens TO")

@@ -3,15 +3,17 @@
 import hashlib
 import json as json_library
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.cli.ask import LEGEND, answer_record, print_answer
+from uec_rag.cli.ask import LEGEND, WIDTH, answer_record, print_answer
 from uec_rag.cli.building import add_passages, build_ensemble
 from uec_rag.cli.console import Json, out, print_json, say
+from uec_rag.cli.values import whole
 from uec_rag.encoders import EMBEDDED
 from uec_rag.encoders.artifacts import cache_folder
 
@@ -28,7 +30,12 @@ _CODE = ("cli/demo.py", *(f"{room}/*.{end}" for room in _ROOMS for end in ("py",
 
 def demo(
     passages: Annotated[
-        int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
+        int,
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole(100),
+            help="How many passages to index; fewer are faster.",
+        ),
     ] = _PASSAGES,
     json: Json = False,
 ) -> None:
@@ -42,8 +49,9 @@ def demo(
     Example: uec-rag demo
     """
     say(
-        "Six questions to the documentation of Python's standard library, on this machine: about "
-        "three functions, drawn at random; two names that many functions share; and something else."
+        "Six questions about Python's standard library, asked of its own documentation: three "
+        "about functions drawn at random, two about names that many functions share, and one about "
+        "something else."
     )
     from uec_rag.corpora import passages_of
     from uec_rag.corpora.python_docs import CHUNK_SIZE, draw_questions, gather_corpus
@@ -66,6 +74,13 @@ def demo(
     for row in range(len(questions)):
         print_answer(result, row, snippet=98)
     say(LEGEND)
+    counts = Counter(decision.action for decision in result.decisions)
+    out.print(
+        f"Of these {len(questions)} questions {counts['answer']} are answered, "
+        f"{counts['clarify']} asked back about and {counts['abstain']} left unanswered. A "
+        "retriever without a decision hands on three passages for each.",
+        width=min(out.width, WIDTH),
+    )
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')
 
 
@@ -77,7 +92,7 @@ def _retriever(corpus: "Sequence[Passage]") -> "Retriever":
     if folder.is_dir():
         say(f"Opening the index of {len(corpus):,} passages made before ...")
         return Retriever.load(folder)
-    say("This first time takes a minute; the next one takes seconds.")
+    say("The first run takes a minute, later ones take seconds.")
     retriever = Retriever(build_ensemble(None))
     add_passages(retriever, corpus)
     for old in folder.parent.glob("*"):

@@ -25,6 +25,7 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
+from uec_rag.cli.values import path, whole
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
@@ -39,17 +40,22 @@ def evaluate(
         Path | None,
         typer.Argument(
             metavar="[QUESTIONS]",
+            parser=path,
             help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
             "made from the passages.",
         ),
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="INDEX", help="Another index, to compare it with.")
+        Path | None,
+        typer.Option(metavar="INDEX", parser=path, help="Another index, to compare it with."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write everything to one HTML page.")
+        Path | None,
+        typer.Option(metavar="FILE", parser=path, help="Write everything to one HTML page."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Hits per question.")] = 10,
+    k: Annotated[
+        int, typer.Option("-k", metavar="NUMBER", parser=whole(1, 1000), help="Hits per question.")
+    ] = 10,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -70,8 +76,9 @@ def evaluate(
     from uec_rag.corpora.tables import ids_named, read_questions
 
     asked = None if questions is None else read_questions(questions, labelled=True)
-    for one in (index, *([against] if against else [])):
-        check_index(one)
+    check_index(index)
+    if against is not None:
+        check_index(against, "--against")
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
     from uec_rag.evaluation.evaluate import evaluate as measured
@@ -158,5 +165,7 @@ def _print(found: Evaluation) -> None:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        table.add_column(column, overflow="fold", justify="right" if place else "left")
+        table.add_column(
+            column, overflow="fold", justify="left" if column == "why" or not place else "right"
+        )
     return table

@@ -5,13 +5,20 @@ from typing import Annotated
 
 import typer
 
+from uec_rag.cli.building import check_writable
 from uec_rag.cli.console import Json, print_json, print_text, say
+from uec_rag.cli.values import path
 
 
 def fetch(
     to: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FOLDER", help="Target folder; by default the cache folder."),
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            parser=path,
+            help="Target folder; by default the cache folder.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -21,8 +28,8 @@ def fetch(
 
     Example: uec-rag fetch --out models
     """
-    if to is not None and to.exists() and not to.is_dir():
-        raise ValueError(f"--out: expected a folder, got the file {str(to)!r}")
+    if to is not None:
+        check_writable(to, "--out")
     from uec_rag.encoders.bundled.packages import embedded_packages, package_folder
 
     rows = []

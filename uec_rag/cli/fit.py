@@ -8,6 +8,7 @@ import typer
 
 from uec_rag.cli.building import build_ensemble, check_output, fit_if_better
 from uec_rag.cli.console import Json, Models, print_json, print_text, say
+from uec_rag.cli.values import path
 from uec_rag.corpora.tables import read_pairs
 
 _NO_SLOPE = 0.05  # of a report, where it is shown as 0.0
@@ -17,11 +18,16 @@ def fit(
     pairs: Annotated[
         Path,
         typer.Argument(
-            metavar="PAIRS", help="A .jsonl, .csv or .tsv file: query, passage and perhaps label."
+            metavar="PAIRS",
+            parser=path,
+            help="A .jsonl, .csv or .tsv file: query, passage and perhaps label.",
         ),
     ],
     to: Annotated[
-        Path, typer.Option("--out", metavar="FITTED", help="Folder for the fitted ensemble.")
+        Path,
+        typer.Option(
+            "--out", metavar="FITTED", parser=path, help="Folder for the fitted ensemble."
+        ),
     ],
     model: Models = None,
     json: Json = False,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.base.checks import check_share
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.saved.generations import is_last
 from uec_rag.cli.console import (
@@ -22,6 +21,7 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
+from uec_rag.cli.values import path, share, whole
 from uec_rag.corpora.tables import ids_named, read_questions
 
 if TYPE_CHECKING:
@@ -37,18 +37,24 @@ def gate(
         Path,
         typer.Argument(
             metavar="QUESTIONS",
+            parser=path,
             help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids.",
         ),
     ],
     to: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="GATE", help="File for the gate; by default that of the index."
+            "--out",
+            metavar="GATE",
+            parser=path,
+            help="File for the gate; by default that of the index.",
         ),
     ] = None,
     wrong: Annotated[
         float | None,
         typer.Option(
+            metavar="SHARE",
+            parser=share("a number in (0, 1)"),
             help="Largest share of all questions that get a wrong answer, on average.",
             show_default=str(_WRONG),
         ),
@@ -56,27 +62,48 @@ def gate(
     risk: Annotated[
         float | None,
         typer.Option(
-            help="Instead: largest share of wrong answers among those given, with --certainty."
+            metavar="SHARE",
+            parser=share("a number in (0, 1)"),
+            help="Instead: largest share of wrong answers among those given, with --certainty.",
         ),
     ] = None,
     certainty: Annotated[
         float | None,
-        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
+        typer.Option(
+            metavar="SHARE",
+            parser=share("a number in (0, 1)"),
+            help="Probability that --risk is kept.",
+            show_default=str(_CERTAINTY),
+        ),
     ] = None,
     abstain: Annotated[
         float | None,
-        typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
+        typer.Option(
+            metavar="SHARE",
+            parser=share("a share in [0, 1)"),
+            help="Share of questions to leave unanswered instead, without a guarantee.",
+        ),
     ] = None,
     needless: Annotated[
         float | None,
-        typer.Option(help="Largest share of the answerable questions to ask back about."),
+        typer.Option(
+            metavar="SHARE",
+            parser=share("a number in (0, 1)"),
+            help="Largest share of the answerable questions to ask back about.",
+        ),
     ] = None,
     one_per_answer: Annotated[
         bool,
         typer.Option(help="Choose the threshold on one question of those that share an answer."),
     ] = False,
     k: Annotated[
-        int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
+        int,
+        typer.Option(
+            "-k",
+            metavar="NUMBER",
+            parser=whole(1),
+            help="Hits per question that an answer may use.",
+        ),
     ] = 4,
     store: StorePlace = None,
     trust: Trust = False,
@@ -92,8 +119,6 @@ def gate(
     """
     promises = {"--wrong": wrong, "--risk": risk, "--certainty": certainty, "--needless": needless}
     for name, value in promises.items():
-        if value is not None:
-            check_share(value, name, "a number in (0, 1)")
         if abstain is not None and value is not None:
             raise ValueError(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
@@ -106,8 +131,6 @@ def gate(
         )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
-    if abstain is not None:
-        check_share(abstain, "--abstain", "a share in [0, 1)")
     sure = _CERTAINTY if certainty is None else certainty
     from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
 

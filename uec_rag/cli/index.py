@@ -32,7 +32,9 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
-from uec_rag.corpora.folder import CHARACTERS
+from uec_rag.cli.values import amount, path, whole
+from uec_rag.corpora.folder import CHARACTERS, check_folder
+from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
 from uec_rag.stores.places import store_at
 
@@ -81,19 +83,31 @@ _FEWEST_PAIRS = 100  # out of documents; a posterior fitted on fewer would be a 
 def index(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="Folder of documents; the README lists the formats."),
+        typer.Argument(
+            metavar="FOLDER", parser=path, help="Folder of documents; the README lists the formats."
+        ),
     ],
     to: Annotated[
         Path,
-        typer.Option("--out", metavar="IDX", help="Folder for the index; an old one is replaced."),
+        typer.Option(
+            "--out",
+            metavar="IDX",
+            parser=path,
+            help="Folder for the index; an old one is replaced.",
+        ),
     ],
     uec: Annotated[
-        Path | None, typer.Option(metavar="FITTED", help="An ensemble that 'uec-rag fit' made.")
+        Path | None,
+        typer.Option(metavar="FITTED", parser=path, help="An ensemble that 'uec-rag fit' made."),
     ] = None,
     model: Models = None,
     fit: Annotated[
         Path | None,
-        typer.Option(metavar="PAIRS", help="Questions and passages to fit on; see 'uec-rag fit'."),
+        typer.Option(
+            metavar="PAIRS",
+            parser=path,
+            help="Questions and passages to fit on; see 'uec-rag fit'.",
+        ),
     ] = None,
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
@@ -102,17 +116,23 @@ def index(
         int | None,
         typer.Option(
             metavar="TOKENS",
-            min=20,
+            parser=whole(1),
             help="Tokens in a passage at most, as the first encoder counts; else 800 characters.",
         ),
     ] = None,
     overlap: Annotated[
         int,
-        typer.Option(metavar="TOKENS", min=0, help="Tokens that two passages share, at most."),
+        typer.Option(
+            metavar="TOKENS", parser=whole(0), help="Tokens that two passages share, at most."
+        ),
     ] = 0,
     max_characters: Annotated[
         int,
-        typer.Option(min=1, help="Characters of text in a file; one with more is left out."),
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole(1),
+            help="Characters of text in a file; one with more is left out.",
+        ),
     ] = CHARACTERS,
     update: Annotated[
         bool,
@@ -125,9 +145,17 @@ def index(
         typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
     ] = "local",
     workers: Annotated[
-        int, typer.Option(min=1, help="Encoding processes per model, with --engine ray.")
+        int,
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole(1),
+            help="Encoding processes per model, with --engine ray.",
+        ),
     ] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="GPUs per worker, with --engine ray.")] = 0.0,
+    gpus: Annotated[
+        float,
+        typer.Option(metavar="NUMBER", parser=amount, help="GPUs per worker, with --engine ray."),
+    ] = 0.0,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -156,10 +184,10 @@ def index(
         raise ValueError("--update reads on this machine; expected no --engine")
     if overlap and chunk_size is None:
         raise ValueError("--overlap counts tokens; expected --chunk-size with it")
-    if chunk_size is not None and overlap > chunk_size // 2:
-        raise ValueError(
-            f"--overlap: expected at most half of --chunk-size, {chunk_size // 2}, got {overlap}"
-        )
+    if engine == "local" and (workers != 1 or gpus):
+        raise ValueError("--workers and --gpus: expected --engine ray with them")
+    if chunk_size is not None:
+        check_chunks(chunk_size, overlap, FEWEST_TOKENS, ("--chunk-size", "--overlap"))
     cut = "" if chunk_size is None else f"{chunk_size}/{overlap}"
     check_output(to)
     if engine == "ray":
@@ -167,10 +195,11 @@ def index(
             raise ValueError("--engine ray: expected --uec in place of --model and --fit")
         index_on_ray(folder, to, uec, store, workers, gpus, json)
         return
+    check_folder(folder, "FOLDER")
     if update:
         _update(folder, to, follow_symlinks, cut, max_characters, store, trust, json)
         return
-    pairs = None if fit is None else read_pairs(fit)
+    pairs = None if fit is None else read_pairs(fit, "--fit")
     place = None if store is None else store_at(store)
     if place is not None and uec is None and len(place):
         raise ValueError(
@@ -178,6 +207,7 @@ def index(
             "now on these documents; expected an empty place, --uec with their ensemble, or "
             "--update to bring their index up to date"
         )
+    ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
     say(f"Reading {folder} ...")
     from uec_rag.corpora import fitting_pairs, passages_of
     from uec_rag.corpora.folder import read_files
@@ -194,7 +224,6 @@ def index(
     from uec_rag.retrieval.files import chunks_of
     from uec_rag.stores.places import filling
 
-    ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
     passages = passages_of(documents, **chunks_of(ensemble, cut))
     note_states(passages, documents, cut)
     say(f"{counted(len(documents), 'file')}, {counted(len(passages), 'passage')}")

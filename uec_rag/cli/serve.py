@@ -15,25 +15,39 @@ from uec_rag.cli.console import (
     StorePlace,
     Threshold,
     Trust,
-    check_index,
+    check_gate,
     note,
     place_of,
     say,
 )
+from uec_rag.cli.values import path, whole, words
 
 if TYPE_CHECKING:
-    from uec_rag.retrieval.live import Place
     from uec_rag.server.access import Access
 
-Host = Annotated[str, typer.Option(help="The address to listen on; others need a token.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
+_HOST, _PORT = "127.0.0.1", 8000
+
+Host = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", parser=words, help="The address to listen on; others need a token."
+    ),
+]
+Port = Annotated[
+    int,
+    typer.Option(metavar="NUMBER", parser=whole(0, 65535), help="0 for any that is free."),
+]
 Token = Annotated[
     str | None,
-    typer.Option(envvar="UEC_TOKEN", show_envvar=True, help="What every request must bring."),
+    typer.Option(
+        envvar="UEC_TOKEN", show_envvar=True, parser=words, help="What every request must bring."
+    ),
 ]
 Names = Annotated[
     list[str] | None,
-    typer.Option("--allow-host", metavar="NAME", help="A name that a proxy is reached by."),
+    typer.Option(
+        "--allow-host", metavar="NAME", parser=words, help="A name that a proxy is reached by."
+    ),
 ]
 
 Limit = Annotated[
@@ -41,6 +55,7 @@ Limit = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=NUMBER",
+        parser=words,
         help="Another limit than usual: body, answer (bytes), connections, headers (seconds), "
         "queue, conditions, values, characters. See the guide to serving.",
     ),
@@ -65,29 +80,34 @@ def access_of(
     return access
 
 
-def open_place(place: Place, *packages: str) -> None:
-    """Announce what is opened, after a check that it can be."""
-    check_index(place.index)
+def require_server(*packages: str) -> None:
+    """Check that what serves is installed; ImportError says what to install."""
     require("serve", "fastapi", "prometheus-client", "uvicorn", *packages)
-    say(f"Opening {place.index.name} ...")
 
 
 def serve(
     index: Index,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
+    host: Host = _HOST,
+    port: Port = _PORT,
     token: Token = None,
     allow_host: Names = None,
     limit: Limit = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Let pages of https://app.example.com ask, too."),
+        typer.Option(
+            metavar="ORIGIN", parser=words, help="Let pages of https://app.example.com ask, too."
+        ),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="Processes that answer, each with the whole index.")
+        int,
+        typer.Option(
+            metavar="NUMBER",
+            parser=whole(1, 64),
+            help="Processes that answer, each with the whole index.",
+        ),
     ] = 1,
     gate: GatePath = None,
     no_gate: NoGate = False,
@@ -104,23 +124,26 @@ def serve(
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
     place = place_of(index, store, trust, gate, no_gate, threshold)
-    open_place(place)
+    require_server()
+    access = access_of(host, token, allow_host, limit, cors)
+    say(f"Opening {index.name} ...")
     from uec_rag.server.http import run
 
-    access = access_of(host, token, allow_host, limit, cors)
     run(place, access, port, write=write, workers=workers)
 
 
 def explore(
     index: Index,
-    host: Host = "127.0.0.1",
+    host: Host = _HOST,
     port: Port = 8001,
     token: Token = None,
     allow_host: Names = None,
     limit: Limit = None,
     gate: Annotated[
         Path | None,
-        typer.Option(metavar="GATE", help="File for the gate; by default gate.json in INDEX."),
+        typer.Option(
+            metavar="GATE", parser=path, help="File for the gate; by default gate.json in INDEX."
+        ),
     ] = None,
     store: StorePlace = None,
     trust: Trust = False,
@@ -132,24 +155,36 @@ def explore(
     Example: uec-rag explore idx
     """
     place = place_of(index, store, trust, None, no_gate=False, threshold=None)
-    open_place(place)
+    if gate is not None and (gate.is_dir() or not gate.absolute().parent.is_dir()):
+        raise ValueError(f"--gate: expected a file in a folder that is there, got {str(gate)!r}")
+    if gate is not None and gate.exists():
+        check_gate(gate)
+    require_server()
+    access = access_of(host, token, allow_host, limit)
+    say(f"Opening {index.name} ...")
     from uec_rag.server.explore import run
 
-    run(place, access_of(host, token, allow_host, limit), port, gate)
+    run(place, access, port, gate)
 
 
 def mcp(
     index: Index,
-    name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
+    name: Annotated[
+        str, typer.Option(metavar="NAME", parser=words, help="The server's name, for clients.")
+    ] = "uec-rag",
     description: Annotated[
         str | None,
-        typer.Option(help="What the documents are about: agents choose between servers by it."),
+        typer.Option(
+            metavar="TEXT",
+            parser=words,
+            help="What the documents are about: agents choose between servers by it.",
+        ),
     ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")
     ] = False,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
+    host: Host = _HOST,
+    port: Port = _PORT,
     token: Token = None,
     allow_host: Names = None,
     limit: Limit = None,
@@ -164,8 +199,11 @@ def mcp(
     Example: uec-rag mcp idx, as the command of a client's configuration.
     """
     place = place_of(index, store, trust, gate, no_gate, threshold)
-    open_place(place, "mcp")
+    require_server("mcp")
+    if not http and (allow_host or limit or (host, port) != (_HOST, _PORT)):
+        raise ValueError("--host, --port, --allow-host and --limit: expected --http with them")
+    access = access_of(host, token, allow_host, limit) if http else None
+    say(f"Opening {index.name} ...")
     from uec_rag.server.mcp import run
 
-    access = access_of(host, token, allow_host, limit) if http else None
     run(place, access, port, name, description)

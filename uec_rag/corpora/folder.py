@@ -295,12 +295,17 @@ def _check_libraries(files: Iterable[str]) -> None:
         raise ImportError(missing_extra(", ".join(missing), "documents"))
 
 
+def check_folder(folder: Path, argument: str = "folder") -> None:
+    """Check that a folder of documents is there; FileNotFoundError, NotADirectoryError."""
+    if not folder.exists():
+        raise FileNotFoundError(f"{argument}: there is no folder {str(folder)!r}")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{argument}: expected a folder, got the file {str(folder)!r}")
+
+
 def _found(root: Path, follow_symlinks: bool) -> dict[str, str | None]:
     """List the sources to read, in the order of their paths, and what is wrong with the others."""
-    if not root.exists():
-        raise FileNotFoundError(f"no such folder: {str(root)!r}")
-    if not root.is_dir():
-        raise NotADirectoryError(f"expected a folder, got the file {str(root)!r}")
+    check_folder(root)
     found = {
         entry.path: entry.problem
         for entry in _entries(root, follow_symlinks)

@@ -24,6 +24,9 @@ CUT = "file_cut"
 """Metadata of a passage: "300/40" if its file was cut into 300 tokens at most, 40 of them shared;
 none if it was cut into `CHUNK_SIZE` characters."""
 
+FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
+"""The least that a passage may hold at most; shorter ones say too little to be found."""
+
 _SHORTEST_BODY = 150  # characters of a passage that is fitted on
 
 
@@ -189,14 +192,22 @@ def fitting_pairs(
     return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
 
 
+def check_chunks(
+    size: int, overlap: int, fewest: int, arguments: tuple[str, str] = ("size", "overlap")
+) -> None:
+    """Check how documents are to be cut; ValueError says which of the arguments is wrong."""
+    if size < fewest:
+        raise ValueError(f"{arguments[0]}: expected at least {fewest}, got {size}")
+    if not 0 <= overlap <= size // 2:
+        raise ValueError(
+            f"{arguments[1]}: expected from 0 to half of {arguments[0]}, {size // 2}, got {overlap}"
+        )
+
+
 def _splitter(
     size: int, overlap: int = 0, length: Callable[[str], int] = len
 ) -> Callable[[str], list[str]]:
-    fewest, what = (100, " characters") if length is len else (20, "")
-    if size < fewest:
-        raise ValueError(f"size must be at least {fewest}{what}, got {size}")
-    if not 0 <= overlap <= size // 2:
-        raise ValueError(f"overlap must be from 0 to half the size of {size}, got {overlap}")
+    check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
     try:
         from langchain_text_splitters import RecursiveCharacterTextSplitter
     except ImportError as error:

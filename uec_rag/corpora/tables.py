@@ -19,14 +19,14 @@ _MEANINGS = {
 }
 
 
-def read_pairs(path: Path) -> list[tuple[str, str] | tuple[str, str, int]]:
+def read_pairs(path: Path, argument: str = "PAIRS") -> list[tuple[str, str] | tuple[str, str, int]]:
     """Read fitting pairs: query, passage and, in some rows or all, label (0 or 1).
 
     FileNotFoundError if there is no such file. ValueError if it is of another kind, or a row is not
     what it must be; says which.
     """
     pairs: list[tuple[str, str] | tuple[str, str, int]] = []
-    for where, row in _rows(path, ("query", "passage"), "PAIRS"):
+    for where, row in _rows(path, ("query", "passage"), argument):
         texts = _text(row, "query", where), _text(row, "passage", where)
         label = row.get("label")
         if label is None or label == "":

@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
+from os import PathLike
 from typing import Any, Self, cast
 
 from langchain_core.callbacks import (
@@ -116,7 +117,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @field_validator("gate", mode="before")
     @classmethod
     def _plain_threshold(cls, gate: object) -> object:
-        return Gate.at(gate) if isinstance(gate, int | float) else gate
+        return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, TypeAlias, TypeVar, get_args
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -156,7 +157,7 @@ def _judge(
             "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
             "or through a UECVectorStore."
         )
-    gate = _as_gate(gate)
+    gate = as_gate(gate)
     if gate is None:
         return own
     if isinstance(gate, Gate):
@@ -180,9 +181,9 @@ def _judge(
 _T = TypeVar("_T")
 
 
-def _as_gate(gate: float | _T) -> Gate | _T:
+def as_gate(gate: float | _T) -> Gate | _T:
     """Make the gate of a plain threshold; return anything else as it is."""
-    return Gate.at(gate) if isinstance(gate, int | float) else gate
+    return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):
@@ -213,8 +214,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     1
     >>> strict = UECGatePostprocessor(gate=lambda p, _: "answer" if p > 0.9 else "abstain")
     >>> print(strict.postprocess_nodes(nodes)[0].text)
-    Do not answer, neither from these passages nor from memory: the documents do not tell. Reply
-    with this alone: "The documents do not seem to answer this."
+    Do not answer, neither from these passages nor from memory: the documents do not hold the
+    answer. Reply with this alone: "The documents do not seem to answer this."
     """
 
     gate: GateLike | None = None
@@ -230,7 +231,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     def _restore_gate(cls, value: object) -> object:
         if isinstance(value, Mapping):
             return Gate.restore(value)
-        return _as_gate(value)
+        return as_gate(value)
 
     @field_serializer("gate")
     def _dump_gate(self, gate: GateLike | None) -> dict[str, object] | None:

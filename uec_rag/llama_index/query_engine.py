@@ -25,6 +25,7 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
 from uec_rag.llama_index.gate import (
     GateLike,
+    as_gate,
     competing,
     gate_of_index,
     judge,
@@ -100,7 +101,7 @@ class UECQueryEngine(BaseQueryEngine):
                 "one that retrieves and synthesizes, such as a RetrieverQueryEngine."
             )
         self._engine = query_engine
-        self._gate = gate_of_index(query_engine) if gate is None else gate
+        self._gate = gate_of_index(query_engine) if gate is None else as_gate(gate)
         self._second = llm_judge(second) if isinstance(second, LLM) else second
         self._reply = reply
         self._streaming = streaming

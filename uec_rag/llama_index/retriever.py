@@ -169,8 +169,8 @@ class UECRetriever(BaseRetriever):
         if not isinstance(retriever, Retriever):
             raise TypeError(
                 "retriever: expected a uec_rag.retrieval.retriever.Retriever, got "
-                f"{type(retriever).__name__}; see from_texts, from_nodes, from_documents and "
-                "from_index."
+                f"{type(retriever).__name__}; for a saved index Retriever.load(path), else see "
+                "from_texts, from_nodes, from_documents and from_index."
             )
         check_k(similarity_top_k)
         passage_filter(filters)

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
@@ -244,8 +245,16 @@ class Gate(Record):
         return cls(made, k, result.basis, corpus, abstain, _some_of(sure), result.size)
 
     @classmethod
-    def at(cls, threshold: float) -> Self:
-        """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing."""
+    def at(cls, threshold: float | str | PathLike[str]) -> Self:
+        """Make the gate of a plain threshold of confidence, from 0 to 1; it guarantees nothing.
+
+        ValueError if it is none; of a path, with how a saved gate is loaded.
+        """
+        if isinstance(threshold, str | PathLike):
+            raise ValueError(
+                f"gate: expected a Gate or a confidence from 0 to 1, got {str(threshold)!r}; load "
+                f"a saved one with Gate.load({str(threshold)!r})."
+            )
         check_threshold(threshold)
         return cls(RiskThreshold(float(threshold), 1.0, 1.0, 0, 0, 0, 0), JUDGED)
 

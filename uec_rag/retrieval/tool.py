@@ -10,14 +10,14 @@ from uec_rag.confidence.decision import Action
 TOOL_NAME = "search_documents"
 TOOL_DESCRIPTION = (
     "Searches the documents. Says whether they answer the question: whether to answer from them, "
-    "to ask the user back, or to say that they do not tell."
+    "to ask the user back, or to say that they do not."
 )
 
 WHAT_TO_DO: dict[Action, str] = {
     "answer": "Answer from these passages only.",
     "clarify": "Do not answer yet: ask the user which of these is meant.",
     "abstain": "Do not answer, neither from these passages nor from memory: the documents do not "
-    "tell.",
+    "hold the answer.",
 }
 """Instructions for a language model, by decision."""
 

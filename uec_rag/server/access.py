@@ -131,6 +131,12 @@ class Access:
     open: tuple[str, ...] = ("/healthz", "/readyz")
 
     def __post_init__(self) -> None:
+        for name in self.names:
+            if not re.fullmatch(r"[^\s/:*?#@]+", name):
+                raise ValueError(
+                    f"--allow-host: expected a name without scheme and port, docs.example.com, got "
+                    f"{name!r:.60}."
+                )
         for origin in self.origins:
             if not re.fullmatch(r"https?://[^\s/*?#@]+", origin):
                 raise ValueError(

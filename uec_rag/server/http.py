@@ -17,8 +17,10 @@ from typing import Annotated, Any, Literal
 import uvicorn
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
@@ -190,7 +192,7 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,  # operations are `ask`, `search`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if access.token else [],
         responses={status: {"model": Problem} for status in (401, 403, 413, 422, 429, 503)},
-        exception_handlers={RequestValidationError: refused},
+        exception_handlers={RequestValidationError: refused, StarletteHTTPException: declined},
     )
 
     async def found(question: Question, *, decides: bool) -> SearchResult:
@@ -351,6 +353,19 @@ async def _watch(live: LiveIndex) -> None:
     while True:
         await asyncio.sleep(_WATCH)
         await asyncio.to_thread(live.refresh)
+
+
+async def declined(request: Request, error: Exception) -> Response:
+    """Say what is wrong with a request that no path takes; other errors speak for themselves."""
+    assert isinstance(error, StarletteHTTPException)
+    detail = error.detail
+    if detail == "Not Found" and request.url.path == "/documents":
+        detail = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+    elif detail == "Not Found":
+        detail = "There is no such path; GET /openapi.json describes all."
+    elif error.status_code == 405 and error.headers:
+        detail = f"Method: expected {error.headers['Allow']}, got {request.method}."
+    return JSONResponse({"detail": detail}, error.status_code, error.headers)
 
 
 async def refused(request: Request, error: Exception) -> Response:

@@ -155,7 +155,7 @@ def create_server(
     `name`, `description`: of the server, and what its documents are about; an agent chooses between
     several servers by them. `settings`: the SDK's own.
     """
-    about = f" The documents: {description}" if description else ""
+    about = f" The documents: {description.rstrip('. ')}." if description else ""
     own = {"version": __version__} if _NEW else {}
     server = _Server(name, instructions=TOOL_DESCRIPTION + about, **own, **settings)
     if not _NEW:  # which has no argument for it, and would tell the SDK's own

@@ -6,6 +6,7 @@ Metrics hold no texts, no ids, no names of files.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import logging.config
 import os
@@ -166,6 +167,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise OSError(
+                f"--host {host}: expected an address or name of this machine ({error.strerror})."
+            ) from error
         raise OSError(
             f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
             "for any that is free."

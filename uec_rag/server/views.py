@@ -49,7 +49,12 @@ _MOST_ROWS = 2_000  # questions whose decisions the page lists
 _MOST_PASSAGES, _MOST_SOURCES = 100_000, 500  # whose sources are counted, and that are listed
 _EXAMPLES, _ASKED_FOR = 6, 2_000  # questions to begin with, and passages that they are made from
 _LISTED = 15
-_ASKS = re.compile(r"[?\uff1f]\Z|\A(?:How|What|When|Where|Which|Who|Why) ")
+_HOW_TO = re.compile(r"How to (?=\w)")
+# A verb before its subject: not "Where the weights come from".
+_ASKS = re.compile(
+    r"(?:How|What|When|Where|Who|Why) "
+    r"(?:am|are|can|could|did|do|does|has|have|is|may|must|shall|should|was|were|will|would) "
+)
 _USUAL_WORDS = 6  # of a question
 _BEGINNING = 90  # characters
 _WORDS = re.compile(r"\w+")
@@ -297,26 +302,50 @@ def index_view(retriever: Retriever) -> View:
 
 
 def _examples(passages: Sequence[Passage]) -> list[str]:
-    """List a few questions to begin with, of as many sources as can be: headings, else sentences.
+    """List a few questions to begin with, of as many sources as can be.
 
-    Of a source's headings those that ask come first, and those that say more before short ones.
+    Headings that ask, as questions; if they are too few, headings as they stand, those of some
+    words first; without headings, first sentences.
     """
     made = make_questions(passages, None, len(passages))
     of_source: dict[str, list[str]] = {}
-    for question, places in zip(made.questions, made.relevant, strict=True):
+    for heading, places in zip(made.questions, made.relevant, strict=True):
         passage = passages[places[0]]
-        if _title(passage).endswith(question):
-            of_source.setdefault(_source(passage), []).append(question)
+        if _title(passage).endswith(heading):
+            of_source.setdefault(_source(passage), []).append(heading)
     ranked = [sorted(some, key=_tells_little) for some in of_source.values()]
-    # One of each source before the seconds, and sources that ask before the others.
-    ranked.sort(key=lambda some: _tells_little(some[0])[0])
+    # One of each source before the seconds.
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
-    chosen = rounds if len(ranked) < _EXAMPLES else rounds[: len(ranked)]
-    chosen = (chosen or made.questions)[:: max(len(chosen) // _EXAMPLES, 1)]
-    return [one_line(question.replace("`", "")) for question in chosen[:_EXAMPLES]]
+    found = rounds if len(rounds) >= _EXAMPLES else [*dict.fromkeys([*rounds, *made.questions])]
+    shown = [one_line(one.replace("`", "")) for one in found]
+    asking = _spread([asked for one in shown if (asked := question_in(one))], _EXAMPLES)
+    plain = [one for one in shown if not question_in(one)]
+    return asking + _spread(plain, _EXAMPLES - len(asking))
+
+
+def _spread(items: Sequence[str], most: int) -> list[str]:
+    """Take some of many, from the first to the last."""
+    return [*items[:: max(len(items) // max(most, 1), 1)]][:most]
+
+
+def question_in(heading: str) -> str:
+    """Make a question of a heading that asks; "" if it does not.
+
+    Examples
+    --------
+    >>> question_in("How to sign a tag"), question_in("Who may upload"), question_in("Tags")
+    ('How do I sign a tag?', 'Who may upload?', '')
+    >>> question_in("Where the weights come from"), question_in("Was ist ein Tag?")
+    ('', 'Was ist ein Tag?')
+    """
+    if heading.endswith(("?", "\uff1f")):
+        return heading
+    if found := _HOW_TO.match(heading):
+        return f"How do I {heading[found.end() :]}?"
+    return f"{heading}?" if _ASKS.match(heading) else ""
 
 
 def _tells_little(heading: str) -> tuple[bool, bool, int]:
     """Sort headings: those that ask, then those of some words, at last what stands in capitals."""
     words = len(heading.split())
-    return not _ASKS.search(heading), heading.isupper(), abs(words - _USUAL_WORDS)
+    return not question_in(heading), heading.isupper(), abs(words - _USUAL_WORDS)

@@ -39,6 +39,12 @@ def is_place(address: str) -> bool:
     return "://" in address and not address.startswith(MEMORY)
 
 
+def is_engine(address: str) -> bool:
+    """Tell if an address begins as that of an engine which `store_at` opens."""
+    scheme, mark, _ = address.partition("://")
+    return bool(mark) and scheme in (*_WEB, *_POSTGRES)
+
+
 def store_at(address: str) -> EngineStore:
     """Open the store at an address.
 

@@ -305,13 +305,24 @@ def test_an_index_says_which_files_it_has_and_what_to_ask_it(client):
     assert (file["passages"], file["is_file"]) == (70, True)
     assert sum(one["passages"] for one in shown["sources"]) == shown["passages"]
     assert len(shown["examples"]) == 6
-    assert shown["examples"][0] == "What is part 0 for?"
+    assert all(one.startswith("What is part ") for one in shown["examples"])
     one = client.get("/api/file", params={"id": "parts.md#60"}).json()
     assert (one["start"], one["total"]) == (AT_ONCE, 70)
     assert (
         text_of(one["passages"][0]["body"])
         == "It turns wheel 50 of the mill, and stops at low water."
     )
+
+
+def test_an_index_is_asked_first_what_its_headings_ask(client):
+    body = "It takes an hour, a dry room and the big stone, which the miller has the key of."
+    add(
+        client,
+        how_md=f"# How to grind corn\n\n{body}\n\n# Where may carts wait?\n\n{body}.".encode(),
+    )
+    shown = client.get("/api/index").json()["examples"]
+    assert {*shown[:2]} == {"How do I grind corn?", "Where may carts wait?"}
+    assert len({*shown}) == 6
 
 
 def test_a_file_is_deleted_and_what_only_names_it_stays(client, index):
