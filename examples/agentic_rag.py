@@ -1,4 +1,4 @@
-"""An agent that stops instead of inventing: its searches say when the documents do not hold the answer.
+"""An agent that stops instead of inventing: its searches say if the documents do not answer.
 
     python examples/agentic_rag.py
     python examples/agentic_rag.py --model openai:gpt-4o-mini "How do I open a file?"
