@@ -2,7 +2,8 @@
 
 A reading is what some of the hits are about. A question is underspecified if the corpus answers
 several readings of it differently and it does not say which; several passages on one subject are
-one reading.
+one reading. Definite descriptions and pronouns without a referent ("the loan", "it") are evidence,
+in English.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.referents import FUNCTION_WORDS, lacks_referent
 
 ASK = 0.68
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
@@ -376,7 +376,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
             title = f"{candidates.sources[some[0]]}: {title}"
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]
-            common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
+            common = {word.casefold() for word in candidates.idf} | _FUNCTION_WORDS
             common.update(*(_split(candidates.texts[row].casefold()) for row in others))
             title = _first_phrase(candidates.texts[some[0]], common)
         labels[number] = _shortened(title or candidates.ids[some[0]])
@@ -548,3 +548,106 @@ def names_reading(asked: str, reply: str) -> bool | None:
 def asks_back(text: str) -> bool:
     """Tell if a text is a question of `ask_back`, or begins with one."""
     return text.lstrip().startswith((_WHICH, _WHAT))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
+_PRONOUNS = _words("it he she him they them its his their theirs one ones")
+_DEMONSTRATIVES = _words("this these those")
+_BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
+_BEFORE_ONE = _words("a the that this which new other another")
+_COMPLEMENTS = _words("of that which who whose whom where between")
+_TIMES = _words("year years day days century time morning week month")
+# What follows "the" in a description that needs no referent: the first, the difference, the sun.
+_UNIQUE = _words(
+    """first second third fourth last next previous present past future only same most least best
+    worst main other following latest difference differences number amount name term word meaning
+    average total minimum maximum current world sun moon earth internet us usa uk"""
+)
+_FUNCTION_WORDS = _words(
+    """a an and are as at be been being but by can could did do does for from get got had has have
+    he her his how i if in into is it its of on or our she should that the their them there these
+    they this those to was we were what when where which who whose why will with would you your not
+    my me us about any some much many so than then please tell explain happens happen use used mean
+    means during between after before over under also just"""
+)
+_DUMMY_IT = regex.compile(
+    r"\bit\s+(?:takes?|took|possible|safe|legal|true|necessary|ok|okay|better|worth|normal|important"
+    r"|illegal|means?|rains?|snows?|matters?)\b",
+    regex.IGNORECASE,
+)
+# A digit, an underscore, an inner capital or dot, a call, a quotation mark, an option.
+_MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
+_CAPITAL = regex.compile(r"\p{Lu}")
+_MOST_WORDS = 4
+
+
+def lacks_referent(question: str) -> bool:
+    """Tell if an English question refers to something that it does not name.
+
+    It does if it has a pronoun, a demonstrative or a definite description without a complement, and
+    no name, number, identifier or quotation. In other languages almost always False.
+
+    Parameters
+    ----------
+    question : str
+
+    Examples
+    --------
+    >>> lacks_referent("How do I repay the loan?"), lacks_referent("Who wrote the Odyssey?")
+    (True, False)
+    >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
+    (True, False)
+    """
+    return not _names_something(question) and _refers(question)
+
+
+def _names_something(question: str) -> bool:
+    """Tell if there is a name, a number, an identifier or a quotation."""
+    words = question.split()
+    if any(_MARKED.search(word) for word in words):
+        return True
+    inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
+    capitals = [
+        bool(_CAPITAL.match(w)) for w in inner if w[:1].isalpha() and w.split("'")[0] != "I"
+    ]
+    # In a title in capitals they tell nothing.
+    return any(capitals) and not (len(capitals) > 1 and all(capitals))
+
+
+def _refers(question: str) -> bool:
+    words = [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
+    return any(_refers_at(words, place) for place in range(len(words)))
+
+
+def _refers_at(words: list[str], place: int) -> bool:
+    word = words[place]
+    previous = words[place - 1] if place else ""
+    following = words[place + 1] if place + 1 < len(words) else ""
+    if word in ("one", "ones"):
+        return not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place])
+    if word in _PRONOUNS:
+        if _DUMMY_IT.match(f"{word} {following}"):
+            return False
+        # Two words of content before it may well be what it refers to.
+        before = [w for w in words[:place] if w not in _FUNCTION_WORDS and w.isalpha()]
+        return len(before) < 2
+    if word in _DEMONSTRATIVES:
+        return following not in _TIMES
+    if word == "that":
+        return (not previous or previous in _BEFORE_THAT) and following not in _TIMES
+    if word != "the" or following in _UNIQUE or following.endswith("est"):
+        return False
+    end = place + 1
+    while (
+        end < len(words)
+        and end - place <= _MOST_WORDS
+        and words[end].isalpha()
+        and words[end] not in _FUNCTION_WORDS
+    ):
+        end += 1
+    complement = end < len(words) and words[end] in _COMPLEMENTS
+    return end > place + 1 and not complement

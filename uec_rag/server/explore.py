@@ -1,7 +1,7 @@
 """The explorer: a page over one index for people, and what its script asks for.
 
 The page is three files that hold nothing of the index; all else comes as JSON, and the script puts
-it into the page as text, in elements without attributes (`uec_rag.server.markup`).
+it into the page as text, in elements without attributes (`uec_rag.server.views`).
 """
 
 from __future__ import annotations

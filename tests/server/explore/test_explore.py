@@ -51,7 +51,7 @@ def ask(client, question, k=5):
 
 
 def text_of(nodes):
-    """The text of a tree as `uec_rag.server.markup` makes it."""
+    """The text of a tree as `uec_rag.server.views` makes it."""
     return "".join(node if isinstance(node, str) else text_of(node[1:]) for node in nodes)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from uec_rag.server.markup import markup
+from uec_rag.server.views import markup
 
 EVIL = "<img src=x onerror=alert(1)> [a](javascript:alert(1)) ![b](http://x.example/b.png) [c](/d)"
 
