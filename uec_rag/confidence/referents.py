@@ -104,16 +104,16 @@ def named_words(question: str) -> frozenset[str]:
         if quoted or capital or _MARKED.search(word):
             named.update(_PLAIN_WORD.findall(_CLITIC.sub("", bare).casefold()))
         quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
-    return frozenset(named - _FUNCTION_WORDS)
+    return frozenset(named - FUNCTION_WORDS)
 
 
 def _is_title(words: list[str]) -> bool:
     """Tell if all that a text says is in capitals, and it does not begin as a question does."""
-    if not words or words[0].casefold() in _FUNCTION_WORDS:
+    if not words or words[0].casefold() in FUNCTION_WORDS:
         return False
     inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
     telling = [
-        word for word in inner if word[:1].isalpha() and word.casefold() not in _FUNCTION_WORDS
+        word for word in inner if word[:1].isalpha() and word.casefold() not in FUNCTION_WORDS
     ]
     return bool(telling) and all(map(_CAPITAL.match, telling))
 

@@ -245,8 +245,7 @@ def find(
         reasons, strange = unfamiliar_questions(method, asked, hits)
         vectors = [bool(part.dimension) for part in own]
         doubt = _STRANGE_LETTERS * strange * coefficients[:, vectors].sum(axis=1)
-        if lengths is None:  # names of earlier turns may stand in passages that no turn asks for
-            doubt += _MISSING_NAME * lacks_names(asked, hits, attribution)
+        doubt += _MISSING_NAME * lacks_names(asked, hits, attribution)
         seen = hits, attribution
         if lengths is not None and attribution.own.size:
             whole = attribution.own / lengths[rows, :, None]
@@ -612,13 +611,14 @@ def lacks_names(queries: Sequence[str], hits: Hits, attribution: Attribution) ->
     """Tell of which questions none of the first texts has all names, shape (n,).
 
     Names, numbers, identifiers and quotations, as `named_words` finds them. False if a question is
-    long, not in English or has none, and without a member of words.
+    long, not in English or has none, and without a member of words. Of turns, one on each line, the
+    last counts.
     """
     lacks = np.zeros(len(queries), dtype=bool)
     if attribution.words is None:
         return lacks
     for row, places in enumerate(hits.distinct(JUDGED).tolist()):
-        query = queries[row]
+        query = queries[row].rpartition("\n")[2]
         # In German every noun has a capital.
         naming = len(query.split()) <= _NAMING and writing_of(query) == LATIN
         said = named_words(query) if naming else frozenset()
