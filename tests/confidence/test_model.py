@@ -51,7 +51,7 @@ def test_confidence_is_that_of_the_first_hits_that_are_judged(k):
     assert sure.confidence == sure.by_cutoff[:, min(k, JUDGED) - 1]
 
 
-def test_letters_that_no_encoder_knows_lower_confidence():
+def test_doubt_lowers_confidence():
     seen = observed([[4.0, 0.0, -3.0]] * 3)
     sure = model().probabilities(seen, doubt=np.float32([0, 0.5, 1]))
     assert (np.diff(sure.in_corpus) < 0).all()

@@ -17,6 +17,7 @@ from uec_rag.confidence.readings import (
     ask_back,
     features,
     lacks_referent,
+    named_words,
     names_reading,
     readings,
     readings_named,
@@ -404,3 +405,23 @@ def test_what_is_named_complete_or_in_another_language_does_not(question):
 def test_capitals_in_a_title_are_no_names():
     assert lacks_referent("How Do They Repay The Loan")
     assert lacks_referent("Can I repay the loan?")
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (
+            "When was Rutherford Technology High School established?",
+            "rutherford technology high school",
+        ),
+        ("What does git's --no-walk mean in CI?", "no walk ci"),
+        ("How is bz2.compress called? Tell me.", "bz2 compress"),
+        ('Who sang "what is love" first?', "love"),
+        ("Getting Stock Guides", ""),
+        ("How do I repay a loan?", ""),
+        ("Where is Biden's house?", "biden"),
+        ("", ""),
+    ],
+)
+def test_names_numbers_identifiers_and_quotations_of_a_question(question, names):
+    assert named_words(question) == {*names.split()}

@@ -100,7 +100,7 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
         retriever.add(chinese)
     result = retriever.search([chinese[0][:6]], k=4)
     assert result.unfamiliar[0]
-    for weights, doubt in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 0.75)):
+    for weights, doubt in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 1.5)):
         view = retriever.counting(weights)
         assert of_search(view, [chinese[0][:6]]).doubt == pytest.approx([doubt])
 

@@ -387,3 +387,21 @@ def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before(
     of_texts = np.arange(5, dtype=np.float32)
     found = [at_hits(of_texts, np.arange(5), row) for row in mu]
     np.testing.assert_array_equal(found, [[0, 0, 0, 3, 4], [0, 1, 2, 3, 3]])
+
+
+@pytest.mark.parametrize(
+    ("question", "doubted"),
+    [
+        ("Who led the Elkins mine?", False),
+        ("Who led the Dunville mine?", False),  # by another passage than the first
+        ("Who led the Elkins mine in 1907?", True),
+        ("wer hat die Zeche von Rutherford geleitet", False),
+        ("who led the mine", False),
+    ],
+)
+def test_a_name_that_no_first_passage_has_is_doubt(with_words, question, doubted):
+    index = index_of(with_words, ["Ada led the Elkins mine.", "Bert led the Dunville mine."])
+    [found] = find(
+        index.method(), index.store, [question], index.uec.encode([question], "query"), 4
+    )
+    assert (found.doubt > 0).tolist() == [doubted]

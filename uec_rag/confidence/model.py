@@ -193,7 +193,6 @@ JUDGED = 4
 
 _SHARE_RANGE = (1e-3, 1 - 1e-3)
 _SMALLEST = np.float32(1e-7)
-_DOUBT = np.float32(2.0)  # log-odds, if no encoder knows the letters
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,13 +395,13 @@ class ConfidenceModel(Record):
             Share of the questions asked that the corpus does not answer, if it is known; the odds
             of `in_corpus` shift by as much as it differs from what was learned with.
         doubt : array, shape (n,), optional
-            Share of the score that rests on encoders which do not know a question's letters.
+            What to take off the log odds of `in_corpus`, for reasons that no feature knows.
         """
         held = self.in_corpus.predict(features.in_corpus)
         if unanswerable is not None:
             held = shift_prior(held, self.unanswerable, unanswerable)
         if doubt is not None and doubt.any():
-            held = sigmoid(log_odds(held) - _DOUBT * doubt)
+            held = sigmoid(log_odds(held) - doubt)
         counts = np.arange(1, features.found.shape[1] + 1)
         among = self.found_among(features.found, counts).astype(np.float64)
         # No hit adds more than the one before, or it would be more relevant than the first.

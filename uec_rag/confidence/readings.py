@@ -582,6 +582,7 @@ _DUMMY_IT = regex.compile(
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, an option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
+_CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
 _MOST_WORDS = 4
 
 
@@ -616,6 +617,49 @@ def _names_something(question: str) -> bool:
     ]
     # In a title in capitals they tell nothing.
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
+
+
+def named_words(question: str) -> frozenset[str]:
+    """Find the words of an English question that are of names, numbers, identifiers or quotations.
+
+    Casefolded, without what any question may have; none of a title in capitals.
+
+    Parameters
+    ----------
+    question : str
+
+    Examples
+    --------
+    >>> sorted(named_words("When did Apollo 11 land on the moon?"))
+    ['11', 'apollo']
+    >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
+    ([], ['rss'])
+    """
+    words = question.split()
+    if _is_title(words):
+        return frozenset()
+    named: set[str] = set()
+    quoted = False
+    for place, word in enumerate(words):
+        bare = word.strip("?.,!;:()'\"“”«»`")
+        quoted = quoted or word[0] in '"“«`'
+        begins = not place or words[place - 1][-1] in ".!?:"
+        capital = bool(_CAPITAL.match(bare)) and not begins
+        if quoted or capital or _MARKED.search(word):
+            named.update(_WORD.findall(_CLITIC.sub("", bare).casefold()))
+        quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
+    return frozenset(named - _FUNCTION_WORDS)
+
+
+def _is_title(words: list[str]) -> bool:
+    """Tell if all that a text says is in capitals, and it does not begin as a question does."""
+    if not words or words[0].casefold() in _FUNCTION_WORDS:
+        return False
+    inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
+    telling = [
+        word for word in inner if word[:1].isalpha() and word.casefold() not in _FUNCTION_WORDS
+    ]
+    return bool(telling) and all(map(_CAPITAL.match, telling))
 
 
 def _refers(question: str) -> bool:

@@ -34,8 +34,8 @@ from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one, outcome
 from uec_rag.confidence.features import NEAREST, Features, features
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
-from uec_rag.confidence.readings import Candidates, Reading
-from uec_rag.encoders.lexical import whole_share
+from uec_rag.confidence.readings import Candidates, Reading, named_words
+from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
@@ -49,6 +49,10 @@ _MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
 _RANKED = 100  # of each encoder's best passages, whose place is told
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
+# Off the log odds of an answer: if no encoder knows the question's letters; and if none of the
+# first passages has all names that a question says (`benchmarks/quality/decisions.py` judges it).
+_STRANGE_LETTERS, _MISSING_NAME = np.float32(2.0), np.float32(1.0)
+_NAMING = 20  # words; a longer question names more than a passage that answers it need have
 
 
 @dataclass(frozen=True)
@@ -239,7 +243,8 @@ def find(
         attribution = attribute(view, own, similarities, hits, k)
         reasons, strange = unfamiliar_questions(method, asked, hits)
         vectors = [bool(part.dimension) for part in own]
-        doubt = strange * coefficients[:, vectors].sum(axis=1)
+        doubt = _STRANGE_LETTERS * strange * coefficients[:, vectors].sum(axis=1)
+        doubt += _MISSING_NAME * lacks_names(asked, hits, attribution)
         seen = hits, attribution
         if lengths is not None and attribution.own.size:
             whole = attribution.own / lengths[rows, :, None]
@@ -599,6 +604,27 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
     deviation = np.sqrt(square / count)
     return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
+
+
+def lacks_names(queries: Sequence[str], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
+    """Tell of which questions none of the first texts has all names, shape (n,).
+
+    Names, numbers, identifiers and quotations, as `named_words` finds them. False if a question is
+    long, not in English or has none, and without a member of words. Of turns, one on each line, the
+    last counts.
+    """
+    lacks = np.zeros(len(queries), dtype=bool)
+    if attribution.words is None:
+        return lacks
+    for row, places in enumerate(hits.distinct(JUDGED).tolist()):
+        query = queries[row].rpartition("\n")[2]
+        # In German every noun has a capital.
+        naming = len(query.split()) <= _NAMING and writing_of(query) == LATIN
+        said = named_words(query) if naming else frozenset()
+        names = {word for word in attribution.rarity[row] if word.casefold() in said}
+        held = [attribution.words[row][place] for place in places if place >= 0]
+        lacks[row] = bool(names) and not any(names <= words.keys() for words in held)
+    return lacks
 
 
 def member_evidence(
