@@ -296,10 +296,11 @@ def test_pipes_and_links_are_named_and_not_opened(tmp_path):
     with pytest.warns(UserWarning, match="left out") as warned:
         documents = read_folder(root)
     assert [document.source for document in documents] == ["a.txt"]
-    assert sorted(str(warning.message) for warning in warned) == [
-        f"left out {name}, which is a link; follow_symlinks (--follow-symlinks) reads it"
-        for name in ("folder", "link.txt", "loop", "nowhere.md")
-    ] + ["left out pipe.txt, which is no regular file but a pipe"]
+    assert [str(warning.message) for warning in warned] == [
+        "left out pipe.txt, which is no regular file but a pipe",
+        "left out 4 links (folder, link.txt, loop, ...); follow_symlinks (--follow-symlinks) reads "
+        "what they lead to",
+    ]
     with pytest.warns(UserWarning, match=r"nowhere\.md, which cannot be read: No|pipe"):
         documents = read_folder(root, follow_symlinks=True)
     assert [d.source for d in documents] == ["a.txt", "folder/secret.txt", "link.txt"]

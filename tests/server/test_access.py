@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.server.conftest import HOST, TOKEN
 from uec_rag.server import access, running
 from uec_rag.server.access import Access, Guard, Limits, harmless, limits_of
-from uec_rag.server.running import LogFormatter, OnceASecond
+from uec_rag.server.running import LogFormatter, OnceASecond, listen
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
 
@@ -273,3 +273,9 @@ def test_what_goes_wrong_at_one_place_is_logged_once_a_second(monkeypatch):
     for _ in range(2):
         tell(3, logging.INFO)
     assert shown == ["no", "no", "no (and 999 times before)", "no", "no"]
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.name.invalid"])
+def test_an_address_that_is_not_this_machines_is_named_and_not_the_port(host):
+    with pytest.raises(OSError, match=f"--host {host}: expected an address or name of this"):
+        listen(host, 0)

@@ -65,7 +65,7 @@ def answers(url):
         (["idx", "--host", "0.0.0.0"], "a token is needed"),
         (["idx", "--token", "short"], "--token: expected at least 16"),
         (["idx", "--gate", "none"], "there is no gate in 'none'"),
-        (["idx", "--store", "mysql://me:hunter2@db/x"], "mysql://: expected qdrant://"),
+        (["idx", "--store", "mysql://me:hunter2@db/x"], "Invalid value for '--store'"),
         (["broken"], "damaged"),
         (["model"], "expected a saved UEC index"),
     ],

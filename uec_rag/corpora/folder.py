@@ -35,6 +35,7 @@ LARGEST = 2**28
 
 _AT_ONCE = 4  # files read at a time
 _LINK = "is a link; follow_symlinks (--follow-symlinks) reads it"
+_NAMED = 3  # links that are named
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,18 @@ def read_files(
                 scan = "; is it a scan?" if source.lower().endswith(".pdf") else ""
                 outcome, kind = f"holds no text{scan}", read.empty
             kind[source] = outcome
-            warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=3)
+            if outcome != _LINK:
+                warnings.warn(visible(f"left out {source}, which {outcome}"), stacklevel=3)
+    links = [source for source, problem in read.unreadable.items() if problem == _LINK]
+    if links:  # a folder of packages has hundreds
+        some = ", ".join([*links[:_NAMED], *(["..."] if len(links) > _NAMED else [])])
+        warnings.warn(
+            visible(
+                f"left out {counted(len(links), 'link')} ({some}); follow_symlinks "
+                "(--follow-symlinks) reads what they lead to"
+            ),
+            stacklevel=3,
+        )
     return read
 
 

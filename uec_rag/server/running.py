@@ -167,10 +167,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
-        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            raise OSError(
-                f"--host {host}: expected an address or name of this machine ({error.strerror})."
-            ) from error
+        if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
+            raise OSError(f"--host {host}: expected an address or name of this machine.") from error
         raise OSError(
             f"--port {port}: cannot listen on {host} ({error.strerror}); choose another port, or 0 "
             "for any that is free."
