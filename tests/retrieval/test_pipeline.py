@@ -404,4 +404,4 @@ def test_a_name_that_no_first_passage_has_is_doubt(with_words, question, doubted
     [found] = find(
         index.method(), index.store, [question], index.uec.encode([question], "query"), 4
     )
-    assert (found.doubt > 0).tolist() == [doubted]
+    assert (found.features.doubt > 0).tolist() == [doubted]

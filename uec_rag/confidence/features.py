@@ -36,11 +36,14 @@ class Features:
         softmax at twice the temperature, and the log of their number.
     relevance : array, shape (n, k, 2)
         Whether a hit is relevant: its probit logit, and the log of its share of the softmax.
+    doubt : array, shape (n,)
+        What to take off the log odds that the corpus has an answer, for what no logit shows.
     """
 
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
+    doubt: FloatArray
 
     @property
     def posterior(self) -> FloatArray:
@@ -50,11 +53,15 @@ class Features:
 
     def first(self, k: int) -> Features:
         """Return the features of the first k hits; shares stay those among the `NEAREST`."""
-        return Features(self.in_corpus, self.found[:, :k], self.relevance[:, :k])
+        return Features(self.in_corpus, self.found[:, :k], self.relevance[:, :k], self.doubt)
 
 
 def features(
-    logits: FloatArray, variance: FloatArray, members: FloatArray, temperature: float = 1.0
+    logits: FloatArray,
+    variance: FloatArray,
+    members: FloatArray,
+    temperature: float = 1.0,
+    doubt: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their own logits alone.
 
@@ -72,6 +79,8 @@ def features(
         have no logits.
     temperature : float
         T of the softmax over ``logits / T``; above 0.
+    doubt : array, shape (n,), optional
+        See `Features`; none by default.
 
     Raises
     ------
@@ -100,6 +109,7 @@ def features(
         in_corpus=np.stack([np.log(1 / softest[:, 0]), best, mean], axis=1).astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
         relevance=each.astype(single),
+        doubt=np.zeros(len(logits), single) if doubt is None else doubt.astype(single),
     )
 
 

@@ -55,20 +55,25 @@ class Calibrator(Record):
         score: FloatArray = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
         return score
 
-    def logits(self, features: FloatArray) -> FloatArray:
-        """Compute log odds, shape (...), of features (..., F)."""
-        return np.float32(self.slope) * self.score(features) + np.float32(self.offset)
+    def logits(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
+        """Compute log odds, shape (...), of features (..., F); a doubt (...) lowers their score."""
+        score = self.score(features) - np.float32(doubt)
+        return np.float32(self.slope) * score + np.float32(self.offset)
 
-    def predict(self, features: FloatArray) -> FloatArray:
-        """Compute probabilities, shape (...), of features (..., F)."""
-        return sigmoid(self.logits(features))
+    def predict(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
+        """Compute probabilities, shape (...); parameters as of `logits`."""
+        return sigmoid(self.logits(features, doubt))
 
     def on_line(self, slope: float, offset: float) -> Self:
         """Return the same with log odds of ``slope * logits + offset``."""
         return replace(self, slope=slope * self.slope, offset=slope * self.offset + offset)
 
     def recalibrated(
-        self, features: FloatArray, labels: ArrayLike, weights: ArrayLike | None = None
+        self,
+        features: FloatArray,
+        labels: ArrayLike,
+        weights: ArrayLike | None = None,
+        doubt: FloatArray | float = 0,
     ) -> Self:
         """Return the same order with probabilities that fit the labels (Platt scaling).
 
@@ -81,8 +86,10 @@ class Calibrator(Record):
         labels : array_like of bool, shape (...)
         weights : array_like, shape (...), optional
             How much each example counts; 1 by default.
+        doubt : array, shape (...), or float
+            As of `logits`.
         """
-        slope, offset = _line(self.logits(features)[..., None], labels, weights)
+        slope, offset = _line(self.logits(features, doubt)[..., None], labels, weights)
         return self.on_line(float(slope[0]), offset)
 
 
@@ -283,6 +290,7 @@ class Examples:
                 in_corpus=np.concatenate([one.in_corpus for one in own]),
                 found=np.concatenate([padded(one.found) for one in own]),
                 relevance=np.concatenate([padded(one.relevance) for one in own]),
+                doubt=np.concatenate([one.doubt for one in own]),
             ),
             relevant=np.concatenate([padded(part.relevant) for part in parts]),
             answerable=np.concatenate([part.answerable for part in parts]),
@@ -395,9 +403,9 @@ class ConfidenceModel(Record):
             Share of the questions asked that the corpus does not answer, if it is known; the odds
             of `in_corpus` shift by as much as it differs from what was learned with.
         doubt : array, shape (n,), optional
-            What to take off the log odds of `in_corpus`, for reasons that no feature knows.
+            What to take off the log odds of `in_corpus`, whatever was calibrated.
         """
-        held = self.in_corpus.predict(features.in_corpus)
+        held = self.in_corpus.predict(features.in_corpus, features.doubt)
         if unanswerable is not None:
             held = shift_prior(held, self.unanswerable, unanswerable)
         if doubt is not None and doubt.any():
@@ -429,7 +437,7 @@ class ConfidenceModel(Record):
             self,
             relevance=self.relevance.recalibrated(*examples.hits(first=0)),
             in_corpus=self.in_corpus.recalibrated(
-                examples.features.in_corpus, there, examples.weight
+                examples.features.in_corpus, there, examples.weight, examples.features.doubt
             ),
             found=self.found.recalibrated(features[there], right[there], weight[there]),
             unanswerable=examples.unanswerable,
@@ -460,7 +468,7 @@ class ConfidenceModel(Record):
             self,
             relevance=relevance,
             in_corpus=self.in_corpus.recalibrated(
-                examples.features.in_corpus, there, examples.weight
+                examples.features.in_corpus, there, examples.weight, examples.features.doubt
             ),
             found=self.found.on_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
@@ -471,7 +479,8 @@ class ConfidenceModel(Record):
         """Compute the mean NLL, in nats, of whether the corpus answers, and whether the hits do."""
         features, right, weight = examples.cutoffs()
         there = examples.answerable
-        held = _nll(self.in_corpus.predict(examples.features.in_corpus), there)
+        seen = examples.features
+        held = _nll(self.in_corpus.predict(seen.in_corpus, seen.doubt), there)
         found = _nll(self.found_among(features[there], examples.counts), right[there])
         return float(
             np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])

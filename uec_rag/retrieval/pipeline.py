@@ -244,13 +244,13 @@ def find(
         reasons, strange = unfamiliar_questions(method, asked, hits)
         vectors = [bool(part.dimension) for part in own]
         doubt = _STRANGE_LETTERS * strange * coefficients[:, vectors].sum(axis=1)
-        doubt += _MISSING_NAME * lacks_names(asked, hits, attribution)
         seen = hits, attribution
         if lengths is not None and attribution.own.size:
             whole = attribution.own / lengths[rows, :, None]
             gain = (coefficients * fitted.weights)[:, :, None] * (whole - attribution.own)
             seen = replace(hits, mu=hits.mu + gain.sum(axis=1)), replace(attribution, own=whole)
-        observed = observe(method, store, own, coefficients, *seen, strange)
+        unnamed = lacks_names(asked, hits, attribution)
+        observed = observe(method, store, own, coefficients, *seen, strange, unnamed)
         yield Found(
             view,
             asked,
@@ -549,8 +549,13 @@ def observe(
     hits: Hits,
     attribution: Attribution,
     strange: NDArray[np.bool_],
+    unnamed: NDArray[np.bool_],
 ) -> Features | None:
-    """Compute the features of n questions' first different texts; None if nothing was found."""
+    """Compute the features of n questions' first different texts; None if nothing was found.
+
+    `strange`, `unnamed`: which questions are in letters that no encoder knows, and which say a name
+    that no first text has.
+    """
     fitted, model = method.fitted, method.judging(hits)
     if not hits.mu.size:
         return None
@@ -563,7 +568,8 @@ def observe(
     members = logits[:, :1]
     if not model.standardised and attribution.own.size:
         members = member_evidence(fitted, parts, attribution, hits, strange)
-    return features(logits, slope**2 * sigma2, members, model.temperature)
+    variance, doubt = slope**2 * sigma2, _MISSING_NAME * unnamed
+    return features(logits, variance, members, model.temperature, doubt)
 
 
 def scale(
