@@ -25,7 +25,7 @@ from benchmarks.quality.retrieval import evaluate
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.retrieval.over import DIRECTIONS, NEAR_EACH, elsewhere, random_directions
+from uec_rag.retrieval.over import DIRECTIONS, NEAR_EACH, random_directions, retriever_over
 from uec_rag.stores import Passage
 
 _K = 10
@@ -89,7 +89,7 @@ def main(
         own = [[p.id for p in theirs.near(query, _K, None)] for query in asked]
         scores = [score_retrieval(collection, own, np.zeros(len(own)))]
         for uec in (alone, both):
-            found = elsewhere(uec, theirs, candidates).search(asked, _K)
+            found = retriever_over(uec, theirs, candidates).search(asked, _K)
             scores.append(score_retrieval(collection, found.ids, found.confidence))
         scores.append(evaluate(both, collection))
         rows.append([name, *(f"{one.ndcg10:.3f}" for one in scores)])
