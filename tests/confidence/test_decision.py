@@ -83,3 +83,9 @@ def test_a_trace_tells_of_one_decision_a_number_and_of_several_a_list():
     one, two = decide_one(0.9, in_corpus=0.95), decide_one(0.1, in_corpus=0.2)
     assert outcome([one]) == {"decision": "answer", "confidence": 0.9, "in_corpus": 0.95}
     assert outcome([one, two])["decision"] == ["answer", "abstain"]
+
+
+def test_figures_show_which_of_confidence_and_threshold_is_higher():
+    close, far = decide_one(0.4996, in_corpus=0.6), decide_one(0.4, in_corpus=0.6)
+    assert close.figures.startswith("confidence 0.4996, threshold 0.5000; ")
+    assert far.figures.startswith("confidence 0.40, threshold 0.50; ")

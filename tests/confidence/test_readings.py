@@ -69,6 +69,19 @@ def test_one_heading_in_two_files_is_of_two_subjects_named_with_their_files():
     assert labels == ["tag.html: OPTIONS", "notes.html: OPTIONS"]
 
 
+def test_a_section_in_capitals_is_named_with_its_file():
+    found = candidates(["OPTIONS", "SEE ALSO", "Locks"], [()] * 3)
+    sources = ["tag.html", "notes.html", "locks.html"]
+    metadata = [
+        {"title": title, "source": source}
+        for title, source in zip(found.titles, sources, strict=True)
+    ]
+    sourced = replace(found, metadata=metadata)
+    labels = [one.label for one in readings(sourced, subjects(sourced))]
+    assert labels == ["tag.html: OPTIONS", "notes.html: SEE ALSO", "Locks"]
+    assert readings(found, subjects(found))[0].label == "OPTIONS"
+
+
 @pytest.mark.parametrize(
     ("titles", "labels"),
     [

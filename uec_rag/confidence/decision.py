@@ -112,9 +112,12 @@ class Decision:
     @property
     def figures(self) -> str:
         """The numbers that the action rests on, in words."""
-        above = "no threshold" if math.isinf(self.threshold) else f"threshold {self.threshold:.2f}"
+        sure, least = self.confidence, self.threshold
+        # As many digits as it takes to see which is higher.
+        digits = next((d for d in range(2, 9) if f"{sure:.{d}f}" != f"{least:.{d}f}"), 2)
+        above = "no threshold" if math.isinf(least) else f"threshold {least:.{digits}f}"
         held = f"an answer is in the documents with probability {self.in_corpus:.2f}"
-        return f"confidence {self.confidence:.2f}, {above}; {held}"
+        return f"confidence {sure:.{digits}f}, {above}; {held}"
 
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:

@@ -372,7 +372,8 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
     labels = {}
     for number, some in rows.items():
         title = headings[number] if named[headings[number]] == 1 else titles[number]
-        if title and bearing[title] > 1:
+        # In capitals it is a section of a manual page, as each has.
+        if title and (bearing[title] > 1 or (title.isupper() and candidates.sources[some[0]])):
             title = f"{candidates.sources[some[0]]}: {title}"
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]

@@ -492,9 +492,9 @@ class Gate(Record):
                 )
             return " ".join(said)
         return (
-            f"Answering above confidence {self.threshold.threshold:.3f}: of "
-            f"{self.threshold.queries} questions {self.threshold.answered} are answered, where "
-            f"{self.abstain:.0%} may be left. Nothing is guaranteed: that takes labels, and "
+            f"Answering above confidence {self.threshold.threshold:.3f}: "
+            f"{self.threshold.answered} of {self.threshold.queries} questions are answered, and at "
+            f"most {self.abstain:.0%} left. Nothing is guaranteed: that takes labels, and "
             "`calibrate`."
         )
 
