@@ -21,7 +21,7 @@ from uec_rag import Retriever
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 UEC_RAG = [sys.executable, "-c", "from uec_rag.cli import main; main()"]
-QUESTION = "How do I copy an index to PostgreSQL?"
+QUESTION = "How do I filter by metadata?"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
