@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 _T = TypeVar("_T")
 
 Share: TypeAlias = Literal["a number in (0, 1)", "a share in [0, 1)", "a number from 0 to 1"]
-"""What `check_share` may expect."""
+"""The descriptions of a number that `check_share` takes."""
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that a float32 holds."""

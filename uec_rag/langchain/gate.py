@@ -6,7 +6,6 @@ import asyncio
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from typing import Any, Self, cast
 
 from langchain_core.callbacks import (
@@ -41,7 +40,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import AsTool, Gated, gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import SearchResult, surest_decision
 
 EVENT = "uec_gate"
@@ -117,7 +116,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @field_validator("gate", mode="before")
     @classmethod
     def _plain_threshold(cls, gate: object) -> object:
-        return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
+        return as_gate(gate)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, get_args
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
@@ -21,7 +20,7 @@ from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
 from uec_rag.confidence.readings import Reading, ask_back, subject_of
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import surest_decision
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
@@ -176,14 +175,6 @@ def _judge(
     )
     reason = ask_back(readings) if action == "clarify" else REASONS[action]
     return replace(own, action=action, reason=reason, readings=readings)
-
-
-_T = TypeVar("_T")
-
-
-def as_gate(gate: float | _T) -> Gate | _T:
-    """Make the gate of a plain threshold; return anything else as it is."""
-    return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
 
 class UECGatePostprocessor(BaseNodePostprocessor):

@@ -25,13 +25,13 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
 from uec_rag.llama_index.gate import (
     GateLike,
-    as_gate,
     competing,
     gate_of_index,
     judge,
     llm_judge,
     response_metadata,
 )
+from uec_rag.retrieval.gate import as_gate
 
 Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
 """From a question, the decision on it and the nodes found, to what to say instead of an answer."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -505,6 +505,17 @@ _SECOND_SAYS = {
     True: "The documents seem to answer this: a second opinion says so.",
     False: "A second opinion says that the passages found do not answer this.",
 }
+
+
+_T = TypeVar("_T")
+
+
+def as_gate(gate: float | str | PathLike[str] | _T) -> Gate | _T:
+    """Make the gate of a plain threshold; return anything else as it is.
+
+    ValueError as of `Gate.at`.
+    """
+    return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
 
 def _check_promise(

@@ -80,7 +80,7 @@ class EngineStore(ABC):
     """Its name, for messages."""
 
     remote = True
-    """Whether the passages are elsewhere, and a search looks at candidates only."""
+    """True if the passages are elsewhere, and a search looks at candidates only."""
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
         self.candidates = candidates

@@ -31,7 +31,7 @@ EXPECTED = (
     "expected qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
     "postgresql://USER@HOST/DATABASE?collection=TABLE"
 )
-"""What the address of an engine looks like, for messages."""
+"""The form of an engine's address, for messages."""
 
 
 def is_place(address: str) -> bool:

@@ -98,7 +98,7 @@ class MemoryStore:
     """
 
     remote = False
-    """Whether the passages are elsewhere, and a search looks at candidates only."""
+    """True if the passages are elsewhere, and a search looks at candidates only."""
 
     def __init__(self, *, dtype: Dtype = "float32") -> None:
         self._state = State(scan=make_scan(dtype))
