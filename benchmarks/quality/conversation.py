@@ -143,11 +143,17 @@ class Index:
         )
 
 
-def ours(index: Index, turns: Sequence[Turn]) -> FloatArray:
-    """Logits of turns mixed with those before them, shape (n, N)."""
-    asked = [views.Turn(turn.text, turn.before) for turn in turns]
-    parts = index.uec.encode(views.texts_of(asked), "query")
-    return index.logits([views.in_context(asked, part) for part in parts])
+def ours(uec: UEC, some: Conversations) -> FloatArray:
+    """nDCG@10 of turns as a `Retriever` searches them behind those before them, shape (n,)."""
+    retriever = Retriever(uec)
+    retriever.add(some.passages, [str(column) for column in range(len(some.passages))])
+    found = retriever.search(
+        [turn.text for turn in some.turns], _DEPTH, history=[turn.before for turn in some.turns]
+    )
+    ranked = np.zeros_like(some.gains)
+    for row, one in zip(ranked, found, strict=True):
+        row[[int(id) for id in one.ids]] = np.arange(len(one.ids), 0, -1)
+    return ndcg(ranked, some.gains)
 
 
 def ndcg(logits: FloatArray, gains: FloatArray) -> FloatArray:
@@ -216,7 +222,7 @@ def main(
             recipe: ndcg(index.logits(uec.encode([*map(text, some.turns)], "query")), some.gains)
             for recipe, text in RECIPES.items()
         }
-        scores["ours"] = ndcg(ours(index, some.turns), some.gains)
+        scores["ours"] = ours(uec, some)
         for kind, chosen in some.kinds.items():
             header.append(f"{name}, {kind} ({chosen.sum()})")
             for recipe, of_turns in scores.items():

@@ -106,6 +106,16 @@ def test_turns_on_another_subject_take_no_answer_away(chat, question):
     assert alone.ids[0] == behind.ids[0]
 
 
+def test_what_is_surely_answered_alone_is_searched_alone(chat):
+    alone, behind = (
+        chat.search(["Who repairs the door opener?"], history=turns)[0]
+        for turns in (None, [["How does rsync copy files?"]])
+    )
+    assert alone.decision.confidence > 0.9
+    np.testing.assert_allclose(behind.scores, alone.scores, rtol=1e-6)
+    assert behind.decision.confidence == pytest.approx(alone.decision.confidence)
+
+
 def test_a_question_that_the_turns_do_not_settle_is_asked_back_about(chat):
     [found] = chat.search([VAGUE], history=[OTHER_SUBJECT])
     assert found.decision.action == "clarify"

@@ -149,6 +149,15 @@ class TestHits:
     async def test_asked_for_asynchronously_it_is_the_same(self, verified, queries):
         assert (await verified.asearch(queries, 5)).ids == verified.search(queries, 5).ids
 
+    def test_it_reads_what_is_found_in_a_conversation_with_the_turns_or_without(
+        self, verified, texts
+    ):
+        alone = verified.search(texts, 5)
+        behind = verified.search(texts, 5, history=[[text] for text in reversed(texts)])
+        assert all(one.verified for one in behind)
+        stand_alone = [one.ids == two.ids for one, two in zip(behind, alone, strict=True)]
+        assert 0 < sum(stand_alone) < len(texts)
+
 
 class TestConfidence:
     def test_it_is_learned_with_the_verifier_and_knows_better(self, plain, verified, asking):

@@ -39,7 +39,7 @@ from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import SHARE, Turn, in_context
+from uec_rag.ensemble.views import Turn, in_context
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -47,6 +47,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
 _RANKED = 100  # of each encoder's best passages, whose place is told
+_NEEDS_NO_TURNS = 0.8  # confidence in the hits of a question alone above which it stands alone
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
 # Off the log odds of an answer: if no encoder knows the question's letters; and if none of the
@@ -102,9 +103,10 @@ def search(
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
-    A question with turns before it is compared mixed with them, and alone. P(the corpus answers) is
-    of what it finds alone as well: turns on another subject are not held against it, and do not
-    answer it either. If the turns have not helped to an answer, it is as underspecified as alone.
+    A question with turns before it is compared alone, and mixed with them. If it is surely answered
+    alone, it needs no turns. Else P(the corpus answers) is of what it finds alone as well: turns on
+    another subject are not held against it, and do not answer it either. If the turns have not
+    helped to an answer, it is as underspecified as alone.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def search(
         Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
     """
     results: list[Result] = []
-    alone: deque[tuple[Probabilities | None, Ambiguity]] = deque()
+    alone: deque[tuple[Probabilities | None, Ambiguity, Result | None]] = deque()
     to_come = sum(turn.follows for turn in asked)
     with span("search", queries=len(asked), k=k, passages=len(store)) as note:
         for how, found in compare_with_turns(method, store, asked, parts, k):
@@ -122,12 +124,22 @@ def search(
                 own = None if sure is None else sure.of(row)
                 if to_come:
                     to_come -= 1
-                    alone.append((own, ambiguity))
+                    one = None
+                    if own is not None and own.confidence[0] > _NEEDS_NO_TURNS:
+                        one = decide(how, found, row, own, ambiguity, k, len(store))
+                        one = one if one.decision.action == "answer" else None
+                    alone.append((own, ambiguity, one))
                     continue
-                turn = asked[len(results)]
+                place = len(results)
+                turn, one = asked[place], None
                 if turn.follows:
-                    own, ambiguity = with_alone(own, ambiguity, *alone.popleft())
-                one = decide(how, found, row, own, ambiguity, k, len(store))
+                    before, unresolved, one = alone.popleft()
+                    own, ambiguity = with_alone(own, ambiguity, turn.share, before, unresolved)
+                if one is None:
+                    one = decide(how, found, row, own, ambiguity, k, len(store))
+                elif method.verification is not None:  # which has not read what it finds alone
+                    own_parts = [part[place : place + 1] for part in parts]
+                    [one] = search(method, store, [Turn(turn.question)], own_parts, k)
                 results.append(replace(one, query=turn.question))
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
@@ -164,11 +176,15 @@ def compare_with_turns(
 
 
 def with_alone(
-    sure: Probabilities | None, ambiguity: Ambiguity, alone: Probabilities | None, before: Ambiguity
+    sure: Probabilities | None,
+    ambiguity: Ambiguity,
+    turns: float,
+    alone: Probabilities | None,
+    before: Ambiguity,
 ) -> tuple[Probabilities | None, Ambiguity]:
     """Take what a question finds alone into what is estimated of it behind its turns.
 
-    It is as underspecified as alone, less if it is surely answered.
+    It is as underspecified as alone, less if it is surely answered. `turns`: their share.
     """
     if sure is None or alone is None:
         return sure, ambiguity
@@ -176,7 +192,7 @@ def with_alone(
     share = min(1, 2 * (1 - float(sure.confidence[0])))
     unresolved = replace(before, underspecified=before.underspecified * share)
     ambiguity = max(ambiguity, unresolved, key=attrgetter("underspecified"))
-    return sure.mixed(alone.in_corpus, 1 - SHARE), ambiguity
+    return sure.mixed(alone.in_corpus, 1 - turns), ambiguity
 
 
 @dataclass(frozen=True, eq=False)
