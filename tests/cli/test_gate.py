@@ -1,6 +1,5 @@
 """`uec-rag gate` and `ask --gate`: a threshold from labelled questions, kept in a file."""
 
-import itertools
 import json
 import math
 import re
@@ -181,16 +180,6 @@ def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):
     refused = run("ask", index, "honey", "--gate", tmp_path / "gate.json", code=2)
     assert "abstains on every question" in refused.stderr
     assert "inf" not in refused.output
-
-
-def test_many_questions_are_searched_under_a_progress_bar(
-    run, index, questions, tmp_path, monkeypatch
-):
-    clock = itertools.count(1000, 100)
-    monkeypatch.setattr("uec_rag.cli.console.time.monotonic", lambda: next(clock))
-    said = run("gate", index, questions, "--out", tmp_path / "gate.json").stderr
-    told = re.findall(r"Searching: (\d+) of 162, about \S+ left", said)
-    assert told == ["64", "96", "128", "160", "162"]
 
 
 def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, tmp_path):

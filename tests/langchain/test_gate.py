@@ -125,18 +125,13 @@ async def test_its_run_s_metadata_say_what_it_decided(gate, found):
 
 async def test_many_questions_are_searched_for_together(gate, found, monkeypatch):
     searched = []
-    search, asearch = Retriever.search, Retriever.asearch
+    search = Retriever.search
 
     def counted(self, queries, *args, **kwargs):
         searched.append(len(queries))
         return search(self, queries, *args, **kwargs)
 
-    async def acounted(self, queries, *args, **kwargs):
-        searched.append(len(queries))
-        return await asearch(self, queries, *args, **kwargs)
-
     monkeypatch.setattr(Retriever, "search", counted)
-    monkeypatch.setattr(Retriever, "asearch", acounted)
     expected = [rounded(one) for one in found]
     assert [rounded(one) for one in gate.batch(QUESTIONS)] == expected
     assert [rounded(one) for one in await gate.abatch(QUESTIONS)] == expected
@@ -395,10 +390,7 @@ def test_an_index_that_changed_since_calibration_warns_once_and_says_what_to_do(
     with warnings.catch_warnings(action="error"):
         gate.invoke(QUESTIONS[0])
     retriever.vectorstore.add_texts(["something new"])
-    with (
-        pytest.warns(UserWarning, match=r"changed since the gate.*UECGate\.calibrate again"),
-        pytest.warns(UserWarning, match="other passages than this search"),
-    ):
+    with pytest.warns(UserWarning, match="other passages than this search"):
         gate.invoke(QUESTIONS[0])
     with warnings.catch_warnings(action="error"):
         gate.invoke(QUESTIONS[0])
@@ -425,13 +417,6 @@ class TestSecondOpinion:
         assert {*self.decisions(retriever, made, "Yes.")} <= {"answer", "clarify"}
         assert {*self.decisions(retriever, made, "No, they do not.")} <= {"abstain", "clarify"}
         assert self.decisions(retriever, made, "It depends.") == alone
-
-    def test_asynchronously_it_decides_the_same(self, retriever, made):
-        judge = FakeListChatModel(responses=["yes"])
-        gate = UECGate(retriever=retriever, gate=made, second=judge)
-        found = asyncio.run(gate.abatch(QUESTIONS))
-        expected = self.decisions(retriever, made, "yes")
-        assert [one["decision"] for one in found] == expected
 
     def test_it_is_calibrated_with_the_model_that_it_asks(self, retriever):
         judge = FakeListChatModel(responses=["yes"])

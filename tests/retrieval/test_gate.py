@@ -108,9 +108,12 @@ def test_the_report_says_what_was_promised_and_what_was_seen(gate):
 
 def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
     above, below = gate.threshold.threshold + 0.01, gate.threshold.threshold - 0.01
-    assert gate(above, Decision("abstain", "")) == "answer"
-    assert gate(below, Decision("answer", "")) == gate(below, Decision("abstain", "")) == "abstain"
-    assert gate(gate.threshold.threshold, Decision("answer", "")) == "abstain"
+    for sure, before, action in (
+        (above, "abstain", "answer"),
+        (below, "answer", "abstain"),
+        (gate.threshold.threshold, "answer", "abstain"),
+    ):
+        assert gate.redecide(Decision(before, "", confidence=sure)).action == action
 
 
 def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):

@@ -9,9 +9,9 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.server.conftest import HOST, TOKEN
-from uec_rag.server import access, running
+from uec_rag.server import access
 from uec_rag.server.access import Access, Guard, Limits, harmless, limits_of
-from uec_rag.server.running import LogFormatter, OnceASecond, listen
+from uec_rag.server.running import LogFormatter, listen
 
 SECRET = "postgresql://me:hunter2@db.local/x in '/home/me/my docs/idx'"
 
@@ -253,26 +253,6 @@ def test_explorers_of_different_tokens_share_a_browser():
     client.get(f"/page?token={TOKEN}")
     client.cookies.set(other.cookie_name, TOKEN[::-1])
     assert client.get("/page").status_code == 200
-
-
-def test_what_goes_wrong_at_one_place_is_logged_once_a_second(monkeypatch):
-    now = 0.0
-    monkeypatch.setattr(running.time, "monotonic", lambda: now)
-    rate, shown = OnceASecond(), []
-
-    def tell(line, level=logging.WARNING):
-        record = logging.LogRecord("x", level, "a.py", line, "no", (), None)
-        if rate.filter(record):
-            shown.append(LogFormatter().format(record).partition("x: ")[2])
-
-    for _ in range(1000):
-        tell(1)
-    tell(2)
-    now = 1.5
-    tell(1)
-    for _ in range(2):
-        tell(3, logging.INFO)
-    assert shown == ["no", "no", "no (and 999 times before)", "no", "no"]
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.name.invalid"])

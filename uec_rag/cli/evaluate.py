@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
+from uec_rag.base.version import __version__
 from uec_rag.cli.console import (
     Index,
     Json,
@@ -25,7 +30,6 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
-from uec_rag.cli.values import path, whole
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
@@ -39,23 +43,19 @@ def evaluate(
     questions: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[QUESTIONS]",
-            parser=path,
             help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
             "made from the passages.",
         ),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="INDEX", parser=path, help="Another index, to compare it with."),
+        typer.Option(help="Another index, to compare it with."),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", parser=path, help="Write everything to one HTML page."),
+        typer.Option(help="Write everything to one HTML page."),
     ] = None,
-    k: Annotated[
-        int, typer.Option("-k", metavar="NUMBER", parser=whole(1, 1000), help="Hits per question.")
-    ] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
@@ -82,7 +82,6 @@ def evaluate(
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
     from uec_rag.evaluation.evaluate import evaluate as measured
-    from uec_rag.server.report import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
         say(f"Opening {place} ...")
@@ -169,3 +168,29 @@ def _table(*columns: str) -> Table:
             column, overflow="fold", justify="left" if column == "why" or not place else "right"
         )
     return table
+
+
+def report(
+    found: Evaluation,
+    against: Mapping[str, Any] | None = None,
+    *,
+    index: str,
+    questions: str | None = None,
+) -> str:
+    """Render one page of HTML with everything in it, plots too; nothing is loaded from elsewhere.
+
+    `against`: of `compared`, with the "index". `index`, `questions`: names of the index and of the
+    file of questions, if they are not made up.
+    """
+    from jinja2 import Environment
+
+    page = files("uec_rag.server").joinpath("pages", "report.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    about = {
+        "Index": f"{index}, {found.facts['passages']:,} passages",
+        "Ensemble": ", ".join(found.facts["members"]),
+        "Questions": questions or "made from the passages, which are harder than users' are",
+        "Measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, with uec-rag {__version__}",
+    }
+    about = {name: visible(value) for name, value in about.items()}
+    return environment.from_string(page).render(found=found, against=against, about=about)

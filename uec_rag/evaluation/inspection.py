@@ -14,7 +14,6 @@ import numpy as np
 from uec_rag.base.checks import visible
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import make_questions
-from uec_rag.encoders.base import WithoutVectors
 from uec_rag.encoders.lexical import writings
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
@@ -207,35 +206,8 @@ def members_alone(
 def alone(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
-    """Search by one encoder's similarity, which is then `mu`."""
-    coefficients = {other: float(other == name) for other in retriever.uec.names}
-    return _by_mean(retriever, coefficients, queries, parts, k)
-
-
-def plain_cosine(
-    retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
-) -> Ranking | None:
-    """Search by the mean cosine of the encoders' vectors; None if no encoder has any.
-
-    Parameters as in `members_alone`.
-    """
-    uec = retriever.uec
-    even = {
-        name: 0.0 if isinstance(encoder, WithoutVectors) else 1 / weight
-        for name, encoder, weight in zip(uec.names, uec.encoders, uec.weights.tolist(), strict=True)
-    }
-    return _by_mean(retriever, even, queries, parts, k).passages if any(even.values()) else None
-
-
-def _by_mean(
-    retriever: Retriever,
-    coefficients: Mapping[str, float],
-    queries: Sequence[str],
-    parts: Sequence[Gaussian],
-    k: int,
-) -> SearchResult:
-    """Order hits by the mean similarity, whatever its variance and a verifier's scores."""
-    view = retriever.counting(coefficients)
+    """Search by one encoder's similarity, which is then `mu`, whatever a verifier says."""
+    view = retriever.counting({other: float(other == name) for other in retriever.uec.names})
     view.uec.verifier = None
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
     return view.search_encoded(queries, parts, k)

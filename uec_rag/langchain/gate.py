@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, cast
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForChainRun,
-    CallbackManagerForChainRun,
-    adispatch_custom_event,
-    dispatch_custom_event,
-)
+from langchain_core.callbacks import CallbackManagerForChainRun, dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
@@ -23,9 +17,9 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableSerializable,
 )
-from langchain_core.runnables.config import get_config_list, merge_configs
+from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import ConfigDict, PrivateAttr, SkipValidation, field_validator, model_validator
+from pydantic import ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
@@ -88,8 +82,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Gate | None = None
     second: Judge | None = None
-
-    _calibrated_at: int | None = PrivateAttr(default=None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -184,26 +176,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             )
         where = passage_filter(retriever.filter)
         gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
-        made = cls(retriever=retriever, gate=gate)
-        made._calibrated_at = retriever.index.changes
-        return made
-
-    def _warn_changed(self) -> None:
-        if not isinstance(self.retriever, UECRetriever):
-            return
-        changes = self.retriever.index.changes
-        if self._calibrated_at is None and self.gate is not None:
-            # A gate that was saved knows the corpus that it is for.
-            where = passage_filter(self.retriever.filter)
-            self._calibrated_at = changes if self.gate.fits(self.retriever.index, where) else -1
-        if self._calibrated_at not in (None, changes):
-            self._calibrated_at = changes
-            warnings.warn(
-                "The index has changed since the gate was calibrated: its guarantee is for the "
-                "old corpus. Call UECGate.calibrate again.",
-                UserWarning,
-                stacklevel=2,
-            )
+        return cls(retriever=retriever, gate=gate)
 
     @property
     def report(self) -> str:
@@ -228,12 +201,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
         return self.batch([input], config, **_of_one(kwargs))[0]
-
-    async def ainvoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Gated:
-        """Retrieve and decide, without blocking the event loop."""
-        return (await self.abatch([input], config, **_of_one(kwargs)))[0]
 
     def batch(
         self,
@@ -260,12 +227,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """`batch` without blocking the event loop."""
-        return await self._abatch_with_config(
-            partial(self._agate_all, kwargs),
-            inputs,
-            self._configs(config, len(inputs)),
-            return_exceptions=return_exceptions,
-        )
+        batch = partial(self.batch, inputs, config, return_exceptions=return_exceptions)
+        return await run_in_executor(None, partial(batch, **kwargs))
 
     def _configs(
         self, config: RunnableConfig | list[RunnableConfig] | None, count: int
@@ -295,30 +258,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
             dispatch_custom_event(EVENT, _event(one), config=config[place])
-            out[place] = _beside(given[place], one)
-        return out
-
-    async def _agate_all(
-        self,
-        options: Mapping[str, Any],
-        given: list[Question],
-        run_manager: list[AsyncCallbackManagerForChainRun],
-        config: list[RunnableConfig],
-    ) -> list[Gated | Exception]:
-        out, asked = self._asked(options, given)
-        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
-        if isinstance(self.retriever, UECRetriever):
-            searched = {**options, "history": [before for _, before in asked.values()]}
-            result, found = await self.retriever.asearch_runs(queries, configs, **searched)
-            decisions = await asyncio.to_thread(self._decided, result)
-        else:
-            inputs = [self._input(given[place]) for place in asked]
-            found = await self.retriever.abatch(inputs, configs)
-            decisions = await asyncio.to_thread(lambda: [*map(self._read, queries, found)])
-        for place, documents, decision in zip(asked, found, decisions, strict=True):
-            note_decision(run_manager[place], decision)
-            one = gated(asked[place][0], documents, decision)
-            await adispatch_custom_event(EVENT, _event(one), config=config[place])
             out[place] = _beside(given[place], one)
         return out
 
@@ -382,7 +321,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return self.gate.redecide(known, question, texts, self.second)
 
     def _decided(self, result: SearchResult) -> list[Decision]:
-        self._warn_changed()
         return result.decisions if self.gate is None else self.gate.decide(result, self.second)
 
 

@@ -32,7 +32,7 @@ from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.views import Turn, texts_of
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.nodes import announce, hits, passages_of, turns
+from uec_rag.llama_index.nodes import hits, passages_of, turns
 from uec_rag.llama_index.query import averaged, passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
@@ -407,6 +407,4 @@ class UECRetriever(BaseRetriever):
         several = len(parts[0]) > 1 and "history" not in options
         own = averaged(parts) if several else parts
         result = index.search_encoded([query], own, self.similarity_top_k, **options)
-        result = result.asked_as([asked])
-        announce(asked, result)
-        return hits(result, self.details)
+        return hits(result.asked_as([asked]), self.details)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import Result, SearchResult, check_threshold
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.self_calibrate import trial
-from uec_rag.stores.base import GATE, Filter, SharedState, put_shared_state
+from uec_rag.stores.base import Filter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -191,7 +191,7 @@ class Gate(Record):
             If queries share a passage that answers them, and `groups` is not given.
         """
         check_k(k)
-        _check_promise(wrong, risk, certainty, needless, second)
+        check_promise(wrong, risk, certainty, needless, second)
         searched = LabelledSearch.of(
             retriever, queries, relevant_ids, k=k, filter=filter, groups=groups
         )
@@ -400,22 +400,9 @@ class Gate(Record):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the gate to a JSON file, completely or not at all, with a checksum."""
-        replace_file(Path(path), self._written())
-
-    def _written(self) -> str:
         state = self.metadata()
-        return json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
-
-    @classmethod
-    def _read(cls, state: dict[str, Any]) -> Self:
-        """Read the gate that `_written` wrote; earlier versions wrote no checksum."""
-        given = state.pop(_CHECKSUM, None)
-        if given not in (None, _checksum(state)):
-            raise IndexCorrupted(
-                "gate: it is damaged or was changed by hand; make it again with 'uec-rag gate', or "
-                "Gate.calibrate."
-            )
-        return cls.restore(state)
+        written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
+        replace_file(Path(path), written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -432,44 +419,23 @@ class Gate(Record):
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        return cls._read(read_json(Path(path)))
-
-    def publish(self, retriever: Retriever) -> Self:
-        """Store the gate in the retriever's store, for all processes that search it.
-
-        Raises
-        ------
-        TypeError
-            If no other process can open the store.
-        ValueError
-            If nothing was ever added to it.
-        """
-        if not isinstance(retriever.store, SharedState):
-            raise TypeError(
-                f"retriever: a {type(retriever.store).__name__} is not shared with other "
-                "processes; `save` the gate."
+        state = read_json(Path(path))
+        given = state.pop(_CHECKSUM, None)  # earlier versions wrote none
+        if given not in (None, _checksum(state)):
+            raise IndexCorrupted(
+                "gate: it is damaged or was changed by hand; make it again with 'uec-rag gate', or "
+                "Gate.calibrate."
             )
-        put_shared_state(retriever.store, GATE, self._written().encode())
-        return self
-
-    @classmethod
-    def published(cls, retriever: Retriever) -> Self | None:
-        """Return the last published gate, if any."""
-        store = retriever.store
-        found = store.get_state(GATE) if isinstance(store, SharedState) else None
-        return None if found is None else cls._read(json.loads(found[1]))
+        return cls.restore(state)
 
     @classmethod
     def of_index(cls, retriever: Retriever) -> Self | None:
-        """Find the gate of an index: the `GATE_FILE` in its folder, or the one that was published.
-
-        Raises as `load`.
-        """
+        """Find the gate of an index, the `GATE_FILE` in its folder. Raises as `load`."""
         for generation in retriever.saved_as[-1:]:
             file = generation.parent.parent / GATE_FILE
             if file.exists():
                 return cls.load(file)
-        return cls.published(retriever)
+        return None
 
     @property
     def report(self) -> str:
@@ -518,13 +484,14 @@ def as_gate(gate: float | str | PathLike[str] | _T) -> Gate | _T:
     return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
 
-def _check_promise(
+def check_promise(
     wrong: float | None,
     risk: float | None,
     certainty: float,
     needless: float | None,
-    second: Judge | None,
+    second: Judge | None = None,
 ) -> None:
+    """Check what `Gate.calibrate` is to promise; TypeError, ValueError as there."""
     if wrong is not None and risk is not None:
         raise ValueError(
             "wrong, risk: expected one of them, got both; wrong is a share of all questions, risk "
@@ -563,13 +530,12 @@ def _search(
     filter: Filter | None,
     progress: Progress | None,
 ) -> SearchResult:
-    if progress is None:
-        return retriever.search(queries, k, filter=filter)
     results: list[Result] = []
     for start in range(0, len(queries), _AT_ONCE):
         some = queries[start : start + _AT_ONCE]
         results += retriever.search(some, k, filter=filter)
-        progress(len(some))
+        if progress is not None:
+            progress(len(some))
     return SearchResult(results)
 
 
@@ -715,7 +681,7 @@ class LabelledSearch:
         second: Judge | None = None,
     ) -> Gate:
         """Make the gate that `Gate.calibrate` makes."""
-        _check_promise(wrong, risk, certainty, needless, second)
+        check_promise(wrong, risk, certainty, needless, second)
         rows, ask = self.rows, ASK if needless is None else self._ask(needless)
         # A threshold of asking back that these labels chose must not excuse their wrong answers.
         spared = ask if needless is None else _NEVER

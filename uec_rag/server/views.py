@@ -30,7 +30,6 @@ from uec_rag.evaluation.inspection import (
     inspect,
     members_alone,
     neighbours,
-    plain_cosine,
 )
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import file_of
@@ -164,8 +163,6 @@ def ask_view(
         f"{first} alone": rankings[first][0],
         "Reciprocal rank fusion": fused([*rankings.values()])[0],
     }
-    if cosine := plain_cosine(retriever, [question], parts, k):
-        others["Plain cosine"] = cosine[0]
     columns = [
         {"name": name, "hits": [passage_view(p) | {"place_here": own.get(p.id)} for p in found[:k]]}
         for name, found in others.items()
