@@ -244,28 +244,6 @@ def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
     assert "Calibrated on 150 questions" in retriever.report
 
 
-def test_a_given_generator_makes_the_questions(fitted, own_texts):
-    asked = []
-
-    def generate(text):
-        asked.append(text)
-        return f"what of {' '.join(text.split()[:4])}"
-
-    retriever = index_of(fitted, own_texts[:60], IDS[:60])
-    retriever.self_calibrate(generate)
-    assert sorted(asked) == sorted(own_texts[:60])
-    assert "Calibrated on 60 questions" in retriever.report
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "message"),
-    [("", ValueError, "generate(text)[0] is empty"), (None, TypeError, "generate(text)[0] must")],
-)
-def test_a_generator_that_gives_no_text_is_refused(fitted, own, answer, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        own.self_calibrate(lambda text: answer)
-
-
 def at_home_only(texts):
     """An encoder that knows the words of the fit pairs, and to which all else is noise."""
     words = bag_of_words(24, "home", 4)
@@ -351,8 +329,6 @@ def test_the_fingerprint_is_of_ids_and_texts(fitted):
 def test_too_few_passages_say_what_to_do_instead(small):
     with pytest.raises(ValueError, match=r"made 0 questions from 10 passages, expected at least"):
         small.self_calibrate()
-    with pytest.raises(ValueError, match=r"give generate=, .* or calibrate with labelled queries"):
-        small.self_calibrate(lambda text: text[:20])
     assert small.calibration is None
 
 

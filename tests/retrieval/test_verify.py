@@ -217,8 +217,9 @@ class TestConfidence:
         assert error < 0.9 * before
 
     def test_without_labels_too(self, verified, texts):
-        index = index_of(verified.uec, texts)
-        index.self_calibrate(generate=lambda text: " ".join(text.split()[:3]))
+        titles = [{"title": f"On {' '.join(text.split()[:4])}"} for text in texts]
+        index = index_of(verified.uec, texts, [f"p{i}" for i in range(len(texts))], titles)
+        index.self_calibrate()
         assert "without labels" in index.report
 
     def test_a_gate_of_another_verifier_is_warned_of(self, plain, verified, asking):

@@ -95,7 +95,7 @@ def inspect(
         progress("Reading variances", start, len(passages))
         ids = [passage.id for passage in passages[start : start + _CHUNK]]
         variances += retriever.vectors(ids).trace.tolist()
-    made = make_questions(passages, None, _PROBES)
+    made = make_questions(passages, _PROBES)
     places = dict(zip(made.questions, made.relevant, strict=True))
     queries = [*dict.fromkeys([*asked, *made.questions])]
     times: Counter[str] = Counter()

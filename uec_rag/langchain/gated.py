@@ -138,16 +138,8 @@ def retriever_tool(
         found = told(query, retriever.invoke(given, config))
         return as_text(found, source_key), found
 
-    async def asearch(
-        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
-    ) -> tuple[str, Gated]:
-        given = in_context(retriever, query, _turns_of_agent(runtime))
-        found = told(query, await retriever.ainvoke(given, config))
-        return as_text(found, source_key), found
-
     return StructuredTool.from_function(
         search,
-        asearch,
         name=name,
         description=description,
         args_schema=ToolInput,

@@ -109,18 +109,8 @@ def judge(
     decision = _judge(nodes, query, gate, second)
     if decision.action != "clarify":
         decision = replace(decision, readings=())
-    _dispatcher.event(
-        UECGateEvent(
-            query=query,
-            decision=decision.action,
-            reason=decision.reason,
-            confidence=decision.confidence,
-            in_corpus=decision.in_corpus,
-            candidates=list(decision.candidates),
-            readings=decision.choices,
-            question_back=decision.question_back,
-        )
-    )
+    told = {name.removeprefix("uec_"): value for name, value in response_metadata(decision).items()}
+    _dispatcher.event(UECGateEvent(query=query, **told))
     return decision
 
 
