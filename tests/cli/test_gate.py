@@ -197,19 +197,3 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
     (tmp_path / "gate.json").write_text('{"k": 4}')
     bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
     assert "Gate: no saved one looks like" in bad.stderr
-
-
-def test_a_gate_decides_alike_whatever_number_of_passages_is_shown(run, index, tmp_path):
-    Gate(RiskThreshold(0.2, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
-
-    def asked(k):
-        return run(
-            *("ask", index, "honey in the hive", "--gate", tmp_path / "gate.json"),
-            *("-k", str(k), "--json"),
-            json_output=True,
-        )
-
-    one, many = asked(1), asked(5)
-    assert (len(one["passages"]), len(many["passages"])) == (1, 5)
-    assert one["decision"] == many["decision"]
-    assert one["confidence"] == pytest.approx(many["confidence"])

@@ -284,11 +284,6 @@ class TestUpdating:
         assert "0 new, 0 changed, 0 removed; 90 passages" in told.stdout
         assert "3 unchanged, 1 empty (bees.md)" in told.stdout
 
-    def test_a_file_that_only_went_leaves_the_rest(self, run, folder, index):
-        (folder / "bees.md").unlink()
-        told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
-        assert (told["removed"], told["passages"], told["encoded"]) == (1, 90, 0)
-
 
 class TestAnUpdateBesideOthers:
     @pytest.fixture

@@ -31,12 +31,6 @@ def test_a_fitted_ensemble_is_saved_and_reported(run, pairs_file, words, tmp_pat
     assert UEC.load(out).is_fitted
 
 
-def test_the_report_is_printed_as_a_table(run, pairs_file, words, tmp_path):
-    shown = run("fit", pairs_file, "--out", tmp_path / "fitted", "--model", words)
-    assert words.name in shown.stdout
-    assert "slope" in shown.stdout
-
-
 def test_a_row_that_is_not_a_pair_or_a_file_that_is_not_there_is_named(run, tmp_path):
     path, out = written(tmp_path, "a.csv", "query,passage\nq,p\nq, \n"), tmp_path / "fitted"
     told = run("fit", path, "--out", out, code=2).stderr

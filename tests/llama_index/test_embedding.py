@@ -1,4 +1,3 @@
-import asyncio
 import json
 import warnings
 
@@ -7,7 +6,6 @@ import pytest
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.storage.kvstore import SimpleKVStore
 from pydantic import ValidationError
 
 from uec_rag.llama_index import UECEmbedding
@@ -27,12 +25,6 @@ def test_passages_and_queries_get_the_means_of_their_role(embedding, fitted, tex
     assert not np.allclose(passages[0], query)
 
 
-def test_one_text_is_embedded_as_in_a_batch(embedding, texts):
-    np.testing.assert_allclose(
-        embedding.get_text_embedding(texts[1]), embedding.get_text_embedding_batch(texts)[1]
-    )
-
-
 @pytest.mark.parametrize("workers", [None, 3])
 async def test_asynchronous_vectors_are_the_same(fitted, texts, workers):
     embedding = UECEmbedding(uec=fitted, embed_batch_size=7, num_workers=workers)
@@ -40,30 +32,6 @@ async def test_asynchronous_vectors_are_the_same(fitted, texts, workers):
     np.testing.assert_allclose(batch, embedding.get_text_embedding_batch(texts), atol=1e-6)
     assert await embedding.aget_text_embedding(texts[2]) == embedding.get_text_embedding(texts[2])
     assert await embedding.aget_query_embedding("lumane") == embedding.get_query_embedding("lumane")
-
-
-def test_no_batch_is_larger_than_embed_batch_size(counting, texts):
-    uec, encoders = counting
-    sizes = []
-    encode = uec.encode
-
-    def encode_and_note(some, role):
-        sizes.append(len(some))
-        return encode(some, role)
-
-    uec.encode = encode_and_note
-    UECEmbedding(uec=uec, embed_batch_size=16).get_text_embedding_batch(texts)
-    assert sizes == [16, 16, 8]
-    assert encoders[0].texts == texts
-
-
-def test_the_embeddings_cache_spares_the_encoders(counting, texts):
-    uec, encoders = counting
-    embedding = UECEmbedding(uec=uec, embeddings_cache=SimpleKVStore())
-    first = embedding.get_text_embedding_batch(texts[:3])
-    again = embedding.get_text_embedding_batch(texts[:4])
-    assert again[:3] == first
-    assert encoders[0].texts == texts[:4]
 
 
 def test_vectors_are_lists_of_python_floats(embedding):
@@ -99,11 +67,6 @@ def test_an_ingestion_pipeline_embeds_with_it_and_remembers_its_work(counting, n
     again = pipeline.run(nodes=[node.model_copy(update={"embedding": None}) for node in nodes[:5]])
     assert [node.embedding for node in first] == [node.embedding for node in again]
     assert len(encoders[0].texts) == 5
-
-
-def test_two_event_loops_may_use_one_embedding(embedding, texts):
-    runs = [asyncio.run(embedding.aget_text_embedding_batch(texts[:3])) for _ in range(2)]
-    assert runs[0] == runs[1]
 
 
 def test_anything_but_an_ensemble_is_refused():

@@ -3,13 +3,13 @@ from dataclasses import asdict
 import pytest
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, TextNode
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
-from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
+from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
 from uec_rag.retrieval.gate import Gate
 
@@ -52,12 +52,6 @@ def test_the_nodes_of_the_readings_come_through_where_it_is_to_clarify():
 def test_all_come_through_where_none_of_the_readings_is_left():
     nodes = found("clarify", 0.4, "b", readings=TWO)
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
-
-
-async def test_asynchronously_it_is_the_same():
-    gate = UECGatePostprocessor()
-    [told] = await gate.apostprocess_nodes(found("abstain", 0.1, "a"), QueryBundle("q"))
-    assert told.node_id == NOTICE
 
 
 def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word():
@@ -117,23 +111,6 @@ def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
     assert told.text.endswith('Reply with this alone: "There is no passage to answer from."')
     assert judge([]) == Decision("abstain", "There is no passage to answer from.")
-
-
-def test_it_decides_as_the_search_did(fitted, nodes, texts, question):
-    retriever = UECRetriever.from_nodes(nodes, fitted)
-    questions = [question, "fooba rabaz", texts[5].split()[0], *texts[:10]]
-    for text in questions:
-        decision = retriever.retriever.search([text], 4).decisions[0]
-        verdict = judge(retriever.retrieve(text))
-        assert (verdict.decision, verdict.reason) == (decision.action, decision.reason)
-        assert verdict.candidates == (decision.candidates if decision.action == "clarify" else ())
-
-
-def test_it_is_surer_of_a_passage_s_question_than_of_a_foreign_one(fitted, nodes, question):
-    retriever = UECRetriever.from_nodes(nodes, fitted)
-    known, foreign = (judge(retriever.retrieve(text)) for text in (question, "fooba rabaz"))
-    assert known.decision == "answer"
-    assert known.confidence > foreign.confidence
 
 
 def test_it_is_a_llama_index_component():

@@ -13,13 +13,11 @@ from llama_index.core.query_engine import (
     RetrieverQueryEngine,
     TransformQueryEngine,
 )
-from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.schema import QueryBundle
 
-from tests.helpers import VAGUE, bag_of_words, namesakes, pairs
 from tests.llama_index.conftest import always
-from uec_rag import UEC, Retriever
+from uec_rag import Retriever
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
 from uec_rag.llama_index.agent import retriever_tool
 from uec_rag.llama_index.query_engine import plain_reply
@@ -91,20 +89,6 @@ def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retri
     assert llm.calls == 0
 
 
-def test_if_the_question_does_not_say_which_is_meant_it_asks_without_the_llm(nodes, llm):
-    uec = UEC([bag_of_words(24, "small"), bag_of_words(32, "large", seed=1), "bm25"])
-    meant = [TextNode(text=text, metadata=known) for text, known in zip(*namesakes(), strict=True)]
-    retriever = UECRetriever.from_nodes([*nodes, *meant], uec.fit(pairs(64)))
-    response = UECQueryEngine.from_args(retriever, llm).query(VAGUE)
-    found = retriever.retrieve(VAGUE)
-    assert response.metadata["uec_decision"] == "clarify"
-    assert "do you mean" in str(response).lower()
-    assert {hit.node_id for hit in found} <= {*response.metadata["uec_candidates"]}
-    assert {*response.metadata["uec_candidates"]} <= {node.node_id for node in meant}
-    assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
-    assert llm.calls == 0
-
-
 def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, texts):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
     found = retriever.retrieve(texts[3])
@@ -112,12 +96,6 @@ def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, t
     assert str(response) == response.metadata["uec_question_back"]
     assert all(reading["label"] in str(response) for reading in readings)
     assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
-    assert llm.calls == 0
-
-
-def test_without_hits_it_abstains(fitted, llm):
-    response = UECQueryEngine.from_args(UECRetriever.from_texts([], fitted), llm).query("lumane")
-    assert response.metadata["uec_reason"] == "There is no passage to answer from."
     assert llm.calls == 0
 
 
@@ -144,12 +122,6 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
     assert isinstance(stream, AsyncStreamingResponse)
     assert stream.metadata["uec_reason"] == plain.metadata["uec_reason"]
     assert "".join([token async for token in stream.async_response_gen()]) == str(plain)
-
-
-def test_a_stream_can_be_printed(retriever, llm, capsys):
-    engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"), streaming=True)
-    engine.query("fooba").print_response_stream()
-    assert capsys.readouterr().out.strip().endswith("answer this.")
 
 
 def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):
@@ -188,11 +160,6 @@ def test_retrieving_and_synthesizing_by_hand_is_gated_too(retriever, llm, questi
     assert engine.synthesize(QueryBundle(question), nodes).metadata["uec_decision"] == "abstain"
 
 
-def test_prompts_of_the_engine_inside_can_be_seen(retriever, llm):
-    prompts = UECQueryEngine.from_args(retriever, llm).get_prompts()
-    assert "query_engine:response_synthesizer:text_qa_template" in prompts
-
-
 @pytest.mark.parametrize("action", ["answer", "abstain"])
 def test_callbacks_see_one_query_with_its_response(retriever, question, action):
     debug = LlamaDebugHandler(print_trace_on_end=False)
@@ -221,12 +188,6 @@ def test_an_engine_that_does_not_retrieve_is_refused():
 
     with pytest.raises(TypeError, match="Talker has no retrieve of its own"):
         UECQueryEngine(Talker(None))
-
-
-def test_the_plain_reply_is_the_question_back():
-    meant = tuple(Reading(label, (label,), 0.4) for label in ("Home loan", "Car loan"))
-    reply = plain_reply("q", Decision("clarify", "why", meant), [])
-    assert reply == "Do you mean Home loan or Car loan?"
 
 
 def test_the_plain_reply_asks_even_if_no_reading_is_known():

@@ -18,6 +18,7 @@ from tests.helpers import (
     labelled,
     noise,
     passages,
+    titled,
 )
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
@@ -238,8 +239,7 @@ def test_without_labels_first_sentences_ask_for_the_rest(fitted):
 
 
 def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
-    titles = [{"title": f"On {' '.join(text.split()[:4])}"} for text in own_texts]
-    retriever = index_of(fitted, own_texts, IDS, titles)
+    retriever = index_of(fitted, own_texts, IDS, titled(own_texts))
     retriever.self_calibrate()
     assert "Calibrated on 150 questions" in retriever.report
 
@@ -378,16 +378,3 @@ def test_where_questions_can_teach_nothing_none_is_encoded(fit_pairs):
     assert encoder.count == before
     assert "nothing was changed" in retriever.report
     assert retriever.calibration.model == retriever.uec.confidence_model
-
-
-def test_a_generator_is_followed_only_where_its_questions_speak_against_the_fit(fitted, own_texts):
-    telling = {text: " ".join(text.split()[2:8]) for text in own_texts}
-    others = dict(zip(own_texts, reversed(own_texts), strict=True))
-    retriever = index_of(fitted, own_texts, IDS)
-    before = retriever.search(list(telling.values()), k=4).confidence.mean()
-    retriever.self_calibrate(telling.__getitem__)
-    assert retriever.search(list(telling.values()), k=4).confidence.mean() > before - 0.05
-    retriever.self_calibrate(others.__getitem__)
-    assert not retriever.calibration.of_fit
-    assert "relevance and confidence, and which encoders" in retriever.report
-    assert retriever.search(list(telling.values()), k=4).confidence.mean() < before - 0.2

@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, index_of, labelled, of_members, shared_words
+from tests.helpers import agree, bag_of_words, index_of, labelled, of_members, shared_words, titled
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
 from uec_rag.retrieval.gate import Gate
@@ -217,8 +217,8 @@ class TestConfidence:
         assert error < 0.9 * before
 
     def test_without_labels_too(self, verified, texts):
-        titles = [{"title": f"On {' '.join(text.split()[:4])}"} for text in texts]
-        index = index_of(verified.uec, texts, [f"p{i}" for i in range(len(texts))], titles)
+        ids = [f"p{i}" for i in range(len(texts))]
+        index = index_of(verified.uec, texts, ids, titled(texts))
         index.self_calibrate()
         assert "without labels" in index.report
 
@@ -271,7 +271,8 @@ class TestCalibration:
     def test_it_knows_who_read_when_it_was_learned(self, calibrated, plain, texts, asking):
         fingerprint = calibrated.uec.verification.fingerprint
         assert calibrated.calibration.verifier == fingerprint
-        alone = index_of(calibrated.uec, texts).self_calibrate(lambda text: text.split()[0])
+        ids = [f"p{i}" for i in range(len(texts))]
+        alone = index_of(calibrated.uec, texts, ids, titled(texts)).self_calibrate()
         assert alone.calibration.verifier == fingerprint
         assert index_of(plain.uec, texts).calibrate(*asking).calibration.verifier is None
 

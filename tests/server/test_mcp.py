@@ -1,7 +1,6 @@
 """The server for agents, by the SDK's own client over both transports."""
 
 import json
-import re
 import sys
 from contextlib import asynccontextmanager
 
@@ -17,7 +16,7 @@ from uec_rag import Retriever, __version__
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access
 from uec_rag.server.mcp import create_mcp_app, create_server, uri_of
-from uec_rag.server.running import LogFormatter
+from uec_rag.server.running import LogFormatter, log_to_stderr
 
 QUESTION = "who may park in the yard"
 
@@ -149,19 +148,8 @@ async def test_what_goes_wrong_is_told_without_where_things_are(index, monkeypat
     assert "hunter2" not in "".join(LogFormatter().format(record) for record in records)
 
 
-async def test_wrong_arguments_are_told_in_a_line_that_does_not_repeat_them(index):
-    server = create_server(LiveIndex(Place(index)))
-    for given, said in [
-        ({"question": "x", "k": 1000}, "k: Input should be less than or equal to 100"),
-        ({"question": ["zebra"]}, "question: Input should be a valid string"),
-        ({}, "question: Field required"),
-    ]:
-        with pytest.raises(Exception, match=re.escape(said)) as caught:
-            await server.call_tool("ask", given)
-        assert str(caught.value) == said
-
-
-def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
+def test_what_a_client_asks_wrongly_is_not_logged(index, capsys):
+    log_to_stderr()
     app = create_mcp_app(LiveIndex(Place(index)), Access())
     wrong = [
         {"name": ["who owns a zebra"]},
@@ -176,8 +164,7 @@ def test_what_a_client_asks_wrongly_is_not_logged(index, caplog):
             assert client.post("/mcp", json=call, headers=known).status_code in (200, 400)
         client.post("/mcp", json={"zebra": 1}, headers=known)
         client.post("/mcp", content=b"{zebra", headers=known)
-    assert any("zebra" in record.getMessage() for record in caplog.records)  # said by the SDK
-    assert "zebra" not in "".join(LogFormatter().format(record) for record in caplog.records)
+    assert "zebra" not in capsys.readouterr().err
 
 
 def test_over_http_it_is_guarded_as_any_server(index):

@@ -81,8 +81,7 @@ def retriever_tool(
     """
     decides = gate_of_index(retriever) if gate is None else gate
 
-    def search(query: str) -> UECSearch:
-        nodes = retriever.retrieve(query)
+    def found(query: str, nodes: list[NodeWithScore]) -> UECSearch:
         decision = judge(nodes, query, decides)
         rivals = competing(nodes, decision) if decision.action == "clarify" else []
         labels = [reading.label for reading in decision.readings]
@@ -101,7 +100,13 @@ def retriever_tool(
             text=tool_reply(decision.action, decision.reason, labels, passages),
         )
 
-    return FunctionTool.from_defaults(search, name, description)
+    def search(query: str) -> UECSearch:
+        return found(query, retriever.retrieve(query))
+
+    async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
+        return found(query, await retriever.aretrieve(query))
+
+    return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
 
 
 _ORDER: list[Action] = ["abstain", "clarify", "answer"]

@@ -530,12 +530,13 @@ def _search(
     filter: Filter | None,
     progress: Progress | None,
 ) -> SearchResult:
+    if progress is None:
+        return retriever.search(queries, k, filter=filter)
     results: list[Result] = []
     for start in range(0, len(queries), _AT_ONCE):
         some = queries[start : start + _AT_ONCE]
         results += retriever.search(some, k, filter=filter)
-        if progress is not None:
-            progress(len(some))
+        progress(len(some))
     return SearchResult(results)
 
 

@@ -356,7 +356,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def result(kind: str) -> Any:  # noqa: ANN401
         return work.results.get(kind)
 
-    return Guard(app, access)
+    return Guard(app, replace(access, open=(*access.open, *_PAGES)))
 
 
 def run(place: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
@@ -366,9 +366,8 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
     """
     log_to_stderr()
     limits = replace(access.limits, body=LARGEST)
-    app = explorer(LiveIndex(place), replace(access, limits=limits, cookie=True), gate_file)
-    with_token = ', with "/?token=" and the token behind it' if access.token else ""
-    serve(app, port, f"open %s{with_token}")
+    app = explorer(LiveIndex(place), replace(access, limits=limits), gate_file)
+    serve(app, port, "open %s")
 
 
 def _plain_name(name: str) -> str:

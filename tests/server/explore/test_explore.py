@@ -28,7 +28,7 @@ from uec_rag.stores.places import store_at
 
 @contextmanager
 def exploring(index, gate=None, body=2**28, **access):
-    allowed = Access(cookie=True, limits=Limits(body=body), **access)
+    allowed = Access(limits=Limits(body=body), **access)
     app = explorer(LiveIndex(Place(index)), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         yield client
@@ -456,13 +456,14 @@ def test_one_thing_is_done_at_a_time(client):
 
 def test_the_page_may_load_nothing_but_its_own_and_nobody_else_may_ask(index):
     with exploring(index, token=TOKEN) as client:
-        assert client.get("/").status_code == 401
-        page = client.get("/", params={"token": TOKEN})
+        assert client.get("/api/index").status_code == 401
+        page = client.get("/")
         policy = page.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         for path, kind in (("/page.js", "javascript"), ("/page.css", "css")):
             assert kind in client.get(path).headers["content-type"]
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
         assert client.get("/api/index").status_code == 200
         strange = {"origin": "http://evil.example"}
         assert client.post("/api/ask", json={"question": "x"}, headers=strange).status_code == 403
