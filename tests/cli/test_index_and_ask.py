@@ -19,7 +19,7 @@ from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import passages_of, read_folder
 from uec_rag.corpora.document import Document, Section
 from uec_rag.encoders.base import token_counter
-from uec_rag.retrieval.files import EncodedFiles, add_passages
+from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage
 
@@ -316,16 +316,12 @@ class TestAnUpdateBesideOthers:
     def test_what_others_save_while_it_encodes_stays(self, run, folder, index, meanwhile):
         meanwhile(
             lambda index: index.add(["A note on dough."], ["note"]),
-            lambda index: add_passages(index, ["A correction."], ["bread.txt#0"], [{}]),
         )
         (folder / "bread.txt").write_text("The crust is brown.")
         (folder / "new.txt").write_text("The dough is in the oven.")
         run("index", folder, "--out", index, "--update")
         after = Retriever.load(index)
-        assert [p.text for p in after.get(["note", "bread.txt#0"])] == [
-            "A note on dough.",
-            "A correction.",
-        ]
+        assert [p.text for p in after.get(["note"])] == ["A note on dough."]
         assert after.get(["new.txt#0"])
         told = run("index", folder, "--out", index, "--update", "--json", json_output=True)
         assert (told["new"], told["changed"], told["removed"]) == (0, 0, 0)

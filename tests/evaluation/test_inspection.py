@@ -61,8 +61,8 @@ def test_neighbours_are_those_of_each_encoder_without_the_passage_itself(index):
 
 def test_in_what_passages_are_written_is_told_beside_what_the_fit_knew(index):
     found = writing(index)
-    assert found.languages == found.fitted_on == ("Latin letters",)
-    assert found.strange is None
+    assert found["languages"] == found["fitted_on"] == ("Latin letters",)
+    assert found["strange"] is None
 
 
 @pytest.fixture(scope="module")

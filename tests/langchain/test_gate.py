@@ -283,7 +283,7 @@ async def test_what_is_no_question_is_refused(gate, given, error, message):
 def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
     theirs = InMemoryVectorStore(DeterministicFakeEmbedding(size=8)).as_retriever()
     for given in (theirs, retriever.vectorstore, retriever.index):
-        for make in (UECGate, partial(UECGate.budget, queries=QUESTIONS)):
+        for make in (UECGate, partial(UECGate.calibrate, queries=[], relevant_ids=[])):
             with pytest.raises(
                 TypeError, match=f"expected a UECRetriever, got {type(given).__name__};"
             ):
@@ -333,7 +333,7 @@ def test_over_others_it_says_what_it_lacks(retriever):
     with pytest.raises(TypeError, match="a gate over a Fewer"):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
-        UECGate.budget(gate.retriever, QUESTIONS)
+        UECGate.calibrate(gate.retriever, *LABELLED)
 
 
 def test_what_it_does_not_know_is_refused(retriever):

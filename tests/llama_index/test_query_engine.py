@@ -17,10 +17,8 @@ from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import always
 from uec_rag import Retriever
-from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
 from uec_rag.llama_index.agent import retriever_tool
-from uec_rag.llama_index.query_engine import plain_reply
 from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
@@ -124,15 +122,6 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
     assert "".join([token async for token in stream.async_response_gen()]) == str(plain)
 
 
-def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):
-    def reply(query, verdict, nodes):
-        return f"{query}/{verdict.decision}/{len(nodes)}"
-
-    for action, count in (("clarify", 4), ("abstain", 0)):
-        engine = UECQueryEngine.from_args(retriever, llm, gate=always(action), reply=reply)
-        assert str(engine.query(question)) == f"{question}/{action}/{count}"
-
-
 @pytest.mark.parametrize("action", ["answer", "abstain"])
 async def test_citations_are_gated(retriever, llm, question, action):
     citing = CitationQueryEngine(retriever, llm, citation_chunk_size=64)
@@ -188,8 +177,3 @@ def test_an_engine_that_does_not_retrieve_is_refused():
 
     with pytest.raises(TypeError, match="Talker has no retrieve of its own"):
         UECQueryEngine(Talker(None))
-
-
-def test_the_plain_reply_asks_even_if_no_reading_is_known():
-    said = plain_reply("q", Decision("clarify", "two compete"), [])
-    assert said == "What exactly do you mean?"

@@ -12,7 +12,6 @@ from uec_rag.retrieval.files import (
     Added,
     EncodedFiles,
     add_files,
-    add_passages,
     changes_since,
 )
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -62,19 +61,6 @@ def test_files_added_by_themselves_are_not_missed_in_a_folder(retriever):
     EncodedFiles.of(retriever, [c], lambda *_: None, uploaded=True).replace_in(retriever)
     assert changes_since(retriever, {"b.md": "ab"}).removed == {"a.md"}
     assert changes_since(retriever, {"c.md": "new"}).changed == {"c.md"}
-
-
-def test_a_passage_corrected_while_its_file_is_encoded_stays_until_the_file_changes(retriever):
-    files = encoded(retriever, replace(document("a.md", "five", "six"), sha256="cd"))
-    add_passages(retriever, ["a correction"], ["a.md#1"], [{}])
-    files.replace_in(retriever)
-    found = {p.id: p.text.split()[-1] for p in retriever.passages()}
-    assert found == {"a.md#0": "five", "a.md#1": "correction", "b.md#0": "four"}
-    assert changes_since(retriever, {"a.md": "cd", "b.md": "ab"}).unchanged == {"a.md", "b.md"}
-    encoded(retriever, replace(document("a.md", "seven", "eight"), sha256="ef")).replace_in(
-        retriever
-    )
-    assert retriever.get(["a.md#1"])[0].text.endswith("eight")
 
 
 def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retriever):

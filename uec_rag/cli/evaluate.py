@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
     from uec_rag.retrieval import Retriever
 
-_SHOWN = 5  # of the worst questions, on the terminal
-
 
 def evaluate(
     index: Index,
@@ -62,8 +60,9 @@ def evaluate(
 ) -> None:
     """Measure an index: ranking, confidence before and after calibration, what could be answered.
 
-    Every member alone and their reciprocal rank fusion stand beside the ensemble, a plain score
-    threshold beside confidence. Nothing in the index changes.
+    Every member alone and their reciprocal rank fusion stand beside the ensemble. --html and --json
+    also have what could be answered at which risk, and the worst questions. Nothing in the index
+    changes.
 
     Example: uec-rag evaluate idx questions.csv --html report.html
     """
@@ -148,25 +147,12 @@ def _print(found: Evaluation) -> None:
     out.print(levels)
     if facts["left_out"]:
         note(f"not measured: {facts['left_out']}")
-    risks = _table(
-        "risk", "answered by a gate", "by confidence, these questions", "by similarity, these"
-    )
-    for row in found.risks:
-        shares = (f"{row[name]:.0%}" for name in ("gate", "confidence", "similarity"))
-        risks.add_row(f"{row['risk']:g}", *shares)
-    out.print(risks)
-    worst = _table("question that cost most", "confidence", "why")
-    for row in found.worst[:_SHOWN]:
-        worst.add_row(plain(row["question"]), f"{row['confidence']:.2f}", plain(row["why"]))
-    out.print(worst)
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        table.add_column(
-            column, overflow="fold", justify="left" if column == "why" or not place else "right"
-        )
+        table.add_column(column, overflow="fold", justify="right" if place else "left")
     return table
 
 

@@ -156,17 +156,14 @@ def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
     else:
         option = "--risk"
         target = f"At most {asked.risk:.1%} wrong answers with {1 - asked.delta:.0%} certainty"
-    allowed = None
-    for percent in range(int(100 * asked.risk) + 1, 100):
-        share = percent / 100
-        found = (
-            searched.threshold(wrong=share)
-            if asked.delta is None
-            else searched.threshold(share, 1 - asked.delta)
-        )
-        if found.is_controlled:
-            allowed = found
-            break
+    shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
+    found = (
+        searched.threshold(wrong=share)
+        if asked.delta is None
+        else searched.threshold(share, 1 - asked.delta)
+        for share in shares
+    )
+    allowed = next((one for one in found if one.is_controlled), None)
     return (
         f"QUESTIONS: no gate is saved, it would abstain on every question. {target} takes at least "
         f"{asked.needed} labelled questions, more if the surest are not all answered rightly; "

@@ -143,35 +143,20 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
     }
 
 
-@dataclass(frozen=True)
-class Writing:
-    """The writing of an index: scripts and languages.
+def writing(retriever: Retriever) -> dict[str, object]:
+    """Find the writing of an index's first passages, and whether its encoders know it.
 
-    Attributes
-    ----------
-    languages : tuple of str
-        Letters or languages, the most frequent first.
-    fitted_on : tuple of str
-        Those of the pairs that its ensemble was fitted on; empty if not known.
-    strange : str or None
-        Which encoders cannot tell the passages apart because of it, if any.
+    Returns its languages (letters or languages, the most frequent first), those that its ensemble
+    was fitted_on, if they are known, and strange: which encoders cannot tell the passages apart
+    because of it, None if all can.
     """
-
-    languages: tuple[str, ...]
-    fitted_on: tuple[str, ...]
-    strange: str | None
-
-
-def writing(retriever: Retriever) -> Writing:
-    """Find the writing of an index's first passages, and whether its encoders know it."""
     uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
     texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
     if texts and training_profile is not None:
         parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
         strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
-    return Writing(
-        writings(texts), () if training_profile is None else training_profile.writings, strange
-    )
+    known = () if training_profile is None else training_profile.writings
+    return {"languages": writings(texts), "fitted_on": known, "strange": strange}
 
 
 Ranking: TypeAlias = list[list[Passage]]

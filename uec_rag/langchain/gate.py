@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, cast
 
@@ -17,7 +17,7 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableSerializable,
 )
-from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
+from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import ConfigDict, SkipValidation, field_validator, model_validator
 
@@ -145,38 +145,27 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries, relevant_ids, wrong, risk, certainty, needless, groups
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
-        judge = chat_judge(second) if isinstance(second, BaseChatModel) else second
-        promise = {"wrong": wrong, "risk": risk, "certainty": certainty, "needless": needless}
-        options = promise | {"second": judge, "groups": groups}
-        made = cls._made(retriever, Gate.calibrate, queries, relevant_ids, **options)
-        made.second = judge
-        return made
-
-    @classmethod
-    def budget(cls, retriever: UECRetriever, queries: Sequence[str], abstain: float = 0.1) -> Self:
-        """Make a gate that leaves a share of questions unanswered, without labels or guarantee.
-
-        Parameters
-        ----------
-        retriever : UECRetriever
-        queries, abstain
-            As in `uec_rag.retrieval.gate.Gate.budget`.
-        """
-        return cls._made(retriever, Gate.budget, queries, abstain=abstain)
-
-    @classmethod
-    def _made(
-        cls, retriever: UECRetriever, make: Callable[..., Gate], *given: Any, **options: Any
-    ) -> Self:
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        where = passage_filter(retriever.filter)
-        gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
-        return cls(retriever=retriever, gate=gate)
+        judge = chat_judge(second) if isinstance(second, BaseChatModel) else second
+        gate = Gate.calibrate(
+            retriever.index,
+            queries,
+            relevant_ids,
+            wrong=wrong,
+            risk=risk,
+            certainty=certainty,
+            needless=needless,
+            second=judge,
+            k=retriever.k,
+            filter=passage_filter(retriever.filter),
+            groups=groups,
+        )
+        return cls(retriever=retriever, gate=gate, second=judge)
 
     @property
     def report(self) -> str:
@@ -214,7 +203,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return self._batch_with_config(
             partial(self._gate_all, kwargs),
             inputs,
-            self._configs(config, len(inputs)),
+            config,
             return_exceptions=return_exceptions,
         )
 
@@ -229,14 +218,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """`batch` without blocking the event loop."""
         batch = partial(self.batch, inputs, config, return_exceptions=return_exceptions)
         return await run_in_executor(None, partial(batch, **kwargs))
-
-    def _configs(
-        self, config: RunnableConfig | list[RunnableConfig] | None, count: int
-    ) -> list[RunnableConfig]:
-        """The config of each run, whose metadata say at which threshold it decides."""
-        threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
-        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
-        return [merge_configs(one, noted) for one in get_config_list(config, count)]
 
     def _gate_all(
         self,

@@ -201,36 +201,25 @@ class EncodedFiles:
     def replace_in(self, retriever: Retriever) -> int:
         """Replace an index's passages of these files by the new ones.
 
-        A passage that was replaced by hand while they were encoded stays. A calibration without
-        labels is made anew if the corpus is another. Returns how many passages were replaced.
+        A calibration without labels is made anew if the corpus is another. Returns how many
+        passages were replaced.
 
         Raises
         ------
         ValueError
             With nothing changed, if the index is of another ensemble.
         SavedMeanwhile
-            With nothing changed, if somebody has put one of these files into the index since.
+            With nothing changed, if somebody has changed one of these files in the index since.
         """
         if retriever.uec.fingerprint != self.uec.fingerprint:
             raise ValueError("uec: the index is of another ensemble by now; encode the files anew.")
         new = {passage.id: passage for passage in self.passages}
         old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
-        states = {"None", *(_digest(passage) for passage in self.known.values())}
-        if not states >= {_digest(p) for p in old.values() if p != new.get(p.id)}:
-            raise SavedMeanwhile("the files were put into the index by somebody else meanwhile")
-
-        def is_known(passage: Passage) -> bool:
-            return passage in (self.known.get(passage.id), new.get(passage.id))
-
-        by_hand: list[Passage] = []
+        if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
+            raise SavedMeanwhile("the files were changed in the index by somebody else meanwhile")
         for passages, parts in self.batches:
-            there = retriever.get([passage.id for passage in passages])
-            by_hand += [p for p in there if not is_known(p) and _digest(p) in states]
             retriever.add_encoded(passages, parts)
-        if by_hand:
-            kept = [{**p.metadata, **_state(new[p.id])} for p in by_hand]
-            retriever.add([p.text for p in by_hand], [p.id for p in by_hand], kept)
-        retriever.delete([id_ for id_, p in old.items() if id_ not in new and is_known(p)])
+        retriever.delete([id_ for id_ in old if id_ not in new])
         _calibrate_anew(retriever)
         return len(old)
 
@@ -255,10 +244,6 @@ def _calibrate_anew(retriever: Retriever) -> None:
             retriever.self_calibrate()
         except ValueError as error:  # too few questions can be made of what is left
             warnings.warn(str(error), UserWarning, stacklevel=3)
-
-
-def _digest(passage: Passage) -> str:
-    return str(passage.metadata.get(HASH))
 
 
 def _encoded(

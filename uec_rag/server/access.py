@@ -170,7 +170,8 @@ class Access:
         """Say why a request is not answered; None if it is."""
         host, origin = headers.get("host", ""), headers.get("origin", f"//{headers.get('host')}")
         allowed = origin in self.origins
-        if not self._knows(_name(host)):
+        name = _name(host)  # an address cannot be made to point elsewhere
+        if name not in ("localhost", self.host.lower(), *self.names) and _address(name) is None:
             return problem(421, "Host: not a name of this server; name it with --allow-host.")
         own = origin.partition("//")[2] == host or _name(origin.partition("//")[2]) in self.names
         crossed = method not in _READING and headers.get("sec-fetch-site") == "cross-site"
@@ -181,10 +182,6 @@ class Access:
         refused = problem(401, "Authorization: expected 'Bearer TOKEN' with the server's token.")
         refused.headers["WWW-Authenticate"] = "Bearer"
         return refused
-
-    def _knows(self, name: str) -> bool:
-        """Tell if a name is this server's; an address cannot be made to point elsewhere."""
-        return name in ("localhost", self.host.lower(), *self.names) or _address(name) is not None
 
     def _has_token(self, headers: Mapping[str, str]) -> bool:
         """Tell if a request brings the token; compared in constant time."""
@@ -280,7 +277,10 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refusal(scope)
+            given = Headers(scope=scope)
+            if (length := given.get("content-length", "0")).isdecimal():
+                self._check_length(int(length))
+            refused = self.access.refusal(scope["method"], scope["path"], given)
             await (refused or self.app)(scope, self._limited(receive), hardened)
         except HTTPException as error:
             failed, answer = True, problem(error.status_code, error.detail)
@@ -299,13 +299,6 @@ class Guard:
         self.count(path, status)
         milliseconds = (time.perf_counter() - begun) * 1000
         requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)
-
-    def _refusal(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        length = headers.get("content-length", "0")
-        if length.isdecimal():
-            self._check_length(int(length))
-        return self.access.refusal(scope["method"], scope["path"], headers)
 
     def _check_length(self, length: int) -> None:
         if length > self.access.limits.body:

@@ -190,7 +190,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
 
     @app.get("/api/writing")
     def written() -> View:
-        return of_index("writing", lambda retriever: asdict(writing(retriever)))
+        return of_index("writing", writing)
 
     @app.post("/api/ask")
     def ask(given: Question) -> View:

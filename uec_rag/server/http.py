@@ -201,7 +201,10 @@ def create_app(
                 raise ValueError("question: is empty or only white space; ask something.")
             checked_text(question.question, "question")
             [before] = check_history([turns(question.history)]) or [[]]
-            await asyncio.to_thread(_check_filter, opened.retriever, question.filter, access.limits)
+            if question.filter is not None:
+                most = access.limits
+                check_size(parse(question.filter), most.conditions, most.values, most.characters)
+                await asyncio.to_thread(opened.retriever.check_filter, question.filter)
         with _explained(mine=False), span("request", k=question.k) as note:
             result = await batcher.search(
                 question.question,
@@ -307,13 +310,6 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
         if not done["deleted"]:
             raise HTTPException(404, "id: none of these is in the index; nothing was deleted.")
         return done
-
-
-def _check_filter(index: Retriever, filter: dict[str, Any] | None, limits: Limits) -> None:
-    """Raise TypeError or ValueError if a filter is none, or too large."""
-    if filter is not None:
-        check_size(parse(filter), limits.conditions, limits.values, limits.characters)
-        index.check_filter(filter)
 
 
 @contextmanager
