@@ -86,16 +86,6 @@ def test_status_lines_are_on_stderr_and_come_first(run, index):
     assert "Opening" not in result.stdout
 
 
-def test_an_index_that_is_there_is_replaced(run, index, few_documents, words):
-    report = run(
-        "index", few_documents, "--out", index, "--model", words, "--json", json_output=True
-    )
-    assert report["passages"] == 2
-    assert run("ask", index, "anchor", "--json", json_output=True)["passages"][0]["id"] == (
-        "boats.txt#0"
-    )
-
-
 def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_work(
     run, few_documents, words, tmp_path
 ):
@@ -133,17 +123,6 @@ def test_a_folder_is_indexed_with_the_fit_that_comes_with_the_package(
         own = retriever.search([question], k=5)
         assert asked["decision"] == own.decisions[0].action
         assert asked["confidence"] == pytest.approx(own.confidence[0], abs=1e-4)
-
-
-def test_a_fitted_ensemble_serves_another_folder(run, pairs_file, few_documents, words, tmp_path):
-    run("fit", pairs_file, "--out", tmp_path / "fitted", "--model", words)
-    report = run(
-        *("index", few_documents, "--out", tmp_path / "idx", "--uec", tmp_path / "fitted"),
-        "--json",
-        json_output=True,
-    )
-    assert report["fitted"]
-    assert "not fitted" not in run("ask", tmp_path / "idx", "anchor").stderr
 
 
 def test_an_ensemble_fitted_elsewhere_is_calibrated_on_the_documents(

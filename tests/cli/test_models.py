@@ -39,12 +39,6 @@ def test_a_row_that_is_not_a_pair_or_a_file_that_is_not_there_is_named(run, tmp_
     assert not out.exists()
 
 
-def test_too_few_pairs_are_refused(run, tmp_path, words):
-    path = written(tmp_path, "a.jsonl", json.dumps({"query": "q", "passage": "p"}))
-    result = run("fit", path, "--out", tmp_path / "fitted", "--model", words, code=2)
-    assert "32" in result.stderr.splitlines()[-1]
-
-
 def test_ids_in_the_place_of_texts_teach_nothing_and_nothing_is_saved(run, tmp_path, words):
     rows = (f"{word} number {i},{i * 2654435761 % 2**32:08x}" for i in range(60) for word in "ab")
     path = written(tmp_path, "a.csv", "\n".join(["query,passage", *rows]))

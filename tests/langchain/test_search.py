@@ -1,7 +1,6 @@
 """Searching the store in every way that LangChain knows."""
 
 import asyncio
-import json
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import FORGED, METADATA_KEYS, bag_of_words, passages
+from tests.helpers import FORGED, bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.langchain.gated import told
@@ -177,14 +176,6 @@ class TestRelevance:
 
 
 class TestUncertainty:
-    def test_the_keys_are_plain_values_that_json_takes(self, store):
-        metadata = store.similarity_search_with_uncertainty(QUERY, k=1)[0].metadata
-        assert all(isinstance(metadata[key], float | str) for key in METADATA_KEYS)
-        metadata = store.as_retriever(k=1, details=True).invoke(QUERY)[0].metadata
-        assert json.loads(json.dumps(metadata)) == metadata
-        assert metadata["uec_coefficients"].keys() == {"small", "large"}
-        assert metadata["uec_decision"] in ("answer", "clarify", "abstain")
-
     def test_the_documents_are_those_of_the_plain_search_and_the_stored_ones_stay_plain(
         self, store
     ):

@@ -1,7 +1,5 @@
 """What goes into the store and comes back as it was, and where it is kept."""
 
-import warnings
-
 import pytest
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
@@ -43,13 +41,6 @@ class TestMaking:
         assert UECVectorStore(UECEmbeddings(fitted)).retriever.uec is fitted
         assert UECVectorStore(retriever).retriever is retriever
         assert UECVectorStore(embedding=fitted).embeddings.uec is fitted
-
-    def test_any_other_embeddings_become_a_plain_search_without_a_warning(self, plain):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            store = UECVectorStore.from_texts(TEXTS, plain)
-            hits = store.similarity_search_with_uncertainty("lumane", k=3)
-        assert [hit.metadata["uec_sigma2"] for hit in hits] == [0.0, 0.0, 0.0]
 
     @pytest.mark.parametrize("wrong", [0, "pypi:wordllama", ["a"], UECEmbeddings])
     def test_anything_else_is_refused(self, wrong):

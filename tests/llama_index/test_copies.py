@@ -1,6 +1,5 @@
 """Pickled, copied, written down: what comes back is whole, or it is refused at once."""
 
-import copy
 import json
 import pickle
 
@@ -46,16 +45,6 @@ def test_a_pickled_store_is_the_whole_index(store):
     same(found(back), found(store))
     back.add([TextNode(id_="new", text="lumane")])
     assert (len(back.retriever), len(store.retriever)) == (31, 30)
-
-
-def test_a_copied_retriever_or_store_is_written_to_on_its_own(fitted, texts):
-    retriever = UECRetriever.from_texts(texts, fitted)
-    copied = copy.deepcopy(retriever)
-    same(copied.retrieve(texts[3]), retriever.retrieve(texts[3]))
-    copied.retriever.add(["lumane"])
-    assert len(copied.retriever) == len(retriever.retriever) + 1
-    store = UECVectorStore(retriever.retriever)
-    assert len(copy.deepcopy(store).retriever) == len(retriever.retriever)
 
 
 def test_a_pickled_embedding_makes_the_same_vectors(named):

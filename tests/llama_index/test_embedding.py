@@ -1,15 +1,11 @@
 import json
-import warnings
 
 import numpy as np
 import pytest
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from pydantic import ValidationError
 
 from uec_rag.llama_index import UECEmbedding
-from uec_rag.llama_index.embedding import as_ensemble
 
 
 @pytest.fixture
@@ -72,14 +68,3 @@ def test_an_ingestion_pipeline_embeds_with_it_and_remembers_its_work(counting, n
 def test_anything_but_an_ensemble_is_refused():
     with pytest.raises(ValidationError, match="Input should be an instance of UEC"):
         UECEmbedding(uec="all-MiniLM-L6-v2")
-
-
-def test_an_ensemble_an_embedding_of_it_and_a_foreign_one_stand_for_ensembles(fitted):
-    assert as_ensemble(fitted) is fitted
-    assert as_ensemble(UECEmbedding(uec=fitted)) is fitted
-    plain = MockEmbedding(embed_dim=4)
-    assert isinstance(plain, BaseEmbedding)
-    with warnings.catch_warnings(action="error"):  # nobody has forgotten to fit it
-        assert as_ensemble(plain).embed(["a"]).dimension == 4
-    with pytest.raises(TypeError, match=r"^uec: expected a UEC, .* got str 'x'"):
-        as_ensemble("x")

@@ -1,6 +1,8 @@
 from dataclasses import asdict
 
 import pytest
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -9,7 +11,7 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
-from uec_rag.llama_index import UECGatePostprocessor
+from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
 from uec_rag.retrieval.gate import Gate
 
@@ -66,14 +68,6 @@ def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word(
     assert heard == [(0.9, Decision("answer", "because of 0.9", TWO))]
     sure = found("clarify", 0.99, "a", "b")
     assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
-
-
-def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
-    nodes = found("clarify", 0.4, "a", "b", readings=TWO)
-    verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Decision("clarify", "because of 0.4", TWO)
-    assert verdict.candidates == ("a", "c")
-    assert verdict.confidence == 0.4
 
 
 def test_a_gate_that_disagrees_says_so_and_each_node_is_a_reading_if_none_is_known():
@@ -149,3 +143,31 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     assert (restored.gate, restored.second) == (gate, None)
     with pytest.raises(ValueError, match="second: expected with it the uec_rag gate"):
         judge(nodes, "?", lambda *_: "answer", llm_judge(Saying(words=words)))
+
+
+class Recorder(BaseEventHandler):
+    events: list
+
+    def handle(self, event, **kwargs):
+        self.events.append(event)
+
+
+@pytest.fixture
+def events():
+    """Everything that LlamaIndex's root dispatcher hears."""
+    recorder = Recorder(events=[])
+    root = get_dispatcher()
+    root.add_event_handler(recorder)
+    yield recorder.events
+    root.event_handlers.remove(recorder)
+
+
+def test_a_gate_tells_its_verdict(events):
+    nodes = found("answer", 0.6, *"abcd", readings=TWO)
+    gate = UECGatePostprocessor(gate=lambda confidence, decision: "clarify")
+    gate.postprocess_nodes(nodes, query_str="How do I clean it?")
+    (event,) = [one for one in events if isinstance(one, UECGateEvent)]
+    assert UECGateEvent.model_validate_json(event.model_dump_json()) == event
+    assert (event.query, event.decision) == ("How do I clean it?", "clarify")
+    assert event.candidates == ["a", "c"]
+    assert event.confidence == 0.6

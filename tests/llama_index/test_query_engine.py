@@ -9,7 +9,6 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import (
-    CitationQueryEngine,
     RetrieverQueryEngine,
     TransformQueryEngine,
 )
@@ -120,17 +119,6 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
     assert isinstance(stream, AsyncStreamingResponse)
     assert stream.metadata["uec_reason"] == plain.metadata["uec_reason"]
     assert "".join([token async for token in stream.async_response_gen()]) == str(plain)
-
-
-@pytest.mark.parametrize("action", ["answer", "abstain"])
-async def test_citations_are_gated(retriever, llm, question, action):
-    citing = CitationQueryEngine(retriever, llm, citation_chunk_size=64)
-    engine = UECQueryEngine(citing, gate=always(action))
-    for response in (engine.query(question), await engine.aquery(question)):
-        assert response.metadata["uec_decision"] == action
-        if action == "answer":
-            assert response.source_nodes[0].text.startswith("Source 1:\n")
-            assert response.source_nodes[0].metadata["uec_sigma2"] > 0
 
 
 async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, question):

@@ -146,9 +146,6 @@ class TestHits:
         own = of_members(found, "similarities")[0, 2]
         assert (np.diff(own) <= 0).sum() >= 3
 
-    async def test_asked_for_asynchronously_it_is_the_same(self, verified, queries):
-        assert (await verified.asearch(queries, 5)).ids == verified.search(queries, 5).ids
-
     def test_it_reads_what_is_found_in_a_conversation_with_the_turns_or_without(
         self, verified, texts
     ):

@@ -147,16 +147,6 @@ def test_hits_say_who_found_them_and_by_which_words(uec):
     }
 
 
-def test_who_found_a_hit_stays_with_it_when_hits_are_chosen(uec):
-    retriever = indexed(uec)
-    wide, chosen = retriever.search(QUERIES, k=20), retriever.search_diverse(QUERIES, 5, fetch_k=20)
-    for i, ids in enumerate(chosen.ids):
-        place = [wide.ids[i].index(id_) for id_ in ids]
-        expected = wide[i].members.similarities[:, place]
-        np.testing.assert_allclose(chosen[i].members.similarities, expected, atol=1e-6)
-        assert chosen[i].members.words == [wide[i].members.words[p] for p in place]
-
-
 def test_words_lift_a_member_that_knows_nothing():
     alone = UEC([noise]).fit(pairs(200))
     both = UEC([noise, "bm25"]).fit(pairs(200))
@@ -193,14 +183,6 @@ def test_unfitted_words_count_as_much_as_vectors():
     found = indexed(UEC([bag_of_words(24, "bag"), "bm25"])).search(QUERIES)
     np.testing.assert_allclose(found.coefficients, 0.5)
     np.testing.assert_allclose(found.mu, of_members(found, "similarities").mean(axis=1), atol=1e-5)
-
-
-def test_calibration_knows_words(uec):
-    retriever = indexed(uec)
-    retriever.calibrate(QUERIES, [[id_] for id_ in IDS[:40]])
-    assert "labelled" in retriever.report
-    before = retriever.search(QUERIES).confidence
-    assert before.mean() > retriever.search(["xylophone quartz"]).confidence[0]
 
 
 def test_self_calibration_learns_nothing_from_words_about_words():

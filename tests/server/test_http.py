@@ -111,13 +111,6 @@ def test_thousands_of_values_are_one_condition(client):
     assert [each["id"] for each in found.json()["documents"]] == ["flour"]
 
 
-@pytest.mark.parametrize("kind", ["text", "number"])
-def test_values_of_another_kind_match_nothing(client, kind):
-    limit = {"text": {"length": {"$gt": "a"}}, "number": {"source": {"$gt": 1}}}[kind]
-    found = client.post("/search", json={"query": "the mill", "filter": limit})
-    assert (found.status_code, found.json()["documents"]) == (200, [])
-
-
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
     caplog.set_level(logging.INFO, "uec_rag.server.requests")
     client.post("/ask", json=PARKING)

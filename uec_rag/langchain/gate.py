@@ -35,7 +35,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import AsTool, Gated, gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, as_gate
-from uec_rag.retrieval.result import SearchResult, surest_decision
+from uec_rag.retrieval.result import surest_decision
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -189,7 +189,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self.batch([input], config, **_of_one(kwargs))[0]
+        if (history := kwargs.pop("history", None)) is not None:
+            kwargs["history"] = [history]
+        return self.batch([input], config, **kwargs)[0]
 
     def batch(
         self,
@@ -231,7 +233,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(self.retriever, UECRetriever):
             searched = {**options, "history": [before for _, before in asked.values()]}
             result, found = self.retriever.search_runs(queries, configs, **searched)
-            decisions = self._decided(result)
+            decisions = result.decisions
+            if self.gate is not None:
+                decisions = self.gate.decide(result, self.second)
         else:
             found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
             decisions = [*map(self._read, queries, found)]
@@ -239,7 +243,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
             dispatch_custom_event(EVENT, _event(one), config=config[place])
-            out[place] = _beside(given[place], one)
+            others = given[place]
+            out[place] = cast(Gated, {**(others if isinstance(others, Mapping) else {}), **one})
         return out
 
     def _asked(
@@ -301,9 +306,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         texts = [document.page_content for document in documents]
         return self.gate.redecide(known, question, texts, self.second)
 
-    def _decided(self, result: SearchResult) -> list[Decision]:
-        return result.decisions if self.gate is None else self.gate.decide(result, self.second)
-
 
 def chat_judge(model: BaseChatModel) -> Judge:
     """Make a judge of a chat model, which says with yes or no if the passages suffice.
@@ -319,16 +321,6 @@ def chat_judge(model: BaseChatModel) -> Judge:
         return read_reply(model.invoke(prompt(question, texts)).text)
 
     return judge
-
-
-def _beside(given: Question, found: Gated) -> Gated:
-    return cast(Gated, (dict(given) if isinstance(given, Mapping) else {}) | dict(found))
-
-
-def _of_one(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call for one question as those of a batch."""
-    history = options.get("history")
-    return {**options} if history is None else {**options, "history": [history]}
 
 
 def _event(found: Gated) -> dict[str, Any]:

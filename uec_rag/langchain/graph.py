@@ -42,7 +42,8 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     def node(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
         found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
-        return _written(state, told(question, found))
+        # The reading that was chosen is for this search alone.
+        return cast(Gated, {**told(question, found), **dict.fromkeys(_within(state))})
 
     return RunnableLambda(node, name="retrieve")
 
@@ -117,11 +118,6 @@ def _is_earlier(question: str, state: object) -> bool:
 def _within(state: object) -> dict[str, Any]:
     chosen = member(state, "within")
     return {} if chosen is None else {"within": chosen}
-
-
-def _written(state: object, found: Gated) -> Gated:
-    """Update a state with a search's output, and drop the reading that was chosen for it."""
-    return cast(Gated, {**found, **dict.fromkeys(_within(state))})
 
 
 class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):

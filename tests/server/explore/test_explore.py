@@ -93,17 +93,15 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
     assert ["mark", "honey"] in shown["hits"][0]["body"][0]
 
 
-def test_beside_the_hits_are_those_of_a_member_alone_of_rank_fusion_and_of_cosines(client, index):
+def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, index):
     question = "the hive and the anchor"
     shown, retriever = ask(client, question, 3), Retriever.load(index)
     parts = retriever.uec.encode([question], "query")
     alone = members_alone(retriever, [question], parts, 100)
     first = max(shown["shares"], key=shown["shares"].get)
-    own, fusion, cosine = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
+    own, fusion = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
     assert own == [p.id for p in alone[first][0][:3]]
     assert fusion == [p.id for p in fused([*alone.values()])[0][:3]]
-    vectors = [name for name in retriever.uec.names if name != "bm25"]
-    assert cosine == [p.id for p in alone[vectors[0]][0][:3]]
     here = [hit["id"] for hit in shown["hits"]]
     for one in shown["others"]:
         for hit in one["hits"]:
