@@ -432,10 +432,10 @@ class TestNumbers:
 
 def test_one_search_makes_the_gates_of_all_risks_and_reports_how_far_it_is(full, texts):
     queries, relevant = labelled(texts, 100, unanswerable=0.2)
-    told = []
-    groups = shared_answers(relevant)
-    searched = LabelledSearch.of(full, queries, relevant, groups=groups, progress=told.append)
-    assert told == [32, 32, 32, 4]
+    told, groups = [], shared_answers(relevant)
+    options = {"groups": groups, "progress": lambda *state: told.append(state)}
+    searched = LabelledSearch.of(full, queries, relevant, **options)
+    assert told == [(32, 100), (64, 100), (96, 100), (100, 100)]
     for risk in (0.2, 0.4):
         expected = Gate.calibrate(full, queries, relevant, risk=risk, groups=groups)
         assert searched.gate(risk).metadata() == expected.metadata()

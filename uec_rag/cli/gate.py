@@ -120,8 +120,8 @@ def gate(
     with progress() as bar:
         task = bar.add_task("Searching", total=len(asked))
 
-        def advance(count: int) -> None:
-            bar.advance(task, count)
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done)
 
         if abstain is not None:
             made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)

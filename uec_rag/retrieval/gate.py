@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,6 @@ from uec_rag.confidence.risk import (
     Drift,
     RiskThreshold,
     conformal_threshold,
-    reliability,
-    risk_over_coverage,
     risk_threshold,
 )
 from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opinions
@@ -41,11 +39,8 @@ from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.self_calibrate import trial
 from uec_rag.stores.base import Filter
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Progress: TypeAlias = Callable[[int], None]
-"""Receives, now and then, how many more queries are searched."""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called as `progress(done, total)`, of queries."""
 
 GATE_FILE = "gate.json"
 """In the folder of an index: the gate that decides for every user of it."""
@@ -223,7 +218,7 @@ class Gate(Record):
         k, filter
             As in `calibrate`.
         progress : callable, optional
-            Receives, now and then, how many more queries are searched.
+            Called as `progress(done, total)`.
 
         Raises
         ------
@@ -536,7 +531,7 @@ def _search(
     for start in range(0, len(queries), _AT_ONCE):
         some = queries[start : start + _AT_ONCE]
         results += retriever.search(some, k, filter=filter)
-        progress(len(some))
+        progress(start + len(some), len(queries))
     return SearchResult(results)
 
 
@@ -597,7 +592,7 @@ class LabelledSearch:
         retriever, queries, relevant_ids, k, filter, groups
             As in `Gate.calibrate`; so is what is raised.
         progress : callable, optional
-            Receives, now and then, how many more queries are searched.
+            Called as `progress(done, total)`.
         """
         check_k(k)
         _check_searched(retriever, filter)
@@ -706,25 +701,6 @@ class LabelledSearch:
             needless,
             both,
         )
-
-    def plot(self) -> Figure:
-        """Plot reliability, with 95 % intervals, beside wrong answers over the share answered.
-
-        Raises ImportError if matplotlib is not installed.
-        """
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(9, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        bins = reliability(self.confidence, self.right)
-        told, true = [one.confidence for one in bins], [one.right for one in bins]
-        reach = [[one.right - one.low for one in bins], [one.high - one.right for one in bins]]
-        left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-        left.errorbar(told, true, reach, fmt="o", capsize=3)
-        left.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-        right.plot(*risk_over_coverage(self.confidence, self.right))
-        right.set(xlabel="share answered", ylabel="wrong answers, of those given", xlim=(0, 1))
-        return figure
 
 
 def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:

@@ -221,6 +221,19 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
 _KINDS = {"str", "list[str]", "Message"}
 
 
+def explained(error: Exception) -> tuple[int, str]:
+    """Return the status and the words for an error, without what is for the log alone."""
+    if isinstance(error, BlockingIOError):
+        return 409, "Another process is saving the index; nothing was changed. Try again."
+    if isinstance(error, OSError):
+        log.error("the index cannot be reached or written: %s", error)
+        return 503, "The index cannot be reached or written; try again later."
+    if isinstance(error, TypeError | ValueError | KeyError | ImportError | RecursionError):
+        own = isinstance(error, KeyError) and error.args  # which it quotes
+        return 422, harmless(str(error.args[0] if own else error))
+    return 500, "The server failed on this request; its log says why."
+
+
 def problem(status: int, detail: str) -> JSONResponse:
     """Make an answer that says what is wrong and what to do, as FastAPI's do."""
     return JSONResponse({"detail": detail}, status)
