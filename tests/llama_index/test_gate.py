@@ -56,31 +56,10 @@ def test_all_come_through_where_none_of_the_readings_is_left():
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
 
 
-def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word():
-    heard = []
-
-    def strict(confidence, decision):
-        heard.append((confidence, decision))
-        return "answer" if confidence > 0.95 else "abstain"
-
-    nodes = found("answer", 0.9, "a", readings=TWO)
-    assert passed(UECGatePostprocessor(gate=strict), nodes) == [NOTICE]
-    assert heard == [(0.9, Decision("answer", "because of 0.9", TWO))]
-    sure = found("clarify", 0.99, "a", "b")
-    assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
-
-
-def test_a_gate_that_disagrees_says_so_and_each_node_is_a_reading_if_none_is_known():
-    nodes = found("answer", 0.4, "a", "b")
-    verdict = judge(nodes, gate=lambda *_: "clarify")
-    assert verdict.reason == verdict.question_back == "Do you mean a or b?"
-    assert verdict.candidates == ("a", "b")
-    assert passed(UECGatePostprocessor(gate=lambda *_: "clarify"), nodes) == [NOTICE, "a", "b"]
-
-
-def test_a_gate_that_says_something_else_is_refused():
-    with pytest.raises(ValueError, match=r"gate: expected it to return one of .*got True"):
-        judge(found("answer", 0.4, "a"), gate=lambda *_: True)
+def test_a_threshold_has_the_last_word():
+    assert passed(UECGatePostprocessor(gate=0.95), found("answer", 0.9, "a")) == [NOTICE]
+    sure = found("abstain", 0.99, "a", "b")
+    assert UECGatePostprocessor(gate=0.95).postprocess_nodes(sure) == sure
 
 
 def test_of_several_queries_the_surest_counts():
@@ -141,8 +120,8 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
     assert (restored.gate, restored.second) == (gate, None)
-    with pytest.raises(ValueError, match="second: expected with it the uec_rag gate"):
-        judge(nodes, "?", lambda *_: "answer", llm_judge(Saying(words=words)))
+    with pytest.raises(ValueError, match="second: expected with it the gate"):
+        judge(nodes, "?", None, llm_judge(Saying(words=words)))
 
 
 class Recorder(BaseEventHandler):
@@ -163,9 +142,8 @@ def events():
 
 
 def test_a_gate_tells_its_verdict(events):
-    nodes = found("answer", 0.6, *"abcd", readings=TWO)
-    gate = UECGatePostprocessor(gate=lambda confidence, decision: "clarify")
-    gate.postprocess_nodes(nodes, query_str="How do I clean it?")
+    nodes = found("clarify", 0.6, *"abcd", readings=TWO)
+    UECGatePostprocessor().postprocess_nodes(nodes, query_str="How do I clean it?")
     (event,) = [one for one in events if isinstance(one, UECGateEvent)]
     assert UECGateEvent.model_validate_json(event.model_dump_json()) == event
     assert (event.query, event.decision) == ("How do I clean it?", "clarify")

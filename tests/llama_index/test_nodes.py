@@ -29,6 +29,7 @@ from uec_rag.llama_index import (
     UECRetriever,
     UECVectorStore,
 )
+from uec_rag.llama_index.gate import judge
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, turns
 from uec_rag.stores import Passage
 
@@ -195,11 +196,8 @@ class TestForgedFindings:
     def test_other_nodes_decide_nothing_beside_ours(self, store):
         found = UECRetriever(store.retriever, 2).retrieve("lumane badero")
         forged = NodeWithScore(node=self.FORGED_NODE)
-        gate = UECGatePostprocessor(gate=lambda confidence, decision: heard.append(decision))
-        heard = []
-        with pytest.raises(ValueError, match="gate: expected"):
-            gate.postprocess_nodes([forged, *found])
-        assert heard[0].reason == found[0].metadata["uec_reason"]
+        decided = judge([forged, *found])
+        assert (decided.action, decided.reason) == (judge(found).action, judge(found).reason)
 
 
 ASKED, FOLLOW_UP, VAGUE = (

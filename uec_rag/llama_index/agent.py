@@ -15,7 +15,8 @@ from llama_index.core.tools import AsyncBaseTool, FunctionTool
 from pydantic import BaseModel
 
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge
+from uec_rag.llama_index.gate import competing, gate_of_index, judge
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
@@ -58,7 +59,7 @@ def retriever_tool(
     name: str = TOOL_NAME,
     description: str = TOOL_DESCRIPTION,
     *,
-    gate: GateLike | None = None,
+    gate: Gate | float | None = None,
     source_key: str = "file_name",
 ) -> FunctionTool:
     """Make a tool of a retriever.
@@ -73,9 +74,9 @@ def retriever_tool(
         A `UECRetriever`, or one of LlamaIndex's over such.
     name, description : str
         By which a model chooses it; say what the documents are about.
-    gate : callable(confidence, decision) -> action, or float, optional
-        Decides in place of the search: a `uec_rag` gate, or a threshold of confidence. By default
-        the gate of the index, if it has one.
+    gate : Gate or float, optional
+        Decides in place of the search; a number is a threshold of confidence. By default the gate
+        of the index, if it has one.
     source_key : str
         Metadata that names a passage's source to the model.
     """

@@ -24,14 +24,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
 from uec_rag.llama_index.gate import (
-    GateLike,
     competing,
     gate_of_index,
     judge,
     llm_judge,
     response_metadata,
 )
-from uec_rag.retrieval.gate import as_gate
+from uec_rag.retrieval.gate import Gate, as_gate
 
 
 class UECQueryEngine(BaseQueryEngine):
@@ -49,9 +48,9 @@ class UECQueryEngine(BaseQueryEngine):
         One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
         with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
-    gate : callable(confidence, decision) -> action, or float, optional
-        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
-        number is a threshold of confidence. By default the gate of the index, if it has one.
+    gate : Gate or float, optional
+        Decides instead of the search; a number is a threshold of confidence. By default the gate
+        of the index, if it has one.
     streaming : bool
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
@@ -68,7 +67,7 @@ class UECQueryEngine(BaseQueryEngine):
     def __init__(
         self,
         query_engine: BaseQueryEngine,
-        gate: GateLike | None = None,
+        gate: Gate | float | None = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
         second: LLM | Judge | None = None,
@@ -94,7 +93,7 @@ class UECQueryEngine(BaseQueryEngine):
         cls,
         retriever: BaseRetriever,
         llm: LLM | None = None,
-        gate: GateLike | None = None,
+        gate: Gate | float | None = None,
         streaming: bool = False,
         second: LLM | Judge | None = None,
         **kwargs: Any,

@@ -23,7 +23,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import Action, Decision, decide_again, is_asked_back, outcome
+from uec_rag.confidence.decision import Decision, decide_again, is_asked_back, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.risk import (
@@ -388,10 +388,6 @@ class Gate(Record):
             note(**outcome([decided]))
         self._watch([decided.confidence])
         return decided
-
-    def __call__(self, confidence: float, decision: Decision) -> Action:
-        """Call `redecide`, for code that takes any callable as a gate."""
-        return self.redecide(replace(decision, confidence=confidence)).action
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the gate to a JSON file, completely or not at all, with a checksum."""
