@@ -122,7 +122,7 @@ def test_questions_that_come_together_keep_their_own_conversations(client):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"history": "Who?"}, "history: Input should be a valid array"),
+        ({"history": "Who?"}, "history: Input should be a valid list"),
         ({"history": [7]}, "history.0"),
         ({"history": [{"role": "king", "content": "x"}]}, "history.0.role"),
         ({"history": [{"role": "user"}]}, "history.0.content: Field required"),

@@ -130,14 +130,14 @@ def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
     assert "zebra" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("longest", [100, 800])  # less than both answers, and than one
+@pytest.mark.parametrize("longest", [100, 500])  # less than both answers, and than one
 def test_an_answer_that_would_be_too_long_is_refused_alone(index, longest):
     with serving(index, limits=Limits(answer=longest)) as client, ThreadPoolExecutor(2) as pool:
         questions = [PARKING, {**PARKING, "k": 1}]
         long, short = pool.map(lambda asked: client.post("/search", json=asked), questions)
     assert long.status_code == 422
     assert f"more than {longest} bytes; ask for fewer passages" in long.json()["detail"]
-    assert (short.status_code == 200) == (longest == 800)
+    assert (short.status_code == 200) == (longest == 500)
 
 
 @pytest.mark.parametrize(

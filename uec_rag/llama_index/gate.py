@@ -104,17 +104,16 @@ def judge(
     gate = as_gate(gate)
     if second is not None and gate is None:
         raise ValueError("second: expected with it the gate that it was calibrated with.")
-    decision: Decision | None = Decision("abstain", NOTHING_FOUND)
-    if nodes:
-        decision = surest_decision(node.metadata for node in nodes)
-        if decision is None:
-            raise ValueError(
-                "nodes: none has uec_decision in its metadata; expected nodes found by a "
-                "UECRetriever or through a UECVectorStore."
-            )
-        if gate is not None:
-            texts = [node.get_content(MetadataMode.NONE) for node in nodes]
-            decision = gate.redecide(decision, query or "", texts, second)
+    nothing = Decision("abstain", NOTHING_FOUND)
+    decision = surest_decision(node.metadata for node in nodes) if nodes else nothing
+    if decision is None:
+        raise ValueError(
+            "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
+            "or through a UECVectorStore."
+        )
+    if gate is not None and nodes:
+        texts = [node.get_content(MetadataMode.NONE) for node in nodes]
+        decision = gate.redecide(decision, query or "", texts, second)
     if decision.action != "clarify":
         decision = replace(decision, readings=())
     told = {name.removeprefix("uec_"): value for name, value in response_metadata(decision).items()}

@@ -10,6 +10,7 @@ import errno
 import logging
 import logging.config
 import os
+import re
 import socket
 import time
 import warnings
@@ -28,6 +29,8 @@ from uec_rag.server.access import Guard, Limits, harmless, log
 # Connections that are accepted at once, before any of them is counted: with `Limits.connections`
 # they stay below the 1,024 files that a process may usually have open.
 _BACKLOG = 256
+# The SDK's log repeats invalid requests: questions, and whatever else is in them.
+_SDK = re.compile(r"[\\/]mcp[\\/]((?:client|server|shared)[\\/].+)")
 
 
 class LogFormatter(logging.Formatter):
@@ -37,6 +40,9 @@ class LogFormatter(logging.Formatter):
         """Format a record."""
         debug, error = os.environ.get("UEC_DEBUG") == "1", record.exc_info and record.exc_info[1]
         head = f"{self.formatTime(record)} {record.levelname} {record.name}"
+        if (place := _SDK.search(record.pathname)) and not debug:
+            kind = f" ({type(error).__name__})" if error else ""
+            return f"{head}: mcp/{place[1]}:{record.lineno}{kind}"
         line = f"{head}: {record.getMessage()}"
         if error is not None and record.exc_info is not None:
             if debug:
@@ -51,10 +57,7 @@ LOGGING: dict[str, Any] = {
     "formatters": {"line": {"()": f"{__name__}.LogFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        **{name: {"level": "WARNING"} for name in ("httpx", "uvicorn.access")},
-        "mcp": {"level": "CRITICAL"},  # below, it repeats invalid requests: questions, and all else
-    },
+    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "mcp", "uvicorn.access")},
 }
 """For `logging.config.dictConfig`: everything goes to stderr by way of `LogFormatter`."""
 
