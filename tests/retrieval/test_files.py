@@ -9,7 +9,6 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
 from uec_rag.retrieval.files import (
-    Added,
     EncodedFiles,
     add_files,
     changes_since,
@@ -96,7 +95,10 @@ def test_files_are_added_to_a_saved_index_and_those_without_text_are_named(tmp_p
     (tmp_path / "b.txt").write_text(" ")
     with pytest.warns(UserWarning, match=r"left out b\.txt"):
         added = add_files(live, tmp_path, ["a.md", "b.txt"], lambda *state: told.append(state))
-    assert added == Added(1, 1, 0, 2, {"b.txt": "holds no text"})
+    assert added == {
+        **{"files": 1, "passages": 1, "replaced": 0, "total": 2},
+        "left_out": {"b.txt": "holds no text"},
+    }
     assert {what for what, _, _ in told} >= {"Encoding passages", "Saving"}
     assert len(Retriever.load(tmp_path / "idx")) == 2
     with (

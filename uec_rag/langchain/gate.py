@@ -170,9 +170,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @property
     def report(self) -> str:
         """A description of what the threshold is based on."""
-        if self.gate is None:
-            return "Answering above confidence 0.5; nothing is guaranteed: calibrate the gate."
-        return self.gate.report
+        return (self.gate or Gate.at(0.5)).report
 
     def route(
         self,

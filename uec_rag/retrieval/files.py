@@ -255,35 +255,12 @@ def _encoded(
         yield some, uec.encode([passage.text for passage in some], "passage")
 
 
-@dataclass(frozen=True)
-class Added:
-    """The outcome of adding files.
-
-    Attributes
-    ----------
-    files, passages : int
-        That are new.
-    replaced : int
-        Passages that were known of these files.
-    total : int
-        Passages of the index.
-    left_out : dict of str to str
-        Files without text, and what is wrong with each.
-    """
-
-    files: int
-    passages: int
-    replaced: int
-    total: int
-    left_out: dict[str, str]
-
-
 def add_files(
     live: LiveIndex,
     folder: Path,
     names: Collection[str],
     progress: Callable[[str, int, int], None],
-) -> Added:
+) -> dict[str, Any]:
     """Add files to a saved index as `uec-rag index --update` does; all of them, or none.
 
     What is known of files of these names is replaced. An update with a folder leaves them, unless a
@@ -297,6 +274,12 @@ def add_files(
         Of files in it.
     progress : callable
         Called as `progress(stage, done, total)`.
+
+    Returns
+    -------
+    dict
+        files, passages: how many are new; replaced: passages that were known of these files; total:
+        passages of the index; left_out: files without text, and what is wrong with each.
 
     Raises
     ------
@@ -321,8 +304,9 @@ def add_files(
         files = EncodedFiles.of(opened.retriever, read.documents, encoding, uploaded=True)
     progress("Saving", 0, 1)
 
-    def change(retriever: Retriever) -> Added:
-        replaced = files.replace_in(retriever)
-        return Added(len(read.documents), len(files), replaced, len(retriever), left_out)
+    def change(retriever: Retriever) -> dict[str, Any]:
+        known = {"replaced": files.replace_in(retriever), "total": len(retriever)}
+        new = {"files": len(read.documents), "passages": len(files)}
+        return new | known | {"left_out": left_out}
 
     return live.write(change)

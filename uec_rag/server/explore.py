@@ -14,7 +14,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -322,10 +322,10 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             raise HTTPException(422, "There are no files to add; choose some first.")
 
         def done(progress: Progress) -> View:
-            added = add_files(live, staged, names, progress)
+            added: View = add_files(live, staged, names, progress)
             for name in names:
                 (staged / name).unlink(missing_ok=True)
-            return asdict(added)
+            return added
 
         return work.start("index", done)
 
