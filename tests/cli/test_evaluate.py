@@ -1,12 +1,6 @@
 """`uec-rag evaluate`: measures of an index, printed, as JSON and on one page."""
 
 import json
-import re
-
-from uec_rag import Retriever
-from uec_rag.base.version import __version__
-from uec_rag.cli.evaluate import report
-from uec_rag.evaluation.evaluate import evaluate
 
 
 def test_the_command_prints_writes_and_refuses(run, index, documents, words, tmp_path):
@@ -38,18 +32,3 @@ def test_the_command_prints_writes_and_refuses(run, index, documents, words, tmp
     assert "Searching" not in refused.stderr
     table.write_text("query,relevant_ids\nyeast,nowhere.md\n")
     assert "not in the index" in run("evaluate", index, table, code=2).stderr
-
-
-def test_the_page_stands_alone_and_obeys_no_document(fitted, texts):
-    index = Retriever(fitted)
-    bad = "<script>alert(1)</script> \x1b[31m" + texts[0]
-    index.add([bad, *texts[1:60]], [f"p{i}" for i in range(60)])
-    found = evaluate(index, {bad: ["p1"], texts[2]: ["p2"]}, k=4)
-    page = report(found, index="<b>idx</b>", questions="\x1bq.csv")
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-    assert "\x1b" not in page
-    assert not re.search(r"(?:src|href)=", page)
-    assert "Not measured: confidence after calibration" in page
-    for named in ("&lt;b&gt;idx", "60 passages", "q.csv", *found.facts["members"], __version__):
-        assert named in page

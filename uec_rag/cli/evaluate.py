@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from uec_rag.base.checks import visible
 from uec_rag.base.environment import require
-from uec_rag.base.version import __version__
 from uec_rag.cli.console import (
     Index,
     Json,
@@ -81,6 +76,7 @@ def evaluate(
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
     from uec_rag.evaluation.evaluate import evaluate as measured
+    from uec_rag.server.static import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
         say(f"Opening {place} ...")
@@ -154,29 +150,3 @@ def _table(*columns: str) -> Table:
     for place, column in enumerate(columns):
         table.add_column(column, overflow="fold", justify="right" if place else "left")
     return table
-
-
-def report(
-    found: Evaluation,
-    against: Mapping[str, Any] | None = None,
-    *,
-    index: str,
-    questions: str | None = None,
-) -> str:
-    """Render one page of HTML with everything in it, plots too; nothing is loaded from elsewhere.
-
-    `against`: of `compared`, with the "index". `index`, `questions`: names of the index and of the
-    file of questions, if they are not made up.
-    """
-    from jinja2 import Environment
-
-    page = files("uec_rag.server").joinpath("pages", "report.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    about = {
-        "Index": f"{index}, {found.facts['passages']:,} passages",
-        "Ensemble": ", ".join(found.facts["members"]),
-        "Questions": questions or "made from the passages, which are harder than users' are",
-        "Measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, with uec-rag {__version__}",
-    }
-    about = {name: visible(value) for name, value in about.items()}
-    return environment.from_string(page).render(found=found, against=against, about=about)

@@ -13,13 +13,13 @@ from playwright.sync_api import expect, sync_playwright
 from tests.server.conftest import until
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
-from uec_rag.cli.evaluate import report
 from uec_rag.corpora.folder import LARGEST
 from uec_rag.evaluation.evaluate import evaluate
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.server.access import Access, Limits
 from uec_rag.server.explore import explorer
 from uec_rag.server.http import create_app
+from uec_rag.server.static import report
 
 pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect
