@@ -17,7 +17,7 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableSerializable,
 )
-from langchain_core.runnables.config import run_in_executor
+from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import ConfigDict, SkipValidation, field_validator, model_validator
 
@@ -200,10 +200,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
+        threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
+        # A run without metadata of its own would not show what `note_decision` adds.
+        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return self._batch_with_config(
             partial(self._gate_all, kwargs),
             inputs,
-            config,
+            [merge_configs(one, noted) for one in get_config_list(config, len(inputs))],
             return_exceptions=return_exceptions,
         )
 
