@@ -19,7 +19,6 @@ from uec_rag import UEC
 from uec_rag.corpora import passages_of
 from uec_rag.corpora.python_docs import gather_corpus
 from uec_rag.llama_index import UECEmbedding, UECQueryEngine, UECRetriever, UECVectorStore
-from uec_rag.llama_index.gate import GateLike
 
 QUESTIONS = [
     "How do I remove the common indentation from all lines of a text?",
@@ -46,15 +45,13 @@ def build_index(uec: UEC | None = None, passages: int = 600) -> VectorStoreIndex
     )
 
 
-def build_engine(
-    index: VectorStoreIndex, llm: LLM | None = None, gate: GateLike | None = None
-) -> UECQueryEngine:
-    """Gate the index's answers by the retrieval's confidence, or by a gate of your own."""
+def build_engine(index: VectorStoreIndex, llm: LLM | None = None) -> UECQueryEngine:
+    """Gate the index's answers by the retrieval's confidence."""
     retriever = UECRetriever.from_index(index, similarity_top_k=3)
     if llm is None:
         context_only = ContextOnly(llm=MockLLM())  # shows the passages and does not ask its LLM
-        return UECQueryEngine(RetrieverQueryEngine(retriever, context_only), gate)
-    return UECQueryEngine.from_args(retriever, llm, gate)
+        return UECQueryEngine(RetrieverQueryEngine(retriever, context_only))
+    return UECQueryEngine.from_args(retriever, llm)
 
 
 def main() -> None:

@@ -200,6 +200,11 @@ def labelled(texts, count, seed=0, unanswerable=0.0):
     return queries, relevant
 
 
+def titled(texts):
+    """Metadata by which a question can be made of each text: a title of its first words."""
+    return [{"title": f"On {' '.join(text.split()[:4])}"} for text in texts]
+
+
 def agree(result):
     """The highest relevance, confidence, in_corpus and the sum of relevance are in this order.
 

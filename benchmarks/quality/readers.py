@@ -174,7 +174,7 @@ def main(
             passages = passages_of([Document(path.name, sections)])
             words = [w for p in passages for w in re.findall(r"[^\W\d_]{26,}", p.text)]
             numbers = (len(passages), len({part.heading for part in sections} - {""}))
-            made = len(make_questions(passages, None, len(passages)).questions)
+            made = len(make_questions(passages, len(passages)).questions)
             cells = [*map(str, numbers), f"{seconds:.2f}", str(len(words)), str(made)]
             rows.append([path.name, name, *cells])
     columns = [

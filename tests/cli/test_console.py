@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import uec_rag
-from uec_rag.cli.console import note, print_json, progress, readable_errors, say
+from uec_rag.cli.console import note, print_json, readable_errors, say
 
 
 def outcome(command):
@@ -31,24 +31,6 @@ def test_a_missing_key_is_named_without_quotes_around_the_message():
         raise KeyError("filter: no passage has the key 'x'")
 
     assert outcome(command).stderr == "error: filter: no passage has the key 'x'\n"
-
-
-def test_long_work_is_told_of_in_a_log_every_half_minute(monkeypatch):
-    clock = iter(range(100, 1000, 10))
-    monkeypatch.setattr("uec_rag.cli.console.time.monotonic", lambda: next(clock))
-
-    def command() -> None:
-        with progress() as bar:
-            task = bar.add_task("Encoding", total=1200)
-            for _ in range(8):
-                bar.advance(task, 100)
-
-    lines = outcome(command).stderr.strip().splitlines()
-    assert [line.partition(",")[0] for line in lines] == [
-        "Encoding: 400 of 1",
-        "Encoding: 700 of 1",
-    ]
-    assert all("left" in line for line in lines)
 
 
 def test_a_defect_is_called_one():
@@ -94,6 +76,35 @@ def test_the_version_is_printed(run):
 @pytest.mark.parametrize("command", ["demo", "index", "ask", "fit", "fetch", "doctor"])
 def test_every_command_has_help_with_an_example(run, command):
     assert f"Example: uec-rag {command}" in run(command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("index", "", "--out", "idx"), "an argument"),
+        (("index", "docs", "--out", " "), "--out"),
+        (("index", "docs", "--out", "idx", "--model", ""), "--model"),
+        (("serve", "idx", "--token", ""), "--token"),
+    ],
+)
+def test_an_empty_value_is_not_the_current_folder(run, arguments, name):
+    said = " ".join(run(*arguments, code=2).output.replace("│", " ").split())
+    assert f"{name}: expected a text that is not blank" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value"),
+    [
+        ("ask", "-k", "0"),
+        ("ask", "--threshold", "1.5"),
+        ("ask", "--store", "s3://a/b"),
+        ("index", "--workers", "many"),
+        ("index", "--gpus", "-1"),
+        ("serve", "--port", "70000"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_option_before_any_work(run, command, option, value):
+    assert f"Invalid value for '{option}'" in run(command, option, value, code=2).output
 
 
 def test_without_a_command_the_commands_are_listed(run):

@@ -28,16 +28,19 @@ def test_there_and_back_again_it_answers_alike(run, index, tmp_path):
     assert isinstance(Retriever.load(previous, trust=True).store, PgVectorStore)
     again = run("copy", index, places[1], "--out", previous, "--json", json_output=True)
     assert again["written"] == 0
-    shown = run("copy", f"memory://{previous}", f"memory://{tmp_path / 'back'}", *opening)
+    shown = run("copy", previous, tmp_path / "back", *opening)
     assert "passages in" in shown.stdout
     assert hits(run, tmp_path / "back") == pytest.approx(expected, abs=1e-4)
     assert len(checksums) == 1
 
 
 def test_a_wrong_place_is_named_before_anything_is_read(run, index, tmp_path):
-    assert "expected a folder for the index" in run("copy", index, "qdrant://a/b", code=2).stderr
+    assert (
+        "--out: expected a folder for the index"
+        in run("copy", index, "qdrant://a/b", code=2).stderr
+    )
     wrong = run("copy", index, tmp_path / "a", "--out", tmp_path / "b", code=2)
-    assert "expected none if TO is a folder" in wrong.stderr
+    assert "--out: expected a folder for the index" in wrong.stderr
     assert "postgresql://" in run("copy", index, "s3://a/b", "--out", tmp_path / "c", code=2).stderr
 
 

@@ -1,6 +1,5 @@
 """`uec-rag gate` and `ask --gate`: a threshold from labelled questions, kept in a file."""
 
-import itertools
 import json
 import math
 import re
@@ -183,16 +182,6 @@ def test_a_gate_that_never_answers_is_not_asked_by(run, index, tmp_path):
     assert "inf" not in refused.output
 
 
-def test_many_questions_are_searched_under_a_progress_bar(
-    run, index, questions, tmp_path, monkeypatch
-):
-    clock = itertools.count(1000, 100)
-    monkeypatch.setattr("uec_rag.cli.console.time.monotonic", lambda: next(clock))
-    said = run("gate", index, questions, "--out", tmp_path / "gate.json").stderr
-    told = re.findall(r"Searching: (\d+) of 162, about \S+ left", said)
-    assert told == ["64", "96", "128", "160", "162"]
-
-
 def test_where_the_gate_goes_is_checked_before_any_work(run, index, questions, tmp_path):
     for to in (tmp_path, tmp_path / "no" / "gate.json"):
         result = run("gate", index, questions, "--out", to, code=2)
@@ -208,19 +197,3 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
     (tmp_path / "gate.json").write_text('{"k": 4}')
     bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
     assert "Gate: no saved one looks like" in bad.stderr
-
-
-def test_a_gate_decides_alike_whatever_number_of_passages_is_shown(run, index, tmp_path):
-    Gate(RiskThreshold(0.2, 0.1, 0.05, 100, 50, 2, 29), 3).save(tmp_path / "gate.json")
-
-    def asked(k):
-        return run(
-            *("ask", index, "honey in the hive", "--gate", tmp_path / "gate.json"),
-            *("-k", str(k), "--json"),
-            json_output=True,
-        )
-
-    one, many = asked(1), asked(5)
-    assert (len(one["passages"]), len(many["passages"])) == (1, 5)
-    assert one["decision"] == many["decision"]
-    assert one["confidence"] == pytest.approx(many["confidence"])

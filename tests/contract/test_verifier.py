@@ -115,7 +115,7 @@ class TestTheFrameworksOwnRerankers:
         verifier = as_verifier(MostWords())
         uec = UEC(list(members.values()), verifier=verifier, verify_k=8).fit(fit_pairs)
         retriever = LlamaIndexRetriever.from_texts(texts, uec, similarity_top_k=3, details=True)
-        engine = UECQueryEngine.from_args(retriever, llm=MockLLM(), gate=lambda *_: "answer")
+        engine = UECQueryEngine.from_args(retriever, llm=MockLLM(), gate=0.0)
         hit = engine.query(queries[0]).source_nodes[0]
         assert hit.metadata["uec_members"]["BaseNodePostprocessor"]["rank"]
 

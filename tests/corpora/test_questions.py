@@ -1,4 +1,4 @@
-"""Questions made of passages: titles, first sentences, or what a generator says."""
+"""Questions made of passages: titles or first sentences."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from uec_rag.stores.base import Passage
 BODY = "Let the dough rest in a cool place until it has doubled in size."
 
 
-def make(*given, generate=None, most=100):
+def make(*given):
     passages = [Passage(str(i), text, metadata) for i, (text, metadata) in enumerate(given)]
-    made = make_questions(passages, generate, most)
+    made = make_questions(passages, 100)
     return dict(zip(made.questions, made.relevant, strict=True)), made.answers
 
 
@@ -72,17 +72,3 @@ def test_under_a_heading_that_asks_for_nothing_the_first_sentence_asks_for_the_r
     questions, answers = make(*given, (f"Synopsis\n\nand so on. {BODY}", {"title": "Synopsis"}))
     assert list(questions) == [f"This is step {i}." for i in range(9)]
     assert set(answers.values()) == {BODY}
-
-
-def test_a_generator_is_asked_no_oftener_than_needed():
-    asked = []
-
-    def generate(text):
-        asked.append(text)
-        return f"what of {text[:7]}?"
-
-    texts = [f"text {i:02d}" for i in range(9)]
-    questions, answers = make(*[(text, {}) for text in texts], generate=generate, most=4)
-    assert asked == texts[:4]
-    assert questions == {f"what of {text}?": [i] for i, text in enumerate(texts[:4])}
-    assert answers == dict(enumerate(texts[:4]))

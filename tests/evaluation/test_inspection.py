@@ -9,7 +9,6 @@ from uec_rag.evaluation.inspection import (
     inspect,
     members_alone,
     neighbours,
-    plain_cosine,
     writing,
 )
 
@@ -62,8 +61,8 @@ def test_neighbours_are_those_of_each_encoder_without_the_passage_itself(index):
 
 def test_in_what_passages_are_written_is_told_beside_what_the_fit_knew(index):
     found = writing(index)
-    assert found.languages == found.fitted_on == ("Latin letters",)
-    assert found.strange is None
+    assert found["languages"] == found["fitted_on"] == ("Latin letters",)
+    assert found["strange"] is None
 
 
 @pytest.fixture(scope="module")
@@ -98,18 +97,11 @@ def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, que
         assert ids(ranking) == by_cosine(full, stored, [parts[member].mean])
 
 
-def test_the_plain_cosine_is_the_mean_of_the_members_cosines(full, queries, parts, texts):
-    every = range(len(parts))
-    expected = by_cosine(full, means(full, texts, "passage", every), [p.mean for p in parts])
-    assert ids(plain_cosine(full, queries, parts, 5)) == expected
-
-
-def test_words_alone_have_no_cosine_and_one_encoder_has_no_others(queries):
+def test_one_encoder_has_no_others(queries):
     words = Retriever(UEC(["bm25"], coefficients="uniform"))
     with pytest.warns(UserWarning, match="not fitted"):
         words.add(["ba de", "fi go"])
     asked = words.uec.encode(queries, "query")
-    assert plain_cosine(words, queries, asked, 1) is None
     assert members_alone(words, queries, asked, 1) == {}
 
 

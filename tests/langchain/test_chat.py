@@ -1,12 +1,11 @@
 """Questions in their conversation: turns, follow-ups, and the reply to a question back."""
 
 import pytest
-from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
+from langchain_classic.chains import create_history_aware_retriever
 from langchain_classic.retrievers import EnsembleRetriever
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
-from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
@@ -93,12 +92,6 @@ def test_a_batch_has_a_history_for_each_question(gate):
         gate.batch([FOLLOW_UP], history=[[], []])
 
 
-def test_langchains_retrieval_chain_needs_no_model_that_rewrites(retriever):
-    answer = RunnableLambda(lambda given: given["context"][0].id)
-    chain = create_retrieval_chain(RunnablePassthrough() | retriever, answer)
-    assert chain.invoke({"input": FOLLOW_UP, "chat_history": HISTORY})["answer"] == "door opener"
-
-
 async def test_langchains_history_aware_retriever_finds_by_what_its_model_rewrote(retriever):
     model = FakeListChatModel(responses=["How long does the door opener's repair take?"])
     prompt = ChatPromptTemplate.from_messages(
@@ -129,26 +122,6 @@ def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):
     graph.add_edge(START, "tools")
     found = graph.compile().invoke({"messages": [*messages, AIMessage("", tool_calls=[call])]})
     assert found["messages"][-1].artifact["decision"] == "answer"
-
-
-def test_a_question_back_names_the_readings_and_the_chosen_one_is_searched(gate):
-    asked = gate.invoke(VAGUE)
-    labels = [reading["label"] for reading in asked["readings"]]
-    assert asked["decision"] == "clarify"
-    assert asked["question_back"] == asked["reason"] == "Do you mean git add, rsync or git push?"
-    assert labels == ["git add", "rsync", "git push"]
-    for reading in asked["readings"]:
-        found = gate.invoke(VAGUE, within=reading)
-        assert [document.id for document in found["documents"]] == reading["ids"]
-        assert (found["decision"], found["readings"]) == ("answer", [])
-    replied = gate.invoke("git push", history=[VAGUE, asked["question_back"]])
-    assert (replied["decision"], replied["documents"][0].id) == ("answer", "git push")
-
-
-def test_a_tool_lists_the_readings_and_no_passage(gate):
-    said = retriever_tool(gate).invoke({"query": VAGUE})
-    assert '- "git add"\n\n- "rsync"\n\n- "git push"' in said
-    assert "stages changes" not in said
 
 
 def test_a_reading_in_a_state_restricts_one_search(gate):

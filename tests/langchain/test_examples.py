@@ -78,23 +78,6 @@ class TestRagChain:
         assert ask("abstain")["reply"].startswith("I do not know")
         assert prompts.seen == []
 
-    async def test_asynchronously(self):
-        chain = langchain_rag.build_chain(
-            retriever_that_decides("answer"), FakeListChatModel(responses=[REPLY])
-        )
-        assert (await chain.ainvoke("How do I open a file?"))["reply"] == REPLY
-
-    @pytest.mark.parametrize(
-        ("decision", "reply"),
-        [
-            ("answer", "(no chat model, so the best passage) Open it with open()."),
-            ("clarify", "(no chat model, so the question as it comes) Do you mean A or B?"),
-        ],
-    )
-    def test_without_a_model_it_says_so(self, decision, reply):
-        chain = langchain_rag.build_chain(retriever_that_decides(decision))
-        assert chain.invoke("How do I open a file?")["reply"] == reply
-
     def test_runs_on_a_fitted_ensemble_over_real_documentation(self):
         retriever = langchain_rag.build_retriever(fitted_words(), passages=300)
         chain = langchain_rag.build_chain(retriever, FakeListChatModel(responses=[REPLY]))

@@ -42,11 +42,6 @@ def test_a_batch_is_each_question_alone(theirs, fitted):
     assert over.batch([]) == []
 
 
-def test_hits_can_differ(theirs, fitted):
-    options = {"search_type": "mmr", "search_kwargs": {"fetch_k": 20}}
-    assert len(UECRetriever.over(theirs, fitted, **options).invoke(QUERIES[0])) == 4
-
-
 def test_it_writes_nothing_there_and_a_store_of_ours_needs_none(theirs, fitted):
     store = UECRetriever.over(theirs, fitted).vectorstore
     for write in (lambda: store.add_texts(["a"]), lambda: store.delete([*theirs.store])):

@@ -5,18 +5,16 @@ from langchain_classic.retrievers import MultiQueryRetriever, ParentDocumentRetr
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
-from langchain_core.prompts import PromptTemplate
-from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langchain_core.runnables import RunnableLambda
 from langchain_core.stores import InMemoryStore
-from langchain_core.tools import create_retriever_tool
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pydantic import ValidationError
 
-from tests.helpers import labelled, passages
+from tests.helpers import labelled, passages, titled
 from uec_rag.confidence.decision import Decision
-from uec_rag.langchain import UECEmbeddings, UECRetriever, UECVectorStore
+from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.langchain.documents import with_uncertainty
 from uec_rag.retrieval import Retriever
 
@@ -44,13 +42,6 @@ class Abstaining(Retriever):
 
 
 class TestMaking:
-    def test_from_documents(self, fitted):
-        documents = [Document(text, id=str(i)) for i, text in enumerate(TEXTS[:3])]
-        retriever = UECRetriever.from_documents(documents, UECEmbeddings(fitted), k=3)
-        assert {document.id for document in retriever.invoke(QUERY)} == {"0", "1", "2"}
-        renamed = UECRetriever.from_documents(documents, fitted, ids=["a", "b", "c"])
-        assert {document.id for document in renamed.invoke(QUERY)} == {"a", "b", "c"}
-
     def test_from_a_store_that_goes_on_to_be_shared(self, plain):
         store = UECVectorStore(plain)
         retriever = UECRetriever.from_store(store, k=1)
@@ -83,21 +74,12 @@ class TestMaking:
 
 
 class TestHowMany:
-    def test_4_unless_told(self, retriever):
-        assert len(retriever.invoke(QUERY)) == 4
-
     async def test_at_construction_and_at_call(self, store):
         retriever = UECRetriever(vectorstore=store, k=7)
         assert len(retriever.invoke(QUERY)) == 7
         assert len(retriever.invoke(QUERY, k=2)) == 2
         assert len(await retriever.ainvoke(QUERY, k=3)) == 3
         assert len(retriever.bind(k=1).invoke(QUERY)) == 1
-
-    def test_by_configuration(self, retriever):
-        configurable = retriever.configurable_fields(k=ConfigurableField(id="k"))
-        assert len(configurable.invoke(QUERY)) == 4
-        assert len(configurable.invoke(QUERY, config={"configurable": {"k": 2}})) == 2
-        assert len(configurable.with_config(configurable={"k": 6}).invoke(QUERY)) == 6
 
     def test_k_documents_even_where_the_decision_is_to_abstain(self, fitted):
         store = UECVectorStore(Abstaining(fitted))
@@ -207,12 +189,6 @@ class TestInsideAChain:
         assert names[0] not in whole.metadata
         assert names[0] in whole.child_runs[0].metadata
 
-    def test_callbacks_hear_of_a_failure(self, retriever):
-        heard = Listener()
-        with pytest.raises(ValueError, match="query"):
-            retriever.invoke("", config={"callbacks": [heard]})
-        assert [type(error) for error in heard.errors] == [ValueError]
-
 
 class Recorder:
     def __init__(self):
@@ -294,19 +270,6 @@ class TestAsLangChainsStoresGiveIt:
 class TestInsideLangChainsOtherRetrievers:
     """What is built on a store or a retriever keeps what is known of a hit."""
 
-    def test_a_retriever_tool(self, store):
-        tool = create_retriever_tool(
-            store.as_retriever(),
-            "look_up",
-            "Looks up.",
-            document_prompt=PromptTemplate.from_template("{page_content} [{uec_decision}]"),
-            response_format="content_and_artifact",
-        )
-        call = {"name": "look_up", "args": {"query": QUERY}, "id": "1", "type": "tool_call"}
-        message = tool.invoke(call)
-        assert all("uec_confidence" in document.metadata for document in message.artifact)
-        assert f"[{message.artifact[0].metadata['uec_decision']}]" in message.content
-
     async def test_parents_of_the_passages_come_with_what_is_known_of_their_best_passage(
         self, fitted
     ):
@@ -363,10 +326,11 @@ class TestInsideLangChainsOtherRetrievers:
 class TestDoors:
     def test_calibrated_on_labels_and_on_its_own(self, fitted):
         texts = passages(120)
-        retriever = UECRetriever.from_texts(texts, fitted, ids=[f"p{i}" for i in range(120)])
+        ids = [f"p{i}" for i in range(120)]
+        retriever = UECRetriever.from_texts(texts, fitted, titled(texts), ids)
         assert retriever.index is retriever.vectorstore.retriever
         assert retriever.report == retriever.index.report
         assert retriever.calibrate(*labelled(texts, 40), k=4) is retriever
         assert "40 labelled queries" in retriever.report
-        assert retriever.self_calibrate(lambda text: text[:40]) is retriever
+        assert retriever.self_calibrate() is retriever
         assert "without labels" in retriever.report

@@ -1,7 +1,6 @@
 """Searching the store in every way that LangChain knows."""
 
 import asyncio
-import json
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import FORGED, METADATA_KEYS, bag_of_words, passages
+from tests.helpers import FORGED, bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.langchain import UECRetriever, UECVectorStore
 from uec_rag.langchain.gated import told
@@ -63,13 +62,6 @@ class TestForgedFindings:
             ]
             with pytest.raises(ValueError, match="none has uec_decision"):
                 told("lumane badero", found)
-
-    def test_what_is_known_of_a_hit_is_what_the_search_says(self, store):
-        result = store.retriever.search(["lumane badero"], 1)
-        assert result.passages[0][0].metadata == {"place": 7}
-        [document] = UECRetriever(vectorstore=store, k=1).invoke("lumane badero")
-        assert dict(document.metadata) == {"place": 7} | result[0].metadata(0)
-        assert "uec_unfamiliar" not in document.metadata
 
     def test_hits_that_are_added_to_another_store_leave_it_behind(self, store, fitted):
         hits = UECRetriever(vectorstore=store, k=3).invoke("lumane badero")
@@ -171,12 +163,6 @@ class TestRelevance:
         assert all(0 <= value <= 1 for _, value in pairs)
         assert await store.asimilarity_search_with_relevance_scores(QUERY, k=60) == pairs
 
-    def test_of_the_only_document_stays_in_its_range(self, fitted):
-        for query in passages(50, seed=5):
-            store = UECVectorStore.from_texts([query], fitted)
-            [(_, value)] = store.similarity_search_with_relevance_scores(query)
-            assert 0 <= value <= 1
-
     async def test_a_threshold_keeps_what_reaches_it(self, store):
         pairs = store.similarity_search_with_relevance_scores(QUERY, k=10)
         threshold = sorted((value for _, value in pairs), reverse=True)[2]
@@ -190,14 +176,6 @@ class TestRelevance:
 
 
 class TestUncertainty:
-    def test_the_keys_are_plain_values_that_json_takes(self, store):
-        metadata = store.similarity_search_with_uncertainty(QUERY, k=1)[0].metadata
-        assert all(isinstance(metadata[key], float | str) for key in METADATA_KEYS)
-        metadata = store.as_retriever(k=1, details=True).invoke(QUERY)[0].metadata
-        assert json.loads(json.dumps(metadata)) == metadata
-        assert metadata["uec_coefficients"].keys() == {"small", "large"}
-        assert metadata["uec_decision"] in ("answer", "clarify", "abstain")
-
     def test_the_documents_are_those_of_the_plain_search_and_the_stored_ones_stay_plain(
         self, store
     ):
@@ -215,28 +193,8 @@ class TestFilters:
         "max_marginal_relevance_search",
     )
 
-    @pytest.mark.parametrize("method", METHODS)
-    @pytest.mark.parametrize(
-        "where", [{"parity": 1}, lambda document: document.metadata["parity"] == 1]
-    )
-    def test_a_mapping_and_a_callable_let_the_same_through(self, store, method, where):
-        found = getattr(store, method)(QUERY, k=20, filter=where)
-        assert len(found) == 20
-        assert {document.metadata["parity"] for document in found} == {1}
-
 
 class TestMaximalMarginalRelevance:
-    def test_prefers_what_has_not_been_said(self, fitted):
-        store = UECVectorStore(fitted)
-        store.add_texts(
-            ["bafima degopi", "bafima degopi lumane", "degopi bafima", "bafima rosuta voneba"],
-            ids=["a", "b", "c", "d"],
-        )
-        alike = ids(store.max_marginal_relevance_search("bafima degopi", k=2, lambda_mult=1.0))
-        assert set(alike) == {"a", "c"}
-        diverse = ids(store.max_marginal_relevance_search("bafima degopi", k=2, lambda_mult=0.2))
-        assert len(set(diverse) & {"a", "c"}) == 1
-
     def test_works_on_one_state_while_documents_go(self, store):
         def forgetful(document):
             store.delete([document.id])

@@ -1,13 +1,10 @@
 """What goes into the store and comes back as it was, and where it is kept."""
 
-import warnings
-
 import pytest
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from tests.helpers import index_of
 from uec_rag.langchain import UECEmbeddings, UECVectorStore
 from uec_rag.retrieval import Retriever
 
@@ -45,17 +42,6 @@ class TestMaking:
         assert UECVectorStore(retriever).retriever is retriever
         assert UECVectorStore(embedding=fitted).embeddings.uec is fitted
 
-    def test_any_other_embeddings_become_a_plain_search_without_a_warning(self, plain):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            store = UECVectorStore.from_texts(TEXTS, plain)
-            hits = store.similarity_search_with_uncertainty("lumane", k=3)
-        assert [hit.metadata["uec_sigma2"] for hit in hits] == [0.0, 0.0, 0.0]
-
-    def test_an_ensemble_that_is_not_fitted_warns(self, unfitted):
-        with pytest.warns(UserWarning, match="not fitted"):
-            UECVectorStore.from_texts(TEXTS, unfitted)
-
     @pytest.mark.parametrize("wrong", [0, "pypi:wordllama", ["a"], UECEmbeddings])
     def test_anything_else_is_refused(self, wrong):
         with pytest.raises(TypeError, match=r"^embedding: expected a UEC, a UECEmbeddings or a"):
@@ -82,16 +68,6 @@ class TestAdding:
     def test_ids_of_the_call_count_more_than_those_of_the_documents(self, store):
         assert store.add_documents([Document("lumane", id="old")], ids=["new"]) == ["new"]
         assert ids_of(store) == ["new"]
-
-    async def test_asynchronously(self, store):
-        assert await store.aadd_texts(iter(TEXTS), ids=["a", "b", "c"]) == ["a", "b", "c"]
-        assert await store.aadd_documents([Document("lumane", id="d")]) == ["d"]
-        assert ids_of(store) == ["a", "b", "c", "d"]
-
-    def test_nothing_changes_nothing(self, store):
-        assert store.add_texts([]) == []
-        assert store.add_documents([]) == []
-        assert ids_of(store) == []
 
     def test_changing_what_was_given_or_returned_changes_nothing_stored(self, store):
         given = Document("lumane", id="a", metadata={"tags": ["x"]})
@@ -201,43 +177,3 @@ class TestSaving:
             assert other.similarity_search_with_uncertainty(
                 "lumane"
             ) == store.similarity_search_with_uncertainty("lumane")
-
-    def test_a_plain_store_comes_back_with_its_embedding(self, plain, tmp_path):
-        store = UECVectorStore.from_texts(TEXTS, plain, ids=["a", "b", "c"])
-        store.dump(str(tmp_path / "index"))
-        loaded = UECVectorStore.load(str(tmp_path / "index"), plain)
-        assert loaded.similarity_search_with_score("x") == store.similarity_search_with_score("x")
-
-    def test_what_a_retriever_saved_is_read(self, fitted, tmp_path):
-        retriever = index_of(fitted, TEXTS, ["a", "b", "c"])
-        retriever.save(tmp_path / "index")
-        assert ids_of(UECVectorStore.load(tmp_path / "index", fitted)) == ["a", "b", "c"]
-
-
-class TestInsideLangChain:
-    def test_its_indexing_adds_skips_and_cleans_up(self, store):
-        manager = InMemoryRecordManager(namespace="test")
-        manager.create_schema()
-
-        def run(texts):
-            documents = [Document(text, metadata={"source": text}) for text in texts]
-            options = {"cleanup": "full", "key_encoder": "sha256"}
-            return index(documents, manager, store, **options)
-
-        assert run(TEXTS)["num_added"] == 3
-        again = run([TEXTS[0], "taroba"])
-        assert (again["num_added"], again["num_skipped"], again["num_deleted"]) == (1, 1, 2)
-        found = store.similarity_search("taroba", k=10)
-        assert {document.page_content for document in found} == {TEXTS[0], "taroba"}
-
-    def test_its_example_selectors_take_the_class(self, plain):
-        from langchain_core.example_selectors import SemanticSimilarityExampleSelector
-
-        selector = SemanticSimilarityExampleSelector.from_examples(
-            [{"input": text, "output": str(i)} for i, text in enumerate(TEXTS)],
-            plain,
-            UECVectorStore,
-            k=1,
-            input_keys=["input"],
-        )
-        assert selector.select_examples({"input": TEXTS[1]})[0]["output"] == "1"

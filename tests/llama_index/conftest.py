@@ -9,7 +9,10 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
+from uec_rag.confidence.decision import REASONS
+from uec_rag.confidence.readings import Reading, ask_back
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
+from uec_rag.retrieval import Gate
 
 WEIGHTS = (0.3, 0.7)
 
@@ -23,7 +26,15 @@ def build(uec, nodes, **options):
 
 def always(action):
     """A gate that decides the same whatever it is asked."""
-    return lambda confidence, decision: action
+
+    class Always(Gate):
+        def redecide(self, decision, *_):
+            asked = [Reading(name, (f"passages of {name}",), 0.4) for name in ("n3", "n4")]
+            readings = tuple(asked) if action == "clarify" else ()
+            reason = REASONS.get(action) or ask_back(readings)
+            return replace(decision, action=action, reason=reason, readings=readings)
+
+    return Always.at(0.5)
 
 
 @pytest.fixture(scope="session")

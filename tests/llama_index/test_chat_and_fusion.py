@@ -1,7 +1,6 @@
 """With LlamaIndex's own engines and retrievers around ours."""
 
 import pytest
-from llama_index.core import QueryBundle
 from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
@@ -127,14 +126,6 @@ async def test_fused_nodes_pass_the_gate(fusion, question):
     for response in (engine.query(question), await engine.aquery(question)):
         assert response.metadata["uec_confidence"] == surest
         assert str(response) == ANSWER
-
-
-def test_two_retrievers_are_fused(fitted, nodes, question):
-    halves = [UECRetriever.from_nodes(part, fitted, 2) for part in (nodes[:20], nodes[10:])]
-    fused = QueryFusionRetriever(halves, llm=LLM, num_queries=1, similarity_top_k=4)
-    found = fused.retrieve(QueryBundle(question))
-    assert found[0].node_id == "n3"
-    assert len({hit.node_id for hit in found}) == len(found)
 
 
 class OneEach(BaseQuestionGenerator):

@@ -11,7 +11,7 @@ from llama_index.core.schema import TextNode
 
 from tests.helpers import LinearHead, bag_of_words
 from uec_rag import UEC
-from uec_rag.ensemble.known_vectors import aencode, encode
+from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 
 
@@ -38,13 +38,6 @@ def test_only_what_is_missing_is_encoded_each_text_once(counting, fitted, texts)
     wanted = [texts[5], texts[1], texts[5], texts[1]]
     same(encode(uec, wanted, "passage"), fitted.encode(wanted, "passage"))
     assert encoders[0].texts == [*texts[:2], texts[5]]
-
-
-async def test_asynchronously_it_is_the_same(counting, fitted, texts):
-    uec, encoders = counting
-    await aencode(uec, texts[:2], "query")
-    same(await aencode(uec, texts[1:3], "query"), fitted.encode(texts[1:3], "query"))
-    assert encoders[0].texts == texts[:3]
 
 
 def test_a_passage_is_no_query(counting, texts):

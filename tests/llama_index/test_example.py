@@ -31,22 +31,6 @@ def test_the_llm_is_asked_where_the_decision_is_to_answer_and_only_then(index):
         assert (str(response) == "text text") == (decision.action == "answer")
 
 
-@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
-def test_ones_own_gate_has_the_last_word(index, action):
-    engine = example.build_engine(index, MockLLM(max_tokens=2), lambda confidence, _: action)
-    response = engine.query(example.QUESTIONS[0])
-    assert response.metadata["uec_decision"] == action
-    assert (str(response) == "text text") == (action == "answer")
-
-
-def test_without_an_llm_the_passages_stand_in_for_the_answer(index):
-    engine = example.build_engine(index, gate=lambda confidence, _: "answer")
-    response = engine.query(example.QUESTIONS[0])
-    assert len(response.source_nodes) == 3
-    for source in response.source_nodes:
-        assert source.text in str(response)
-
-
 def test_it_prints_a_decision_with_its_reason_for_each_question(index, monkeypatch, capsys):
     monkeypatch.setattr(example, "build_index", lambda: index)
     monkeypatch.setattr(sys, "argv", ["example"])

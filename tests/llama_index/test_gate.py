@@ -1,15 +1,17 @@
 from dataclasses import asdict
 
 import pytest
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeWithScore, TextNode
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import RiskThreshold
 from uec_rag.confidence.second_opinion import SecondOpinion
-from uec_rag.llama_index import UECGatePostprocessor, UECRetriever
+from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, judge, llm_judge
 from uec_rag.retrieval.gate import Gate
 
@@ -54,45 +56,10 @@ def test_all_come_through_where_none_of_the_readings_is_left():
     assert passed(UECGatePostprocessor(), nodes) == [NOTICE, "b"]
 
 
-async def test_asynchronously_it_is_the_same():
-    gate = UECGatePostprocessor()
-    [told] = await gate.apostprocess_nodes(found("abstain", 0.1, "a"), QueryBundle("q"))
-    assert told.node_id == NOTICE
-
-
-def test_a_gate_of_ones_own_hears_confidence_and_decision_and_has_the_last_word():
-    heard = []
-
-    def strict(confidence, decision):
-        heard.append((confidence, decision))
-        return "answer" if confidence > 0.95 else "abstain"
-
-    nodes = found("answer", 0.9, "a", readings=TWO)
-    assert passed(UECGatePostprocessor(gate=strict), nodes) == [NOTICE]
-    assert heard == [(0.9, Decision("answer", "because of 0.9", TWO))]
-    sure = found("clarify", 0.99, "a", "b")
-    assert UECGatePostprocessor(gate=strict).postprocess_nodes(sure) == sure
-
-
-def test_a_gate_that_agrees_leaves_the_reason_as_it_was():
-    nodes = found("clarify", 0.4, "a", "b", readings=TWO)
-    verdict = judge(nodes, gate=lambda confidence, decision: decision.action)
-    assert verdict == Decision("clarify", "because of 0.4", TWO)
-    assert verdict.candidates == ("a", "c")
-    assert verdict.confidence == 0.4
-
-
-def test_a_gate_that_disagrees_says_so_and_each_node_is_a_reading_if_none_is_known():
-    nodes = found("answer", 0.4, "a", "b")
-    verdict = judge(nodes, gate=lambda *_: "clarify")
-    assert verdict.reason == verdict.question_back == "Do you mean a or b?"
-    assert verdict.candidates == ("a", "b")
-    assert passed(UECGatePostprocessor(gate=lambda *_: "clarify"), nodes) == [NOTICE, "a", "b"]
-
-
-def test_a_gate_that_says_something_else_is_refused():
-    with pytest.raises(ValueError, match=r"gate: expected it to return one of .*got True"):
-        judge(found("answer", 0.4, "a"), gate=lambda *_: True)
+def test_a_threshold_has_the_last_word():
+    assert passed(UECGatePostprocessor(gate=0.95), found("answer", 0.9, "a")) == [NOTICE]
+    sure = found("abstain", 0.99, "a", "b")
+    assert UECGatePostprocessor(gate=0.95).postprocess_nodes(sure) == sure
 
 
 def test_of_several_queries_the_surest_counts():
@@ -117,23 +84,6 @@ def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
     assert told.text.endswith('Reply with this alone: "There is no passage to answer from."')
     assert judge([]) == Decision("abstain", "There is no passage to answer from.")
-
-
-def test_it_decides_as_the_search_did(fitted, nodes, texts, question):
-    retriever = UECRetriever.from_nodes(nodes, fitted)
-    questions = [question, "fooba rabaz", texts[5].split()[0], *texts[:10]]
-    for text in questions:
-        decision = retriever.retriever.search([text], 4).decisions[0]
-        verdict = judge(retriever.retrieve(text))
-        assert (verdict.decision, verdict.reason) == (decision.action, decision.reason)
-        assert verdict.candidates == (decision.candidates if decision.action == "clarify" else ())
-
-
-def test_it_is_surer_of_a_passage_s_question_than_of_a_foreign_one(fitted, nodes, question):
-    retriever = UECRetriever.from_nodes(nodes, fitted)
-    known, foreign = (judge(retriever.retrieve(text)) for text in (question, "fooba rabaz"))
-    assert known.decision == "answer"
-    assert known.confidence > foreign.confidence
 
 
 def test_it_is_a_llama_index_component():
@@ -170,5 +120,32 @@ def test_a_language_model_says_if_the_passages_suffice(words, action):
     assert judge(nodes, "?", gate, llm_judge(Saying(words=words))).action == action
     restored = UECGatePostprocessor(**processor.model_dump())
     assert (restored.gate, restored.second) == (gate, None)
-    with pytest.raises(ValueError, match="second: expected with it the uec_rag gate"):
-        judge(nodes, "?", lambda *_: "answer", llm_judge(Saying(words=words)))
+    with pytest.raises(ValueError, match="second: expected with it the gate"):
+        judge(nodes, "?", None, llm_judge(Saying(words=words)))
+
+
+class Recorder(BaseEventHandler):
+    events: list
+
+    def handle(self, event, **kwargs):
+        self.events.append(event)
+
+
+@pytest.fixture
+def events():
+    """Everything that LlamaIndex's root dispatcher hears."""
+    recorder = Recorder(events=[])
+    root = get_dispatcher()
+    root.add_event_handler(recorder)
+    yield recorder.events
+    root.event_handlers.remove(recorder)
+
+
+def test_a_gate_tells_its_verdict(events):
+    nodes = found("clarify", 0.6, *"abcd", readings=TWO)
+    UECGatePostprocessor().postprocess_nodes(nodes, query_str="How do I clean it?")
+    (event,) = [one for one in events if isinstance(one, UECGateEvent)]
+    assert UECGateEvent.model_validate_json(event.model_dump_json()) == event
+    assert (event.query, event.decision) == ("How do I clean it?", "clarify")
+    assert event.candidates == ["a", "c"]
+    assert event.confidence == 0.6

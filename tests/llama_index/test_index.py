@@ -6,7 +6,6 @@ from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.retrievers import VectorIndexRetriever
 from llama_index.core.schema import IndexNode, QueryBundle
 
 from tests.llama_index.conftest import build
@@ -99,12 +98,3 @@ def test_an_index_node_leads_to_what_it_stands_for(fitted, nodes, texts):
     for retriever in (index.as_retriever(), UECRetriever.from_index(index, 1)):
         found = retriever.retrieve(texts[3])
         assert found[0].node_id in {node.node_id for node in nodes[20:]}
-
-
-def test_restrictions_of_llama_index_reach_the_store(index, question):
-    retriever = VectorIndexRetriever(index, similarity_top_k=9, doc_ids=["doc2"])
-    assert {hit.node_id for hit in retriever.retrieve(question)} == {"n8", "n9", "n10", "n11"}
-    diverse = index.as_retriever(
-        vector_store_query_mode="mmr", vector_store_kwargs={"mmr_threshold": 1.0}
-    )
-    assert diverse.retrieve(question)[0].node_id == "n3"

@@ -5,7 +5,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
-from uec_rag.llama_index import UECEmbedding, UECGatePostprocessor, UECRetriever, UECVectorStore
+from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 
 
 @pytest.fixture
@@ -21,15 +21,6 @@ async def test_filters_are_the_indexs_own_and_awaiting_is_the_same(theirs, fitte
     assert [n.node_id for n in await over.aretrieve(question)] == [n.node_id for n in found]
     assert (found[0].node_id, found[0].node.ref_doc_id) == ("n3", "doc0")
     assert "uec_score" in found[0].node.excluded_llm_metadata_keys
-
-
-def test_a_gate_decides_on_what_it_finds(theirs, fitted, question):
-    over = UECRetriever.over(theirs, fitted, candidates=40)
-    gate = UECGatePostprocessor(gate=0.5)
-    assert len(gate.postprocess_nodes(over.retrieve(question), query_str=question)) == 4
-    other = "who wrote this"
-    [told] = gate.postprocess_nodes(over.retrieve(other), query_str=other)
-    assert told.metadata["uec_decision"] == "abstain"
 
 
 def test_an_index_over_a_store_of_ours_needs_none(fitted):

@@ -9,20 +9,15 @@ from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugH
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import (
-    CitationQueryEngine,
     RetrieverQueryEngine,
     TransformQueryEngine,
 )
-from llama_index.core.schema import QueryBundle, TextNode
+from llama_index.core.schema import QueryBundle
 
-from tests.helpers import VAGUE, bag_of_words, namesakes, pairs
 from tests.llama_index.conftest import always
-from uec_rag import UEC, Retriever
-from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.readings import Reading
+from uec_rag import Retriever
 from uec_rag.llama_index import UECQueryEngine, UECRetriever
 from uec_rag.llama_index.agent import retriever_tool
-from uec_rag.llama_index.query_engine import plain_reply
 from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
@@ -91,20 +86,6 @@ def test_where_nothing_fits_it_says_so_with_the_reason_and_without_the_llm(retri
     assert llm.calls == 0
 
 
-def test_if_the_question_does_not_say_which_is_meant_it_asks_without_the_llm(nodes, llm):
-    uec = UEC([bag_of_words(24, "small"), bag_of_words(32, "large", seed=1), "bm25"])
-    meant = [TextNode(text=text, metadata=known) for text, known in zip(*namesakes(), strict=True)]
-    retriever = UECRetriever.from_nodes([*nodes, *meant], uec.fit(pairs(64)))
-    response = UECQueryEngine.from_args(retriever, llm).query(VAGUE)
-    found = retriever.retrieve(VAGUE)
-    assert response.metadata["uec_decision"] == "clarify"
-    assert "do you mean" in str(response).lower()
-    assert {hit.node_id for hit in found} <= {*response.metadata["uec_candidates"]}
-    assert {*response.metadata["uec_candidates"]} <= {node.node_id for node in meant}
-    assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
-    assert llm.calls == 0
-
-
 def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, texts):
     response = UECQueryEngine.from_args(retriever, llm, gate=always("clarify")).query(texts[3])
     found = retriever.retrieve(texts[3])
@@ -112,12 +93,6 @@ def test_a_gate_of_ones_own_asks_back_about_all_that_was_found(retriever, llm, t
     assert str(response) == response.metadata["uec_question_back"]
     assert all(reading["label"] in str(response) for reading in readings)
     assert [node.node_id for node in response.source_nodes] == [hit.node_id for hit in found]
-    assert llm.calls == 0
-
-
-def test_without_hits_it_abstains(fitted, llm):
-    response = UECQueryEngine.from_args(UECRetriever.from_texts([], fitted), llm).query("lumane")
-    assert response.metadata["uec_reason"] == "There is no passage to answer from."
     assert llm.calls == 0
 
 
@@ -146,32 +121,6 @@ async def test_a_stream_says_the_same_and_has_the_reason_before_it_starts(
     assert "".join([token async for token in stream.async_response_gen()]) == str(plain)
 
 
-def test_a_stream_can_be_printed(retriever, llm, capsys):
-    engine = UECQueryEngine.from_args(retriever, llm, gate=always("abstain"), streaming=True)
-    engine.query("fooba").print_response_stream()
-    assert capsys.readouterr().out.strip().endswith("answer this.")
-
-
-def test_what_is_said_instead_of_an_answer_is_ones_own_choice(retriever, llm, question):
-    def reply(query, verdict, nodes):
-        return f"{query}/{verdict.decision}/{len(nodes)}"
-
-    for action, count in (("clarify", 4), ("abstain", 0)):
-        engine = UECQueryEngine.from_args(retriever, llm, gate=always(action), reply=reply)
-        assert str(engine.query(question)) == f"{question}/{action}/{count}"
-
-
-@pytest.mark.parametrize("action", ["answer", "abstain"])
-async def test_citations_are_gated(retriever, llm, question, action):
-    citing = CitationQueryEngine(retriever, llm, citation_chunk_size=64)
-    engine = UECQueryEngine(citing, gate=always(action))
-    for response in (engine.query(question), await engine.aquery(question)):
-        assert response.metadata["uec_decision"] == action
-        if action == "answer":
-            assert response.source_nodes[0].text.startswith("Source 1:\n")
-            assert response.source_nodes[0].metadata["uec_sigma2"] > 0
-
-
 async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, question):
     inner = RetrieverQueryEngine.from_args(retriever, llm=llm)
     hyde = HyDEQueryTransform(llm=MockLLM(), include_original=True)
@@ -186,11 +135,6 @@ def test_retrieving_and_synthesizing_by_hand_is_gated_too(retriever, llm, questi
     nodes = engine.retrieve(QueryBundle(question))
     assert nodes[0].node_id == "n3"
     assert engine.synthesize(QueryBundle(question), nodes).metadata["uec_decision"] == "abstain"
-
-
-def test_prompts_of_the_engine_inside_can_be_seen(retriever, llm):
-    prompts = UECQueryEngine.from_args(retriever, llm).get_prompts()
-    assert "query_engine:response_synthesizer:text_qa_template" in prompts
 
 
 @pytest.mark.parametrize("action", ["answer", "abstain"])
@@ -221,14 +165,3 @@ def test_an_engine_that_does_not_retrieve_is_refused():
 
     with pytest.raises(TypeError, match="Talker has no retrieve of its own"):
         UECQueryEngine(Talker(None))
-
-
-def test_the_plain_reply_is_the_question_back():
-    meant = tuple(Reading(label, (label,), 0.4) for label in ("Home loan", "Car loan"))
-    reply = plain_reply("q", Decision("clarify", "why", meant), [])
-    assert reply == "Do you mean Home loan or Car loan?"
-
-
-def test_the_plain_reply_asks_even_if_no_reading_is_known():
-    said = plain_reply("q", Decision("clarify", "two compete"), [])
-    assert said == "What exactly do you mean?"

@@ -53,12 +53,6 @@ def test_an_index_of_another_store_is_refused(nodes):
         UECRetriever.from_index(index)
 
 
-def test_filters_restrict_what_is_found(fitted, nodes, question):
-    retriever = UECRetriever.from_nodes(nodes, fitted, 20, filters=GERMAN)
-    assert {hit.metadata["lang"] for hit in retriever.retrieve(question)} == {"de"}
-    assert len(retriever.retrieve(question)) == 20
-
-
 def test_several_texts_for_one_question_are_searched_with_together(retriever, fitted, texts):
     bundle = QueryBundle("lumane", custom_embedding_strs=[texts[7], texts[11]])
     retriever.details = True

@@ -1,10 +1,6 @@
-import asyncio
-import warnings
-
 import fsspec
 import numpy as np
 import pytest
-from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 
@@ -35,23 +31,6 @@ def ask(store, text, k=3, **options):
 def test_added_nodes_can_be_had_back_by_id_in_the_order_asked(store, nodes):
     assert store.get_nodes(["n7", "absent", "n2"]) == [nodes[7], nodes[2]]
     assert store.get_nodes() == nodes
-
-
-def test_add_returns_the_ids(fitted, nodes):
-    assert UECVectorStore(fitted).add(nodes[:3]) == ["n0", "n1", "n2"]
-
-
-def test_adding_nothing_does_nothing(fitted):
-    store = UECVectorStore(fitted)
-    assert store.add([]) == []
-    assert store.get_nodes() == []
-
-
-def test_a_node_whose_id_is_there_replaces_the_old_one(store, nodes, texts):
-    changed = nodes[2].model_copy(update={"text": "lumane bafima"})
-    store.add([changed])
-    assert store.get_nodes(["n2"]) == [changed]
-    assert ask(store, "lumane bafima").ids[0] == "n2"
 
 
 def test_the_store_knows_the_variance_of_what_it_is_given_as_vectors(store, fitted, nodes, texts):
@@ -199,26 +178,6 @@ def test_a_calls_threshold_counts_before_the_querys_as_in_llama_indexs_own_store
     assert found(0.1, mmr_threshold=None) == neither
 
 
-def test_mmr_chooses_from_the_prefetched(store, question):
-    near, far = (diverse(store, question, 0.1, mmr_prefetch_factor=n).ids for n in (1, 10))
-    assert {*near} == {*ask(store, question, k=4).ids} != {*far}
-
-
-def test_mmr_takes_filters_and_vectors(store, fitted, question):
-    vector = UECEmbedding(uec=fitted).get_text_embedding(question)
-    query = VectorStoreQuery(
-        query_embedding=vector, similarity_top_k=4, mode=VectorStoreQueryMode.MMR, filters=GERMAN
-    )
-    assert {node.metadata["lang"] for node in store.query(query).nodes} == {"de"}
-
-
-def test_a_foreign_embedding_gives_a_plain_vector_search(nodes):
-    store = UECVectorStore(MockEmbedding(embed_dim=4))
-    with warnings.catch_warnings(action="error"):  # nobody has forgotten to fit it
-        store.add(nodes[:3])
-    assert {n.metadata["uec_sigma2"] for n in ask(store, "lumane").nodes} == {0.0}
-
-
 # Asynchronously
 
 
@@ -236,12 +195,6 @@ async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
     assert len(await store.aget_nodes()) == 17
     await store.aclear()
     assert await store.aget_nodes() == []
-
-
-async def test_many_questions_at_once_find_what_each_finds_alone(store, texts):
-    queries = [VectorStoreQuery(query_str=text, similarity_top_k=2) for text in texts]
-    together = await asyncio.gather(*(store.aquery(query) for query in queries))
-    assert [found.ids for found in together] == [store.query(query).ids for query in queries]
 
 
 # Persistence
@@ -271,11 +224,6 @@ def test_a_store_is_persisted_to_any_file_system_and_over_an_old_one(store, fitt
     back = UECVectorStore.from_persist_path("/index/store", fs, uec=fitted)
     assert back.get_nodes() == store.get_nodes()
     assert ask(back, question).ids == ask(store, question).ids
-
-
-def test_a_path_without_a_store_is_named(tmp_path, fitted):
-    with pytest.raises(FileNotFoundError, match="absent"):
-        UECVectorStore.from_persist_path(str(tmp_path / "absent"), uec=fitted)
 
 
 def test_a_store_over_an_index_shares_it(fitted, texts, question):

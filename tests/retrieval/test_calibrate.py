@@ -18,6 +18,7 @@ from tests.helpers import (
     labelled,
     noise,
     passages,
+    titled,
 )
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
@@ -238,32 +239,9 @@ def test_without_labels_first_sentences_ask_for_the_rest(fitted):
 
 
 def test_titles_in_the_metadata_ask_for_their_passages(fitted, own_texts):
-    titles = [{"title": f"On {' '.join(text.split()[:4])}"} for text in own_texts]
-    retriever = index_of(fitted, own_texts, IDS, titles)
+    retriever = index_of(fitted, own_texts, IDS, titled(own_texts))
     retriever.self_calibrate()
     assert "Calibrated on 150 questions" in retriever.report
-
-
-def test_a_given_generator_makes_the_questions(fitted, own_texts):
-    asked = []
-
-    def generate(text):
-        asked.append(text)
-        return f"what of {' '.join(text.split()[:4])}"
-
-    retriever = index_of(fitted, own_texts[:60], IDS[:60])
-    retriever.self_calibrate(generate)
-    assert sorted(asked) == sorted(own_texts[:60])
-    assert "Calibrated on 60 questions" in retriever.report
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "message"),
-    [("", ValueError, "generate(text)[0] is empty"), (None, TypeError, "generate(text)[0] must")],
-)
-def test_a_generator_that_gives_no_text_is_refused(fitted, own, answer, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        own.self_calibrate(lambda text: answer)
 
 
 def at_home_only(texts):
@@ -351,8 +329,6 @@ def test_the_fingerprint_is_of_ids_and_texts(fitted):
 def test_too_few_passages_say_what_to_do_instead(small):
     with pytest.raises(ValueError, match=r"made 0 questions from 10 passages, expected at least"):
         small.self_calibrate()
-    with pytest.raises(ValueError, match=r"give generate=, .* or calibrate with labelled queries"):
-        small.self_calibrate(lambda text: text[:20])
     assert small.calibration is None
 
 
@@ -402,16 +378,3 @@ def test_where_questions_can_teach_nothing_none_is_encoded(fit_pairs):
     assert encoder.count == before
     assert "nothing was changed" in retriever.report
     assert retriever.calibration.model == retriever.uec.confidence_model
-
-
-def test_a_generator_is_followed_only_where_its_questions_speak_against_the_fit(fitted, own_texts):
-    telling = {text: " ".join(text.split()[2:8]) for text in own_texts}
-    others = dict(zip(own_texts, reversed(own_texts), strict=True))
-    retriever = index_of(fitted, own_texts, IDS)
-    before = retriever.search(list(telling.values()), k=4).confidence.mean()
-    retriever.self_calibrate(telling.__getitem__)
-    assert retriever.search(list(telling.values()), k=4).confidence.mean() > before - 0.05
-    retriever.self_calibrate(others.__getitem__)
-    assert not retriever.calibration.of_fit
-    assert "relevance and confidence, and which encoders" in retriever.report
-    assert retriever.search(list(telling.values()), k=4).confidence.mean() < before - 0.2

@@ -236,17 +236,17 @@ import sys, time
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.places import is_place, store_at
+from uec_rag.stores.places import store_at
 from uec_rag.retrieval.copying import transfer
 def opened(place):
-    return store_at(place) if is_place(place) else MemoryStore.load(Path(place))
+    return store_at(place) if "://" in place else MemoryStore.load(Path(place))
 def told(count):
     print(count, flush=True)
     parts.append(count)
     if len(parts) == 2:
         time.sleep(600)  # until it is killed
 parts = []
-target = store_at(sys.argv[2]) if is_place(sys.argv[2]) else MemoryStore()
+target = store_at(sys.argv[2]) if "://" in sys.argv[2] else MemoryStore()
 transfer(opened(sys.argv[1]), target, advance=told)
 target.save(Path(sys.argv[2]))
 """

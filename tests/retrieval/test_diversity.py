@@ -3,8 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import assert_same_result
-from uec_rag import Retriever
 from uec_rag.retrieval.preferences import maximal_marginal_relevance
 
 seeds = st.integers(0, 2**32 - 1)
@@ -50,14 +48,3 @@ def test_the_length_of_a_vector_does_not_matter():
 def test_a_lambda_outside_0_1_is_refused(lambda_mult):
     with pytest.raises(ValueError, match="lambda_mult: expected a number from 0 to 1"):
         maximal_marginal_relevance(*candidates(0), 3, lambda_mult)
-
-
-async def test_hits_that_differ_are_the_same_awaited(full, queries):
-    found = full.search_diverse(queries, 4, fetch_k=12, lambda_mult=0.3)
-    awaited = await full.asearch_diverse(queries, 4, fetch_k=12, lambda_mult=0.3)
-    assert_same_result(awaited, found)
-    wide = full.search(queries, 12)
-    assert all({*chosen} <= {*ids} for chosen, ids in zip(found.ids, wide.ids, strict=True))
-    assert found.ids != [ids[:4] for ids in wide.ids]
-    assert {len(ids) for ids in full.search_diverse(queries, 6, fetch_k=2).ids} == {6}
-    assert Retriever(full.uec).search_diverse(queries[:1], 3).ids == [[]]

@@ -9,10 +9,8 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.corpora.document import Document, Section
 from uec_rag.retrieval.files import (
-    Added,
     EncodedFiles,
     add_files,
-    add_passages,
     changes_since,
 )
 from uec_rag.retrieval.live import LiveIndex, Place
@@ -64,19 +62,6 @@ def test_files_added_by_themselves_are_not_missed_in_a_folder(retriever):
     assert changes_since(retriever, {"c.md": "new"}).changed == {"c.md"}
 
 
-def test_a_passage_corrected_while_its_file_is_encoded_stays_until_the_file_changes(retriever):
-    files = encoded(retriever, replace(document("a.md", "five", "six"), sha256="cd"))
-    add_passages(retriever, ["a correction"], ["a.md#1"], [{}])
-    files.replace_in(retriever)
-    found = {p.id: p.text.split()[-1] for p in retriever.passages()}
-    assert found == {"a.md#0": "five", "a.md#1": "correction", "b.md#0": "four"}
-    assert changes_since(retriever, {"a.md": "cd", "b.md": "ab"}).unchanged == {"a.md", "b.md"}
-    encoded(retriever, replace(document("a.md", "seven", "eight"), sha256="ef")).replace_in(
-        retriever
-    )
-    assert retriever.get(["a.md#1"])[0].text.endswith("eight")
-
-
 def test_of_two_who_change_a_file_the_second_is_told_and_nothing_is_changed(retriever):
     first, second = (
         encoded(retriever, replace(document("a.md", text), sha256=text)) for text in ("xx", "yy")
@@ -110,7 +95,10 @@ def test_files_are_added_to_a_saved_index_and_those_without_text_are_named(tmp_p
     (tmp_path / "b.txt").write_text(" ")
     with pytest.warns(UserWarning, match=r"left out b\.txt"):
         added = add_files(live, tmp_path, ["a.md", "b.txt"], lambda *state: told.append(state))
-    assert added == Added(1, 1, 0, 2, {"b.txt": "holds no text"})
+    assert added == {
+        **{"files": 1, "passages": 1, "replaced": 0, "total": 2},
+        "left_out": {"b.txt": "holds no text"},
+    }
     assert {what for what, _, _ in told} >= {"Encoding passages", "Saving"}
     assert len(Retriever.load(tmp_path / "idx")) == 2
     with (

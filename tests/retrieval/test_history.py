@@ -7,7 +7,7 @@ import pytest
 
 from examples.chat import PASSAGES
 from tests.helpers import assert_same_result, bag_of_words, index_of
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.retrieval import Preferences
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -60,13 +60,6 @@ def test_a_question_without_turns_is_searched_as_alone_beside_one_with_some(inde
     np.testing.assert_allclose(both[0].scores, alone.scores, rtol=1e-5)
     np.testing.assert_allclose(both[0].decision.confidence, alone.decision.confidence, rtol=1e-5)
     assert both[1].ids == index.search([FOLLOW_UP], history=BEFORE)[0].ids
-
-
-async def test_asynchronously_the_same_is_found(index):
-    given = ([FOLLOW_UP, TEXTS[0]], 3)
-    history = [*BEFORE, ["Tell me of Dover."]]
-    found = await index.asearch(*given, history=history)
-    assert_same_result(found, index.search(*given, history=history))
 
 
 def test_the_same_is_found_in_every_store(uec, texts):
@@ -181,14 +174,6 @@ def test_preferences_and_filters_go_with_it(index):
     assert index.search([FOLLOW_UP], history=BEFORE, prefer=prefer)[0].ids[0] == "Troy"
     left = {"$not": {"$id": ["Troy"]}}
     assert "Troy" not in index.search([FOLLOW_UP], history=BEFORE, filter=left).ids[0]
-
-
-def test_in_an_empty_index_nothing_is_found(uec):
-    for store in (MemoryStore(), QdrantStore(location=":memory:")):
-        result = Retriever(uec, store).search([FOLLOW_UP], history=BEFORE)
-        assert result.ids == [[]]
-        assert result.queries == [FOLLOW_UP]
-        assert result[0].decision.action == "abstain"
 
 
 @pytest.mark.parametrize(

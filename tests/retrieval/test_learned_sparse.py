@@ -6,10 +6,10 @@ What holds for every sparse member is in tests/retrieval/test_words.py.
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, assert_alike, bag_of_words, of_members, pairs
+from tests.helpers import WORDS, bag_of_words, of_members, pairs
 from tests.retrieval.test_words import IDS, QUERIES, TEXTS, indexed
 from tests.sparse_models import make_splade
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.base.similarity import moments
 
 
@@ -56,30 +56,8 @@ def test_a_model_in_memory_is_a_member_as_well(tmp_path):
     assert np.mean(right) > 0.4
 
 
-def test_saved_and_mapped_it_finds_the_same_and_grows(folder, tmp_path):
-    uec = UEC([str(folder), "bm25"]).fit(pairs(60))
-    retriever = indexed(uec)
-    retriever.delete(IDS[:3])
-    retriever.save(tmp_path / "index")
-    loaded = Retriever.load(tmp_path / "index")  # the folder brings the model back
-    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
-    for index in (loaded, retriever):
-        index.add(["badefi badego"], ids=["new"], metadatas=[{"even": True}])
-    assert_alike(loaded.search(QUERIES), retriever.search(QUERIES))
-
-
 def test_another_model_is_told_apart(folder, tmp_path):
     UEC([str(folder)]).fit(pairs(60)).save(tmp_path / "uec")
     other = make_splade(WORDS[:-1], tmp_path / "bert")
     with pytest.raises(ValueError, match="'tiny-splade' is not the model that was saved"):
         UEC.load(tmp_path / "uec", encoders={"tiny-splade": other})
-
-
-def test_hits_say_who_found_them_and_by_which_tokens(uec):
-    found = indexed(uec).search(QUERIES[:1], k=3)
-    told = found[0].metadata(0, details=True)
-    assert list(told["uec_members"]) == ["bag", "tiny-splade", "bm25"]
-    assert told["uec_members"]["tiny-splade"]["similarity"] > 0
-    common = {*QUERIES[0].split()} & {*found.passages[0][0].text.split()}
-    assert common
-    assert common <= {*told["uec_matched_terms"]}

@@ -109,19 +109,6 @@ def test_another_fit_makes_its_own_of_the_sample():
     assert theirs.asked.count(len(TEXTS[::2])) == 2
 
 
-def test_the_sample_is_drawn_again_when_a_twentieth_of_the_store_is_new(fitted):
-    theirs = Theirs(TEXTS[:60])
-    over = retriever_over(fitted, theirs, 10)
-    over.search(QUERIES)
-    theirs.held += [Passage(f"more{i}", text) for i, text in enumerate(TEXTS[60:63])]
-    over.search(QUERIES)
-    assert theirs.asked.count("anywhere") == 1
-    theirs.held += [Passage(f"most{i}", text) for i, text in enumerate(TEXTS[63:66])]
-    found = over.search(QUERIES)
-    assert theirs.asked.count("anywhere") == 2
-    assert_alike(found, retriever_over(fitted, theirs, 10).search(QUERIES), rtol=1e-5)
-
-
 def test_of_a_store_that_does_not_tell_its_size_it_is_drawn_after_many_searches(
     fitted, monkeypatch
 ):

@@ -373,14 +373,6 @@ class TestReadings:
         assert decision.in_corpus < 0.1
         assert decision.action == "abstain"
 
-    def test_a_search_goes_on_among_the_reading_that_is_chosen(self, with_words, texts):
-        index = with_towns(with_words, texts)
-        for reading in index.search(["Elkins"])[0].decision.readings:
-            for within in (reading, {"ids": [*reading.ids]}, [*reading.ids]):
-                one = index.search(["Elkins"], within=within)[0]
-                assert one.ids == [*reading.ids]
-                assert one.decision.action == "answer"
-
 
 def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before():
     mu = np.float32([[0.5, 0.5, 0.5 - 8e-6, 0.5 - 16e-6, 0.3], [0.5, 0.4, 0.3, 0.2, 0.2]])

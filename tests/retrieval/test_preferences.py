@@ -111,11 +111,6 @@ class TestSources:
         both = Preferences(distinct=True, max_per_source=1, source_key="none")
         assert index.search([query], 50, prefer=both).scores.shape == (1, 40)
 
-    async def test_asynchronously(self, index, queries):
-        prefer = Preferences(max_per_source=1, boosts=[EVEN])
-        found = await index.asearch(queries, 5, prefer=prefer)
-        assert found.ids == index.search(queries, 5, prefer=prefer).ids
-
     def test_no_count_is_refused(self):
         with pytest.raises(ValueError, match="expected an integer >= 1, got 0"):
             Preferences(max_per_source=0)

@@ -16,7 +16,6 @@ from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.calibrate import publish, written
-from uec_rag.retrieval.gate import Gate
 from uec_rag.stores.base import CALIBRATION, put_shared_state
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -83,27 +82,6 @@ def test_who_searches_is_told_once_that_another_has_changed_what_was_calibrated(
             retriever.search(QUESTIONS[:2])
 
 
-def test_a_gate_is_published_for_all(opened):
-    first, second = opened(), opened()
-    assert Gate.published(second) is None
-    gate = Gate.budget(first, QUESTIONS, abstain=0.3).publish(first)
-    assert Gate.published(second) == gate
-    assert Gate.published(second).fits(second)
-
-
-def test_before_anything_was_added_there_is_no_place_to_keep_a_gate(uec, tmp_path):
-    retriever = index_of(uec, TEXTS, IDS)
-    gate = Gate.budget(retriever, QUESTIONS)
-    empty = (
-        PgVectorStore(server_dsn(), collection=f"t{uuid.uuid4().hex}"),
-        QdrantStore(client=EdgeClient(tmp_path / "empty")),
-    )
-    for store in empty:
-        with pytest.raises(ValueError, match="store: it stores a gate with its passages, and not"):
-            gate.publish(Retriever(uec, store))
-        store.close()
-
-
 def test_a_calibration_of_another_verifier_is_not_taken_over(opened):
     first = opened()
     first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
@@ -127,9 +105,6 @@ def test_a_calibration_on_other_features_is_not_taken_over_and_that_is_said_once
 
 def test_a_store_in_memory_publishes_nothing(uec):
     retriever = index_of(uec, TEXTS, IDS)
-    with pytest.raises(TypeError, match="a MemoryStore is not shared with other processes"):
-        Gate.budget(retriever, QUESTIONS).publish(retriever)
-    assert Gate.published(retriever) is None
     retriever.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
     assert retriever.calibration is not None
 

@@ -4,7 +4,7 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, index_of, labelled, of_members, shared_words
+from tests.helpers import agree, bag_of_words, index_of, labelled, of_members, shared_words, titled
 from uec_rag import UEC, Retriever
 from uec_rag.encoders.verifier import FunctionVerifier
 from uec_rag.retrieval.gate import Gate
@@ -146,9 +146,6 @@ class TestHits:
         own = of_members(found, "similarities")[0, 2]
         assert (np.diff(own) <= 0).sum() >= 3
 
-    async def test_asked_for_asynchronously_it_is_the_same(self, verified, queries):
-        assert (await verified.asearch(queries, 5)).ids == verified.search(queries, 5).ids
-
     def test_it_reads_what_is_found_in_a_conversation_with_the_turns_or_without(
         self, verified, texts
     ):
@@ -217,8 +214,9 @@ class TestConfidence:
         assert error < 0.9 * before
 
     def test_without_labels_too(self, verified, texts):
-        index = index_of(verified.uec, texts)
-        index.self_calibrate(generate=lambda text: " ".join(text.split()[:3]))
+        ids = [f"p{i}" for i in range(len(texts))]
+        index = index_of(verified.uec, texts, ids, titled(texts))
+        index.self_calibrate()
         assert "without labels" in index.report
 
     def test_a_gate_of_another_verifier_is_warned_of(self, plain, verified, asking):
@@ -270,7 +268,8 @@ class TestCalibration:
     def test_it_knows_who_read_when_it_was_learned(self, calibrated, plain, texts, asking):
         fingerprint = calibrated.uec.verification.fingerprint
         assert calibrated.calibration.verifier == fingerprint
-        alone = index_of(calibrated.uec, texts).self_calibrate(lambda text: text.split()[0])
+        ids = [f"p{i}" for i in range(len(texts))]
+        alone = index_of(calibrated.uec, texts, ids, titled(texts)).self_calibrate()
         assert alone.calibration.verifier == fingerprint
         assert index_of(plain.uec, texts).calibrate(*asking).calibration.verifier is None
 

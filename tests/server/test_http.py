@@ -80,21 +80,6 @@ def test_a_gate_decides_on_its_own_number_of_passages_whatever_number_is_handed_
         assert "uec_rag_calibrated_confidence 0.5" in client.get("/metrics").text
 
 
-def test_the_gate_of_an_index_decides_unless_told_otherwise(index, caplog):
-    caplog.set_level(logging.INFO)
-    STRICT.save(index / "gate.json")
-
-    def asked(**place):
-        with serving(index, **place) as client:
-            found = client.post("/ask", json=PARKING).json()
-        return found["decision"], found["threshold"]
-
-    assert asked() == ("abstain", 1.0)
-    assert f"a gate of the index decides: {STRICT.report}" in caplog.text
-    assert asked(gated=False)[1] == 0.5
-    assert asked(gate=0.0) == ("answer", 0.0)
-
-
 def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
     assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
     Gate.at(0.75).save(index / "gate.json")
@@ -126,13 +111,6 @@ def test_thousands_of_values_are_one_condition(client):
     assert [each["id"] for each in found.json()["documents"]] == ["flour"]
 
 
-@pytest.mark.parametrize("kind", ["text", "number"])
-def test_values_of_another_kind_match_nothing(client, kind):
-    limit = {"text": {"length": {"$gt": "a"}}, "number": {"source": {"$gt": 1}}}[kind]
-    found = client.post("/search", json={"query": "the mill", "filter": limit})
-    assert (found.status_code, found.json()["documents"]) == (200, [])
-
-
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
     caplog.set_level(logging.INFO, "uec_rag.server.requests")
     client.post("/ask", json=PARKING)
@@ -152,21 +130,14 @@ def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
     assert "zebra" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("longest", [100, 300])  # less than the texts, and than all of the answer
+@pytest.mark.parametrize("longest", [100, 500])  # less than both answers, and than one
 def test_an_answer_that_would_be_too_long_is_refused_alone(index, longest):
     with serving(index, limits=Limits(answer=longest)) as client, ThreadPoolExecutor(2) as pool:
         questions = [PARKING, {**PARKING, "k": 1}]
         long, short = pool.map(lambda asked: client.post("/search", json=asked), questions)
     assert long.status_code == 422
     assert f"more than {longest} bytes; ask for fewer passages" in long.json()["detail"]
-    assert (short.status_code == 200) == (longest == 300)
-
-
-def test_queries_that_find_a_passage_share_its_text(index):
-    result = Retriever.load(index).search(["yard", "who may park"], 1)
-    [[one], [other]] = result.passages
-    assert one.text is other.text
-    assert one.metadata is not other.metadata
+    assert (short.status_code == 200) == (longest == 500)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +146,7 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": ""}, "query: String should have at least 1"),
         ({"query": "  "}, "question: is empty or only white space"),
         ({"question": ""}, "question: String should have at least 1"),
-        ({"question": "x", "query": "x"}, "query: There is no such field"),
+        ({"question": "x", "query": "x"}, "query: Extra inputs are not permitted"),
         ({"query": "\ud800"}, ""),
         ({"query": "x" * 8001}, "query: String should have at most 8000"),
         ({"query": "x", "k": 0}, "k: Input should be greater"),
@@ -183,7 +154,7 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": "x", "k": "3"}, "k: Input should be a valid integer"),
         ({"query": "x", "k": True}, "k: Input should be a valid integer"),
         ({"query": 3}, "query: Input should be a valid string"),
-        ({"query": "x", "limit": 3}, "limit: There is no such field"),
+        ({"query": "x", "limit": 3}, "limit: Extra inputs are not permitted"),
         ({"query": "x", "filter": {"source": {"$near": 1}}}, "$near"),
         ({"query": "x", "filter": nested(60)}, "at most 64 levels"),
         ({"query": "x", "filter": nested(300)}, "at most 64 levels"),
@@ -192,7 +163,7 @@ def test_queries_that_find_a_passage_share_its_text(index):
         ({"query": "x", "filter": {"k" * 1001: 1}}, "at most 1,000 characters in a key"),
         ({"query": "x", "filter": {"k": {"$in": [*range(10_001)]}}}, "at most 10,000 values"),
         ({}, "question: Field required"),
-        ([], "body: Input should be a valid object"),
+        ([], "body: Input should be a valid dictionary"),
         ("{", "body: expected JSON"),
     ],
 )

@@ -109,7 +109,7 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
     place = new_place()
     filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=store_at(place))
     filled.save(tmp_path / "idx")
-    STRICT.publish(filled)  # decides in all of them
+    STRICT.save(tmp_path / "idx" / "gate.json")  # decides in all of them
     arguments = [tmp_path / "idx", "--store", place, "--workers", 4, "--write"]
     with (
         begun("serve", *arguments, UEC_TOKEN=TOKEN) as (address, _),

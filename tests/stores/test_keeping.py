@@ -9,7 +9,7 @@ from tests.stores.kinds import QUICK, beside
 from tests.stores.test_contract import gaussians, numbered
 from tests.stores.test_contract_words import with_words
 from uec_rag.stores import MemoryStore
-from uec_rag.stores.base import CALIBRATION, GATE, SharedState
+from uec_rag.stores.base import CALIBRATION, SharedState
 
 every_engine = pytest.mark.parametrize("kind", QUICK)
 
@@ -18,14 +18,14 @@ every_engine = pytest.mark.parametrize("kind", QUICK)
 def test_bytes_are_kept_whole_under_a_version(store):
     assert isinstance(store, SharedState)
     assert store.stamp().kept == {}
-    assert store.get_state(GATE) is None
+    assert store.get_state(CALIBRATION) is None
     store.add(numbered(range(3)), gaussians(0, 3))
     large = np.random.default_rng(0).bytes(9_000_000)
     for data in (b"one", large, b"", b"two"):
-        version = store.put_state(GATE, data)
-        assert store.get_state(GATE) == (version, data)
-        assert beside(store).get_state(GATE) == (version, data)
-        assert beside(store).stamp().kept == {GATE: version}
+        version = store.put_state(CALIBRATION, data)
+        assert store.get_state(CALIBRATION) == (version, data)
+        assert beside(store).get_state(CALIBRATION) == (version, data)
+        assert beside(store).stamp().kept == {CALIBRATION: version}
 
 
 def test_a_store_in_memory_keeps_nothing_for_others():

@@ -85,7 +85,7 @@ def _methods(index):
             ("queries", "k", "fetch_k", "lambda_mult", "filter"),
         ),
         "adapt": (index.adapt, ("queries", "k")),
-        "self_calibrate": (index.self_calibrate, ("generate", "k", "seed")),
+        "self_calibrate": (index.self_calibrate, ("k", "seed")),
         "counting": (index.counting, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
         "calibrate": (index.calibrate, ("queries", "relevant_ids", "unanswerable", "k")),

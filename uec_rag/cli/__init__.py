@@ -2,12 +2,14 @@
 
 import os
 import sys
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from uec_rag.base.version import __version__
-from uec_rag.cli import ask, copy, demo, doctor, evaluate, fetch, fit, gate, index, serve
+from uec_rag.cli import ask, demo, evaluate, gate, index, models, serve
 from uec_rag.cli.console import readable_errors
 
 app = typer.Typer(
@@ -19,21 +21,34 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+class _Command(TyperCommand):
+    """A command that refuses blank values: an empty path would stand for the current folder."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
+        for before, value in pairwise(["", *args]):
+            if not value.strip():
+                name = before if before.startswith("-") else "an argument"
+                ctx.fail(f"{name}: expected a text that is not blank")
+        return super().parse_args(ctx, args)
+
+
 for command in (
     demo.demo,
     index.index,
     ask.ask,
     gate.gate,
-    copy.copy,
-    fit.fit,
+    index.copy,
+    models.fit,
     serve.serve,
     serve.explore,
     serve.mcp,
     evaluate.evaluate,
-    fetch.fetch,
-    doctor.doctor,
+    models.fetch,
+    models.doctor,
 ):
-    app.command()(readable_errors(command))
+    app.command(cls=_Command)(readable_errors(command))
 
 
 def _print_version(wanted: bool) -> None:

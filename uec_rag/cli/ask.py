@@ -7,8 +7,8 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +33,6 @@ from uec_rag.cli.console import (
     print_json,
     say,
 )
-from uec_rag.cli.values import whole, words
 from uec_rag.confidence.readings import Reading, UnknownReading, ask_back, readings_named
 
 if TYPE_CHECKING:
@@ -139,29 +138,20 @@ def _beginning(passage: Passage, characters: int) -> Text:
     return text.append("\n" + textwrap.shorten(body, characters, placeholder=" ..."))
 
 
-_KEPT = 1000  # questions that are remembered
-
-
 def ask(
     index: Index,
     question: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[QUESTION]", parser=words, help="In quotes; without one, ask many in turn."
-        ),
+        typer.Argument(help="In quotes; without one, ask many in turn."),
     ] = None,
     history: Annotated[
         list[str],
-        typer.Option(
-            metavar="TURN", parser=words, help="What was asked before, oldest first; repeatable."
-        ),
+        typer.Option(metavar="TURN", help="What was asked before, oldest first; repeatable."),
     ] = [],  # noqa: B006
     chat: Annotated[
         bool, typer.Option("--chat", help="Go on from what was said, as on a terminal.")
     ] = False,
-    k: Annotated[
-        int, typer.Option("-k", metavar="NUMBER", parser=whole(1), help="Passages to show.")
-    ] = 4,
+    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
     gate: GatePath = None,
     no_gate: NoGate = False,
     threshold: Threshold = None,
@@ -171,10 +161,10 @@ def ask(
 ) -> None:
     """Answer a question from an index: the best passages, with the confidence in them.
 
-    Without a question, prompts for questions until an empty line or the end of the input; the arrow
-    keys recall earlier ones, also from previous sessions. On a terminal that is a conversation:
-    follow-ups are searched with the questions before them, a question back is answered by the
-    number or name of what is meant or in other words, and /new begins another subject.
+    Without a question, prompts for questions until an empty line or the end of the input. On a
+    terminal that is a conversation: follow-ups are searched with the questions before them, a
+    question back is answered by the number or name of what is meant or in other words, and /new
+    begins another subject.
 
     Example: uec-rag ask idx "How do I reset my password?"
     """
@@ -272,25 +262,9 @@ def _chosen(line: str, meant: Sequence[Reading]) -> Reading | None:
 
 
 def _questions() -> Iterator[str]:
-    """Read questions as they are typed, with a history that lasts."""
-    from uec_rag.encoders.artifacts import cache_folder
-
-    # Where somebody types, Python's input() takes the line from readline, if that is imported.
-    lines = importlib.import_module("readline") if _typed() else None
-    history = cache_folder() / "questions"
-    if lines is not None and history.is_file():
-        lines.read_history_file(history)
-    try:
-        while question := input("? " if _typed() else "").strip():
+    """Read questions as they are typed."""
+    with suppress(ImportError):  # where it is there, input() has the arrow keys by it
+        importlib.import_module("readline")
+    with suppress(EOFError, KeyboardInterrupt):
+        while question := input("? " if sys.stdin.isatty() else "").strip():
             yield question
-    except (EOFError, KeyboardInterrupt):
-        pass
-    finally:
-        if lines is not None:
-            history.parent.mkdir(parents=True, exist_ok=True)
-            lines.set_history_length(_KEPT)
-            lines.write_history_file(history)
-
-
-def _typed() -> bool:
-    return sys.stdin.isatty() and find_spec("readline") is not None

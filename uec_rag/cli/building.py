@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from uec_rag.base.checks import counted
 from uec_rag.base.saved.manifest import MANIFEST, read_manifest
@@ -14,7 +14,6 @@ from uec_rag.cli.console import err, note, print_json, print_text, progress, say
 from uec_rag.stores.places import store_at
 
 if TYPE_CHECKING:
-    from uec_rag.encoders import Role
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
     from uec_rag.stores.base import Passage
@@ -39,7 +38,7 @@ def tracked(items: Collection[_Item], what: str) -> Iterator[_Item]:
 def build_ensemble(models: Sequence[str] | None) -> UEC:
     """Load models, by name or folder, behind the embedding cache; without any those of `UEC()`.
 
-    An interrupted run goes on where it was, and a text is encoded once for fitting and indexing.
+    So a text is encoded once for fitting and indexing, and by an interrupted run.
     """
     from uec_rag.encoders import EMBEDDED, CachedEncoder
     from uec_rag.encoders.artifacts import cache_folder
@@ -72,36 +71,9 @@ def load_ensemble(path: Path) -> UEC:
 
 
 def fit_ensemble(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> None:
-    """Fit on checked pairs of (query, passage[, label]), with a progress bar on the encoding."""
+    """Fit on checked pairs of (query, passage[, label])."""
     say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
-    _encode_ahead(uec, [str(pair[0]) for pair in pairs], "query")
-    _encode_ahead(uec, [str(pair[1]) for pair in pairs], "passage")
-    uec.fit(pairs, show_progress=err.is_terminal)  # it encodes texts in no language, too
-
-
-class Figures(NamedTuple):
-    """The evaluation of an ensemble on questions that it was not fitted on."""
-
-    order: float
-    """Mean reciprocal rank of the first right passage among `_DEPTH`; of unanswerable ones none."""
-    level: float
-    """Brier score of confidence, which is better where it is lower."""
-    answered: float
-    """Share of the questions with a right hit that are answered."""
-
-    def beats(self, other: Figures) -> bool:
-        """Tell if nothing is worse, and something better."""
-        return self != other and (
-            self.order >= other.order
-            and self.level <= other.level
-            and self.answered >= other.answered
-        )
-
-    def __str__(self) -> str:
-        return (
-            f"order (MRR) {self.order:.3f}, level (Brier) {self.level:.3f}, right ones answered "
-            f"{self.answered:.0%}"
-        )
+    uec.fit(pairs, show_progress=err.is_terminal)
 
 
 def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
@@ -133,17 +105,31 @@ def fit_if_better(uec: UEC, pairs: Sequence[tuple[object, ...]]) -> bool:
     fit_ensemble(uec, [pair for pair in pairs if pair[0] not in asked])
     found = _figures(uec, corpus, asked)
     say(f"On {len(held)} questions held out, {len(held[::3])} of them without an answer:")
-    say(f"  the fit that comes with uec-rag: {known}")
-    say(f"  the fit on PAIRS: {found}")
-    if not found.beats(known):
+    for name, (order, level, answered) in {
+        "that comes with uec-rag": known,
+        "on PAIRS": found,
+    }.items():
+        say(
+            f"  the fit {name}: order (MRR) {order:.3f}, level (Brier) {-level:.3f}, right ones "
+            f"answered {answered:.0%}"
+        )
+    is_better = found != known and all(new >= old for new, old in zip(found, known, strict=True))
+    if not is_better:
         uec.fitted = shipped
         note(
             "the fit on PAIRS is not better in all of these: the one that comes with uec-rag stays"
         )
-    return found.beats(known)
+    return is_better
 
 
-def _figures(uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[str]]) -> Figures:
+def _figures(
+    uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[str]]
+) -> tuple[float, float, float]:
+    """Measure an ensemble on questions that it was not fitted on; of each number more is better.
+
+    Mean reciprocal rank of the first right passage, over the answerable questions; the negative
+    Brier score of confidence; share of the questions with a right hit that are answered.
+    """
     import numpy as np
 
     from uec_rag.retrieval import Retriever
@@ -160,27 +146,11 @@ def _figures(uec: UEC, corpus: Sequence[str], answers: Mapping[str, Collection[s
     found = right.any(axis=1)
     told = np.array([decision.action == "answer" for decision in result.decisions])
     there = [bool(wanted) for wanted in answers.values()]
-    return Figures(
+    return (
         float((found / (1 + right.argmax(axis=1)))[there].mean()),
-        float(((result.confidence - found) ** 2).mean()),
+        -float(((result.confidence - found) ** 2).mean()),
         float(told[found].mean()) if found.any() else 0.0,
     )
-
-
-def _encode_ahead(uec: UEC, texts: Sequence[str], role: Role) -> None:
-    """Encode texts into the encoders' caches."""
-    from uec_rag.encoders import CachedEncoder
-
-    by_length = sorted(set(texts), key=len, reverse=True)
-    with progress() as bar:
-        for encoder in uec.encoders:
-            if not isinstance(encoder, CachedEncoder):
-                continue
-            task = bar.add_task(f"Encoding, {encoder.name}", total=len(by_length))
-            for start in range(0, len(by_length), _AT_ONCE):
-                some = by_length[start : start + _AT_ONCE]
-                encoder.encode(some, role)
-                bar.advance(task, len(some))
 
 
 def add_passages(retriever: Retriever, passages: Sequence[Passage]) -> None:

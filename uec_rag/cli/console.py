@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os
-import time
 import warnings
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
@@ -19,16 +17,13 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    Task,
-    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.saved.manifest import MANIFEST
-from uec_rag.cli.values import path, place, share, words
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import EXPECTED, is_engine, store_at
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -39,8 +34,6 @@ P = ParamSpec("P")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
-
-_SILENT = 30.0  # seconds between two lines about long work in a log
 
 _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
 """The errors that this package raises, with a message made for people; any other is a defect."""
@@ -71,30 +64,9 @@ def print_json(value: object) -> None:
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
-class _Progress(Progress):
-    """A progress bar; without a terminal, a line every half minute instead."""
-
-    _said = 0.0
-
-    def advance(self, task_id: TaskID, advance: float = 1) -> None:
-        super().advance(task_id, advance)
-        now = time.monotonic()
-        if not self.disable or now - self._said < _SILENT:
-            return
-        if self._said:
-            say(_state(self._tasks[task_id]))
-        self._said = now
-
-
-def _state(task: Task) -> str:
-    left = task.time_remaining
-    wait = "" if left is None else f", about {timedelta(seconds=round(left))} left"
-    return f"{task.description}: {task.completed:,.0f} of {task.total or 0:,.0f}{wait}"
-
-
 def progress() -> Progress:
-    """Return a progress bar on stderr; if stderr is no terminal, a line every half minute."""
-    return _Progress(
+    """Return a progress bar on stderr; none if stderr is no terminal."""
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
@@ -140,23 +112,21 @@ def _message(error: Exception) -> str:
     )
 
 
+def _engine(address: str) -> str:
+    """Check the address of an engine, without opening it."""
+    if not is_engine(address):
+        raise typer.BadParameter(EXPECTED)  # a password may be in it
+    return address
+
+
 Index: TypeAlias = Annotated[
-    Path,
-    typer.Argument(metavar="INDEX", parser=path, help="A folder that 'uec-rag index' made."),
+    Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
 ]
-
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-
 Models: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        parser=words,
-        help="Hub name, folder or pypi:NAME of a model; repeat for several.",
-    ),
+    typer.Option("--model", help="Hub name, folder or pypi:NAME of a model; repeat for several."),
 ]
-
 Trust: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -164,42 +134,29 @@ Trust: TypeAlias = Annotated[
         help="Open the server and fetch the models that the index names; no key is sent there.",
     ),
 ]
-
-
 StorePlace: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="PLACE",
-        parser=place,
+        parser=_engine,
         help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION, "
         "qdrant:///FOLDER/COLLECTION or postgresql://USER@HOST/DATABASE?collection=TABLE.",
     ),
 ]
-
-
 GatePath: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--gate",
-        metavar="GATE",
-        parser=path,
         help="A gate that 'uec-rag gate' made; by default that of the index, if it has one.",
     ),
 ]
-
 NoGate: TypeAlias = Annotated[
     bool, typer.Option("--no-gate", help="Answer above a confidence of one half, without a gate.")
 ]
-
 Threshold: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        "--threshold",
-        metavar="NUMBER",
-        parser=share("a number from 0 to 1"),
-        help="Answer above this confidence, without a gate.",
-    ),
+    typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
 ]
 
 

@@ -25,13 +25,10 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
-from uec_rag.cli.values import path, whole
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
     from uec_rag.retrieval import Retriever
-
-_SHOWN = 5  # of the worst questions, on the terminal
 
 
 def evaluate(
@@ -39,31 +36,28 @@ def evaluate(
     questions: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[QUESTIONS]",
-            parser=path,
             help="A .jsonl, .csv or .tsv file: query and relevant_ids. Without it questions are "
             "made from the passages.",
         ),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="INDEX", parser=path, help="Another index, to compare it with."),
+        typer.Option(help="Another index, to compare it with."),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", parser=path, help="Write everything to one HTML page."),
+        typer.Option(help="Write everything to one HTML page."),
     ] = None,
-    k: Annotated[
-        int, typer.Option("-k", metavar="NUMBER", parser=whole(1, 1000), help="Hits per question.")
-    ] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     store: StorePlace = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Measure an index: ranking, confidence before and after calibration, what could be answered.
 
-    Every member alone and their reciprocal rank fusion stand beside the ensemble, a plain score
-    threshold beside confidence. Nothing in the index changes.
+    Every member alone and their reciprocal rank fusion stand beside the ensemble. --html and --json
+    also have what could be answered at which risk, and the worst questions. Nothing in the index
+    changes.
 
     Example: uec-rag evaluate idx questions.csv --html report.html
     """
@@ -82,7 +76,7 @@ def evaluate(
     require("serve", "ir-measures", "jinja2")
     from uec_rag.evaluation.evaluate import compared
     from uec_rag.evaluation.evaluate import evaluate as measured
-    from uec_rag.server.report import report
+    from uec_rag.server.static import report
 
     def opened(place: Path, address: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
         say(f"Opening {place} ...")
@@ -149,23 +143,10 @@ def _print(found: Evaluation) -> None:
     out.print(levels)
     if facts["left_out"]:
         note(f"not measured: {facts['left_out']}")
-    risks = _table(
-        "risk", "answered by a gate", "by confidence, these questions", "by similarity, these"
-    )
-    for row in found.risks:
-        shares = (f"{row[name]:.0%}" for name in ("gate", "confidence", "similarity"))
-        risks.add_row(f"{row['risk']:g}", *shares)
-    out.print(risks)
-    worst = _table("question that cost most", "confidence", "why")
-    for row in found.worst[:_SHOWN]:
-        worst.add_row(plain(row["question"]), f"{row['confidence']:.2f}", plain(row["why"]))
-    out.print(worst)
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        table.add_column(
-            column, overflow="fold", justify="left" if column == "why" or not place else "right"
-        )
+        table.add_column(column, overflow="fold", justify="right" if place else "left")
     return table

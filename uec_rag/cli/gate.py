@@ -21,14 +21,13 @@ from uec_rag.cli.console import (
     progress,
     say,
 )
-from uec_rag.cli.values import path, share, whole
 from uec_rag.corpora.tables import ids_named, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.confidence.risk import RiskThreshold
     from uec_rag.retrieval.gate import LabelledSearch
 
-_WRONG, _CERTAINTY = 0.1, 0.95
+_CERTAINTY = 0.95
 
 
 def gate(
@@ -36,74 +35,44 @@ def gate(
     questions: Annotated[
         Path,
         typer.Argument(
-            metavar="QUESTIONS",
-            parser=path,
-            help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids.",
+            help="A .jsonl, .csv or .tsv file: query and, without --abstain, relevant_ids."
         ),
     ],
     to: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            metavar="GATE",
-            parser=path,
-            help="File for the gate; by default that of the index.",
-        ),
+        typer.Option("--out", help="File for the gate; by default that of the index."),
     ] = None,
     wrong: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE",
-            parser=share("a number in (0, 1)"),
             help="Largest share of all questions that get a wrong answer, on average.",
-            show_default=str(_WRONG),
+            show_default="0.1",
         ),
     ] = None,
     risk: Annotated[
         float | None,
         typer.Option(
-            metavar="SHARE",
-            parser=share("a number in (0, 1)"),
-            help="Instead: largest share of wrong answers among those given, with --certainty.",
+            help="Instead: largest share of wrong answers among those given, with --certainty."
         ),
     ] = None,
     certainty: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            parser=share("a number in (0, 1)"),
-            help="Probability that --risk is kept.",
-            show_default=str(_CERTAINTY),
-        ),
+        typer.Option(help="Probability that --risk is kept.", show_default=str(_CERTAINTY)),
     ] = None,
     abstain: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            parser=share("a share in [0, 1)"),
-            help="Share of questions to leave unanswered instead, without a guarantee.",
-        ),
+        typer.Option(help="Share of questions to leave unanswered instead, without a guarantee."),
     ] = None,
     needless: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            parser=share("a number in (0, 1)"),
-            help="Largest share of the answerable questions to ask back about.",
-        ),
+        typer.Option(help="Largest share of the answerable questions to ask back about."),
     ] = None,
     one_per_answer: Annotated[
         bool,
         typer.Option(help="Choose the threshold on one question of those that share an answer."),
     ] = False,
     k: Annotated[
-        int,
-        typer.Option(
-            "-k",
-            metavar="NUMBER",
-            parser=whole(1),
-            help="Hits per question that an answer may use.",
-        ),
+        int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
     store: StorePlace = None,
     trust: Trust = False,
@@ -124,16 +93,18 @@ def gate(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
                 "of the questions unanswered, whatever the risk"
             )
-    if wrong is not None and risk is not None:
-        raise ValueError(
-            "--wrong and --risk: expected one of them, got both; --wrong is a share of all "
-            "questions, --risk one of the answers that are given"
-        )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
     sure = _CERTAINTY if certainty is None else certainty
-    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
+    from uec_rag.retrieval.gate import (
+        GATE_FILE,
+        Gate,
+        LabelledSearch,
+        check_promise,
+        shared_answers,
+    )
 
+    check_promise(wrong, risk, sure, needless)
     own = index / GATE_FILE
     to = own if to is None else to
     if to == own:
@@ -149,8 +120,8 @@ def gate(
     with progress() as bar:
         task = bar.add_task("Searching", total=len(asked))
 
-        def advance(count: int) -> None:
-            bar.advance(task, count)
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done)
 
         if abstain is not None:
             made = Gate.budget(retriever, [*asked], abstain=abstain, k=k, progress=advance)
@@ -185,17 +156,14 @@ def _too_little(searched: LabelledSearch, asked: RiskThreshold) -> str:
     else:
         option = "--risk"
         target = f"At most {asked.risk:.1%} wrong answers with {1 - asked.delta:.0%} certainty"
-    allowed = None
-    for percent in range(int(100 * asked.risk) + 1, 100):
-        share = percent / 100
-        found = (
-            searched.threshold(wrong=share)
-            if asked.delta is None
-            else searched.threshold(share, 1 - asked.delta)
-        )
-        if found.is_controlled:
-            allowed = found
-            break
+    shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
+    found = (
+        searched.threshold(wrong=share)
+        if asked.delta is None
+        else searched.threshold(share, 1 - asked.delta)
+        for share in shares
+    )
+    allowed = next((one for one in found if one.is_controlled), None)
     return (
         f"QUESTIONS: no gate is saved, it would abstain on every question. {target} takes at least "
         f"{asked.needed} labelled questions, more if the surest are not all answered rightly; "

@@ -1,10 +1,10 @@
-"""`uec-rag index`: a folder of documents, made ready for questions."""
+"""`uec-rag index` and `copy`: a folder of documents made ready for questions, and moved."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -26,54 +26,40 @@ from uec_rag.cli.console import (
     Models,
     StorePlace,
     Trust,
+    check_index,
     note,
+    open_index,
     print_json,
     print_text,
     progress,
     say,
 )
-from uec_rag.cli.values import amount, path, whole
 from uec_rag.corpora.folder import CHARACTERS, check_folder
 from uec_rag.corpora.passages import FEWEST_TOKENS, check_chunks
 from uec_rag.corpora.tables import read_pairs
-from uec_rag.stores.places import store_at
+from uec_rag.stores.places import EXPECTED, is_engine, store_at
 
 if TYPE_CHECKING:
     from uec_rag.corpora.folder import FolderRead
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import Changes, EncodedFiles
     from uec_rag.retrieval.live import LiveIndex
+    from uec_rag.stores.base import Store
 
 
-_NAMED = 3  # files of a kind that are named
+_NAMED = 3  # files that are named
 
 
 def left_out(read: FolderRead) -> str:
     """Count and name the files that hold no text, and those that cannot be read."""
-    return ", ".join(
-        f"{len(files):,} {kind}" + (f" ({_some(list(files))})" if files else "")
-        for kind, files in {"empty": read.empty, "unreadable": read.unreadable}.items()
-    )
+    kinds = {"empty": read.empty, "unreadable": read.unreadable}
+    return ", ".join(f"{len(files):,} {kind}{_some(files)}" for kind, files in kinds.items())
 
 
-def _some(files: Sequence[str]) -> str:
-    return ", ".join([*files[:_NAMED], *(["..."] if len(files) > _NAMED else [])])
-
-
-def kinds_of(files: Sequence[str]) -> str:
-    """Count and name files by kind.
-
-    Examples
-    --------
-    >>> kinds_of(["a.py", "b.py", "LICENSE"])
-    '2 .py (a.py, b.py), 1 without an ending (LICENSE)'
-    """
-    kind = {file: PurePosixPath(file).suffix.lower() for file in files}
-    parts = []
-    for suffix, count in Counter(kind.values()).most_common():
-        named = _some([file for file in files if kind[file] == suffix])
-        parts.append(f"{count:,} {suffix or 'without an ending'} ({named})")
-    return ", ".join(parts)
+def _some(files: Collection[str]) -> str:
+    """Name the first of some files, in parentheses; "" if there are none."""
+    more = ["..."] if len(files) > _NAMED else []
+    return f" ({', '.join([*islice(files, _NAMED), *more])})" if files else ""
 
 
 _ATTEMPTS = 5  # of an update, where another one changes the same files
@@ -82,32 +68,15 @@ _FEWEST_PAIRS = 100  # out of documents; a posterior fitted on fewer would be a 
 
 def index(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", parser=path, help="Folder of documents; the README lists the formats."
-        ),
+        Path, typer.Argument(help="Folder of documents; the README lists the formats.")
     ],
     to: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            metavar="IDX",
-            parser=path,
-            help="Folder for the index; an old one is replaced.",
-        ),
+        Path, typer.Option("--out", help="Folder for the index; an old one is replaced.")
     ],
-    uec: Annotated[
-        Path | None,
-        typer.Option(metavar="FITTED", parser=path, help="An ensemble that 'uec-rag fit' made."),
-    ] = None,
+    uec: Annotated[Path | None, typer.Option(help="An ensemble that 'uec-rag fit' made.")] = None,
     model: Models = None,
     fit: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PAIRS",
-            parser=path,
-            help="Questions and passages to fit on; see 'uec-rag fit'.",
-        ),
+        Path | None, typer.Option(help="Questions and passages to fit on; see 'uec-rag fit'.")
     ] = None,
     follow_symlinks: Annotated[
         bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")
@@ -115,28 +84,18 @@ def index(
     chunk_size: Annotated[
         int | None,
         typer.Option(
-            metavar="TOKENS",
-            parser=whole(1),
-            help="Tokens in a passage at most, as the first encoder counts; else 800 characters.",
+            help="Tokens in a passage at most, as the first encoder counts; else 800 characters."
         ),
     ] = None,
     overlap: Annotated[
-        int,
-        typer.Option(
-            metavar="TOKENS", parser=whole(0), help="Tokens that two passages share, at most."
-        ),
+        int, typer.Option(min=0, help="Tokens that two passages share, at most.")
     ] = 0,
     max_characters: Annotated[
         int,
-        typer.Option(
-            metavar="NUMBER",
-            parser=whole(1),
-            help="Characters of text in a file; one with more is left out.",
-        ),
+        typer.Option(min=1, help="Characters of text in a file; one with more is left out."),
     ] = CHARACTERS,
     update: Annotated[
-        bool,
-        typer.Option("--update", help="Read only what has changed since IDX was made."),
+        bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
     ] = False,
     store: StorePlace = None,
     trust: Trust = False,
@@ -145,17 +104,9 @@ def index(
         typer.Option(help="ray: rows of .parquet, .jsonl and .txt files, encoded on a cluster."),
     ] = "local",
     workers: Annotated[
-        int,
-        typer.Option(
-            metavar="NUMBER",
-            parser=whole(1),
-            help="Encoding processes per model, with --engine ray.",
-        ),
+        int, typer.Option(min=1, help="Encoding processes per model, with --engine ray.")
     ] = 1,
-    gpus: Annotated[
-        float,
-        typer.Option(metavar="NUMBER", parser=amount, help="GPUs per worker, with --engine ray."),
-    ] = 0.0,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs per worker, with --engine ray.")] = 0.0,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -365,7 +316,7 @@ def _note_other_files(folder: Path, follow_symlinks: bool) -> None:
     from uec_rag.corpora.folder import other_files
 
     if files := other_files(folder, follow_symlinks=follow_symlinks):
-        note(f"left out {counted(len(files), 'file')} of other kinds: {kinds_of(files)}")
+        note(f"left out {counted(len(files), 'file')} of other kinds{_some(files)}")
 
 
 def _calibrate(retriever: Retriever) -> None:
@@ -376,3 +327,62 @@ def _calibrate(retriever: Retriever) -> None:
     except ValueError as error:
         note(str(error))
     say(retriever.report)
+
+
+def copy(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FROM", help="A saved index, with its passages in any store."),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="A folder, qdrant://HOST:PORT/COLLECTION, qdrant:///FOLDER/COLLECTION or "
+            "postgresql://USER@HOST/DATABASE?collection=TABLE.",
+        ),
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for an index that opens TO, if TO is not a folder."),
+    ] = None,
+    store: StorePlace = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Copy an index into another store: a folder, Qdrant, PostgreSQL.
+
+    The copy is read back and compared. Run an interrupted copy into Qdrant or PostgreSQL again to
+    resume it; a folder is written whole at the end.
+
+    Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
+    """
+    if ":/" in str(source):
+        raise ValueError("FROM: expected the folder of an index, got a place; give that as --store")
+    place = target if "://" in target else None
+    if place is not None and not is_engine(place):
+        raise ValueError(f"TO: expected a folder, {EXPECTED.removeprefix('expected ')}")
+    if (place is None) == (to is not None):
+        raise ValueError("--out: expected a folder for the index that opens TO, if TO is not one")
+    folder = to or Path(target)
+    check_index(source, "FROM")
+    check_output(folder, "TO" if to is None else "--out")
+    say(f"Opening {source} ...")
+    from uec_rag.retrieval.copying import copy_index
+    from uec_rag.stores import MemoryStore
+
+    index = open_index(source, store, trust)
+    made_in: Store = MemoryStore() if place is None else store_at(place)
+    with progress() as bar:
+        task = bar.add_task("Copying passages", total=len(index))
+        made, done = copy_index(index, made_in, advance=lambda count: bar.advance(task, count))
+    made.save(folder)
+    counts = {"passages": done.passages, "written": done.written, "others": done.others}
+    if json:
+        print_json({"path": str(folder), **counts, "checksum": done.checksum})
+        return
+    others = f", {done.others:,} others were there" if done.others else ""
+    print_text(
+        f"{counted(done.passages, 'passage')} in {folder}, {done.written:,} of them written "
+        f"now{others}; checksum {done.checksum}."
+    )

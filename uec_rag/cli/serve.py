@@ -20,42 +20,25 @@ from uec_rag.cli.console import (
     place_of,
     say,
 )
-from uec_rag.cli.values import path, whole, words
 
 if TYPE_CHECKING:
     from uec_rag.server.access import Access
 
 _HOST, _PORT = "127.0.0.1", 8000
 
-Host = Annotated[
-    str,
-    typer.Option(
-        metavar="ADDRESS", parser=words, help="The address to listen on; others need a token."
-    ),
-]
-Port = Annotated[
-    int,
-    typer.Option(metavar="NUMBER", parser=whole(0, 65535), help="0 for any that is free."),
-]
+Host = Annotated[str, typer.Option(help="The address to listen on; others need a token.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
 Token = Annotated[
-    str | None,
-    typer.Option(
-        envvar="UEC_TOKEN", show_envvar=True, parser=words, help="What every request must bring."
-    ),
+    str | None, typer.Option(envvar="UEC_TOKEN", help="What every request must bring.")
 ]
 Names = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow-host", metavar="NAME", parser=words, help="A name that a proxy is reached by."
-    ),
+    list[str] | None, typer.Option("--allow-host", help="A name that a proxy is reached by.")
 ]
-
 Limit = Annotated[
     list[str] | None,
     typer.Option(
         "--limit",
         metavar="NAME=NUMBER",
-        parser=words,
         help="Another limit than usual: body, answer (bytes), connections, headers (seconds), "
         "queue, conditions, values, characters. See the guide to serving.",
     ),
@@ -94,20 +77,14 @@ def serve(
     limit: Limit = None,
     cors: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ORIGIN", parser=words, help="Let pages of https://app.example.com ask, too."
-        ),
+        typer.Option(metavar="ORIGIN", help="Let pages of https://app.example.com ask, too."),
     ] = None,
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete passages.")
     ] = False,
     workers: Annotated[
         int,
-        typer.Option(
-            metavar="NUMBER",
-            parser=whole(1, 64),
-            help="Processes that answer, each with the whole index.",
-        ),
+        typer.Option(min=1, max=64, help="Processes that answer, each with the whole index."),
     ] = 1,
     gate: GatePath = None,
     no_gate: NoGate = False,
@@ -141,9 +118,7 @@ def explore(
     limit: Limit = None,
     gate: Annotated[
         Path | None,
-        typer.Option(
-            metavar="GATE", parser=path, help="File for the gate; by default gate.json in INDEX."
-        ),
+        typer.Option(help="File for the gate; by default gate.json in INDEX."),
     ] = None,
     store: StorePlace = None,
     trust: Trust = False,
@@ -169,16 +144,10 @@ def explore(
 
 def mcp(
     index: Index,
-    name: Annotated[
-        str, typer.Option(metavar="NAME", parser=words, help="The server's name, for clients.")
-    ] = "uec-rag",
+    name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
     description: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT",
-            parser=words,
-            help="What the documents are about: agents choose between servers by it.",
-        ),
+        typer.Option(help="What the documents are about: agents choose between servers by it."),
     ] = None,
     http: Annotated[
         bool, typer.Option("--http", help="Serve at http://HOST:PORT/mcp, not over stdin.")

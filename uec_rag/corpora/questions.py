@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from uec_rag.base.checks import check_texts
 from uec_rag.corpora.document import has_words
 from uec_rag.stores.base import Passage
 
@@ -30,9 +29,6 @@ def split_first_sentence(text: str) -> tuple[str, str]:
         return " ".join(text.split()), ""
     return " ".join(text[: end.end()].split()), text[end.end() :].strip()
 
-
-QuestionGenerator = Callable[[str], str]
-"""From a passage's text to a question that it answers."""
 
 _SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; less asks for nothing much
 _SHORTEST_ANSWER = 40
@@ -60,9 +56,7 @@ class OwnQuestions:
     answers: dict[int, str]
 
 
-def make_questions(
-    passages: Sequence[Passage], generate: QuestionGenerator | None, most: int
-) -> OwnQuestions:
+def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
     """Make questions of passages.
 
     A title in the metadata ("title", "heading" or "header") asks for what follows it in its
@@ -73,28 +67,15 @@ def make_questions(
     Parameters
     ----------
     passages : sequence of Passage
-    generate : callable, optional
-        Makes the question of a passage instead.
     most : int
-        Questions at most; so often `generate` is called at most.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `generate` gives anything but a text.
+        Questions at most.
     """
-    if generate is not None:
-        passages = passages[:most]
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
     places: dict[str, list[int]] = {}
     answers: dict[int, str] = {}
     for place, passage in enumerate(passages):
-        if generate is None:
-            made = _question_of(passage, telling)
-        else:
-            made = check_texts([generate(passage.text)], "generate(text)")[0], passage.text
-        if made is not None:
+        if (made := _question_of(passage, telling)) is not None:
             places.setdefault(made[0], []).append(place)
             answers[place] = made[1]
     kept = {q: found for q, found in places.items() if len(found) <= _MOST_ANSWERS}

@@ -251,16 +251,6 @@ class FitQueries:
         """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
         return fit_confidence(self.views(fitted, weights))
 
-    def some(self, rows: Sequence[int]) -> FitQueries:
-        """Return some of the questions, asked of the same corpus."""
-        places = np.asarray(rows, dtype=np.intp)
-        return replace(
-            self,
-            queries=[part[places] for part in self.queries],
-            own=None if self.own is None else [similar[places] for similar in self.own],
-            questions=self.questions.some(rows),
-        )
-
     def views(
         self,
         fitted: Fitted,
@@ -363,11 +353,6 @@ class Questions:
     queries: list[str]
     corpus: list[str]
     relevant: list[list[int]]
-
-    def some(self, rows: Sequence[int]) -> Questions:
-        """Return some of the questions, with the same corpus."""
-        relevant = [self.relevant[row] for row in rows]
-        return Questions([self.queries[row] for row in rows], self.corpus, relevant)
 
 
 def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:

@@ -9,7 +9,6 @@ process the vector was made.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 import threading
@@ -89,17 +88,6 @@ def encode(
         is encoded to check this.
     """
     return _sparing(uec, texts, role, vectors, owner).encode(texts, role)
-
-
-async def aencode(
-    uec: UEC,
-    texts: Sequence[str],
-    role: Role,
-    vectors: Sequence[Sequence[float] | None] | None = None,
-) -> list[Gaussian]:
-    """`encode` without blocking the event loop."""
-    sparing = await asyncio.to_thread(_sparing, uec, texts, role, vectors)
-    return await sparing.aencode(texts, role)
 
 
 def _sparing(

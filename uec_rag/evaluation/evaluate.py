@@ -16,7 +16,7 @@ from uec_rag.confidence.risk import reliability, risk_over_coverage, risk_thresh
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.evaluation.inspection import Ranking, alone, fused, members_alone
 from uec_rag.retrieval.calibrate import FEWEST, calibrate_with_labels, corpus_fingerprint
-from uec_rag.retrieval.gate import made_up, shared_answers
+from uec_rag.retrieval.gate import confidence_at, made_up, shared_answers
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -120,7 +120,7 @@ def evaluate(
         rankings["reciprocal rank fusion"] = fused([*members.values()])
     scores = {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()}
     first = result.first(k)
-    sure = _confidence(result, k)
+    sure = confidence_at(result, k)
     right = _right(result.passages, relevant, k)
     calibrated = _cross_validated(view, queries, relevant, parts, k, progress)
     best = _best_member(view, scores)
@@ -194,11 +194,6 @@ def _right(ranking: Ranking, relevant: Sequence[set[str]], k: int) -> NDArray[np
     )
 
 
-def _confidence(result: SearchResult, k: int) -> Floats:
-    """Compute the confidence in the first k hits of each question."""
-    return np.array([one.confidence for one in result.decide(0.5, k)])
-
-
 def _best_member(view: Retriever, scores: Mapping[str, Mapping[str, Floats]]) -> str:
     """Find the best member with vectors, or of all without any: what a plain search would use."""
     named = zip(view.uec.names, view.uec.encoders, strict=True)
@@ -243,7 +238,7 @@ def _cross_validated(
         if len(others):
             asked = [part[others] for part in parts]
             found = fitted.search_encoded([queries[row] for row in others], asked, k)
-            told[others] = _confidence(found, k)
+            told[others] = confidence_at(found, k)
     return told
 
 

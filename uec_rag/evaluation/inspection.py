@@ -14,7 +14,6 @@ import numpy as np
 from uec_rag.base.checks import visible
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.corpora.questions import make_questions
-from uec_rag.encoders.base import WithoutVectors
 from uec_rag.encoders.lexical import writings
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
@@ -96,7 +95,7 @@ def inspect(
         progress("Reading variances", start, len(passages))
         ids = [passage.id for passage in passages[start : start + _CHUNK]]
         variances += retriever.vectors(ids).trace.tolist()
-    made = make_questions(passages, None, _PROBES)
+    made = make_questions(passages, _PROBES)
     places = dict(zip(made.questions, made.relevant, strict=True))
     queries = [*dict.fromkeys([*asked, *made.questions])]
     times: Counter[str] = Counter()
@@ -144,35 +143,20 @@ def neighbours(retriever: Retriever, id_: str, k: int = 10) -> dict[str, list[Pa
     }
 
 
-@dataclass(frozen=True)
-class Writing:
-    """The writing of an index: scripts and languages.
+def writing(retriever: Retriever) -> dict[str, object]:
+    """Find the writing of an index's first passages, and whether its encoders know it.
 
-    Attributes
-    ----------
-    languages : tuple of str
-        Letters or languages, the most frequent first.
-    fitted_on : tuple of str
-        Those of the pairs that its ensemble was fitted on; empty if not known.
-    strange : str or None
-        Which encoders cannot tell the passages apart because of it, if any.
+    Returns its languages (letters or languages, the most frequent first), those that its ensemble
+    was fitted_on, if they are known, and strange: which encoders cannot tell the passages apart
+    because of it, None if all can.
     """
-
-    languages: tuple[str, ...]
-    fitted_on: tuple[str, ...]
-    strange: str | None
-
-
-def writing(retriever: Retriever) -> Writing:
-    """Find the writing of an index's first passages, and whether its encoders know it."""
     uec, training_profile, strange = retriever.uec, retriever.uec.fitted.training_profile, None
     texts = [passage.text for passage in islice(retriever.passages(), _LOOKED_AT)]
     if texts and training_profile is not None:
         parts = uec.encode([text[:_BEGINNING] for text in texts], "passage")
         strange = uec.fitted.foreign_corpus(texts, [part.mean for part in parts])
-    return Writing(
-        writings(texts), () if training_profile is None else training_profile.writings, strange
-    )
+    known = () if training_profile is None else training_profile.writings
+    return {"languages": writings(texts), "fitted_on": known, "strange": strange}
 
 
 Ranking: TypeAlias = list[list[Passage]]
@@ -207,35 +191,8 @@ def members_alone(
 def alone(
     retriever: Retriever, name: str, queries: Sequence[str], parts: Sequence[Gaussian], k: int
 ) -> SearchResult:
-    """Search by one encoder's similarity, which is then `mu`."""
-    coefficients = {other: float(other == name) for other in retriever.uec.names}
-    return _by_mean(retriever, coefficients, queries, parts, k)
-
-
-def plain_cosine(
-    retriever: Retriever, queries: Sequence[str], parts: Sequence[Gaussian], k: int
-) -> Ranking | None:
-    """Search by the mean cosine of the encoders' vectors; None if no encoder has any.
-
-    Parameters as in `members_alone`.
-    """
-    uec = retriever.uec
-    even = {
-        name: 0.0 if isinstance(encoder, WithoutVectors) else 1 / weight
-        for name, encoder, weight in zip(uec.names, uec.encoders, uec.weights.tolist(), strict=True)
-    }
-    return _by_mean(retriever, even, queries, parts, k).passages if any(even.values()) else None
-
-
-def _by_mean(
-    retriever: Retriever,
-    coefficients: Mapping[str, float],
-    queries: Sequence[str],
-    parts: Sequence[Gaussian],
-    k: int,
-) -> SearchResult:
-    """Order hits by the mean similarity, whatever its variance and a verifier's scores."""
-    view = retriever.counting(coefficients)
+    """Search by one encoder's similarity, which is then `mu`, whatever a verifier says."""
+    view = retriever.counting({other: float(other == name) for other in retriever.uec.names})
     view.uec.verifier = None
     view.uec.fitted = replace(view.uec.fitted, beta=0.0)
     return view.search_encoded(queries, parts, k)

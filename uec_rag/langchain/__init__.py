@@ -14,11 +14,10 @@ except ModuleNotFoundError as error:
 from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gate import UECGate
 from uec_rag.langchain.gated import Gated, retriever_tool
-from uec_rag.langchain.graph import retrieval_node, route_on_decision
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 
 if TYPE_CHECKING:
-    from uec_rag.langchain.middleware import UECGateMiddleware
+    from uec_rag.langchain.graph import UECGateMiddleware, retrieval_node, route_on_decision
 
 __all__ = [
     "Gated",
@@ -34,13 +33,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the middleware when it is asked for: it alone needs langchain beside its core."""
-    if name != "UECGateMiddleware":
+    """Import what needs langchain and langgraph beside the core when it is asked for."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from uec_rag.langchain import middleware
+        from uec_rag.langchain import graph
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("langchain", "langgraph"):
             raise
         raise ImportError(missing_extra("langchain", "agents")) from error
-    return middleware.UECGateMiddleware
+    return getattr(graph, name)

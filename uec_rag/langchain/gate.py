@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, cast
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForChainRun,
-    CallbackManagerForChainRun,
-    adispatch_custom_event,
-    dispatch_custom_event,
-)
+from langchain_core.callbacks import CallbackManagerForChainRun, dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
@@ -23,9 +17,9 @@ from langchain_core.runnables import (
     RunnableConfig,
     RunnableSerializable,
 )
-from langchain_core.runnables.config import get_config_list, merge_configs
+from langchain_core.runnables.config import get_config_list, merge_configs, run_in_executor
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import ConfigDict, PrivateAttr, SkipValidation, field_validator, model_validator
+from pydantic import ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
@@ -41,7 +35,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import AsTool, Gated, gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate, as_gate
-from uec_rag.retrieval.result import SearchResult, surest_decision
+from uec_rag.retrieval.result import surest_decision
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -88,8 +82,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Gate | None = None
     second: Judge | None = None
-
-    _calibrated_at: int | None = PrivateAttr(default=None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -153,64 +145,32 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries, relevant_ids, wrong, risk, certainty, needless, groups
             As in `uec_rag.retrieval.gate.Gate.calibrate`.
         """
-        judge = chat_judge(second) if isinstance(second, BaseChatModel) else second
-        promise = {"wrong": wrong, "risk": risk, "certainty": certainty, "needless": needless}
-        options = promise | {"second": judge, "groups": groups}
-        made = cls._made(retriever, Gate.calibrate, queries, relevant_ids, **options)
-        made.second = judge
-        return made
-
-    @classmethod
-    def budget(cls, retriever: UECRetriever, queries: Sequence[str], abstain: float = 0.1) -> Self:
-        """Make a gate that leaves a share of questions unanswered, without labels or guarantee.
-
-        Parameters
-        ----------
-        retriever : UECRetriever
-        queries, abstain
-            As in `uec_rag.retrieval.gate.Gate.budget`.
-        """
-        return cls._made(retriever, Gate.budget, queries, abstain=abstain)
-
-    @classmethod
-    def _made(
-        cls, retriever: UECRetriever, make: Callable[..., Gate], *given: Any, **options: Any
-    ) -> Self:
         cls._check_retriever(retriever)
         if not isinstance(retriever, UECRetriever):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        where = passage_filter(retriever.filter)
-        gate = make(retriever.index, *given, k=retriever.k, filter=where, **options)
-        made = cls(retriever=retriever, gate=gate)
-        made._calibrated_at = retriever.index.changes
-        return made
-
-    def _warn_changed(self) -> None:
-        if not isinstance(self.retriever, UECRetriever):
-            return
-        changes = self.retriever.index.changes
-        if self._calibrated_at is None and self.gate is not None:
-            # A gate that was saved knows the corpus that it is for.
-            where = passage_filter(self.retriever.filter)
-            self._calibrated_at = changes if self.gate.fits(self.retriever.index, where) else -1
-        if self._calibrated_at not in (None, changes):
-            self._calibrated_at = changes
-            warnings.warn(
-                "The index has changed since the gate was calibrated: its guarantee is for the "
-                "old corpus. Call UECGate.calibrate again.",
-                UserWarning,
-                stacklevel=2,
-            )
+        judge = chat_judge(second) if isinstance(second, BaseChatModel) else second
+        gate = Gate.calibrate(
+            retriever.index,
+            queries,
+            relevant_ids,
+            wrong=wrong,
+            risk=risk,
+            certainty=certainty,
+            needless=needless,
+            second=judge,
+            k=retriever.k,
+            filter=passage_filter(retriever.filter),
+            groups=groups,
+        )
+        return cls(retriever=retriever, gate=gate, second=judge)
 
     @property
     def report(self) -> str:
         """A description of what the threshold is based on."""
-        if self.gate is None:
-            return "Answering above confidence 0.5; nothing is guaranteed: calibrate the gate."
-        return self.gate.report
+        return (self.gate or Gate.at(0.5)).report
 
     def route(
         self,
@@ -227,13 +187,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
-        return self.batch([input], config, **_of_one(kwargs))[0]
-
-    async def ainvoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Gated:
-        """Retrieve and decide, without blocking the event loop."""
-        return (await self.abatch([input], config, **_of_one(kwargs)))[0]
+        if (history := kwargs.pop("history", None)) is not None:
+            kwargs["history"] = [history]
+        return self.batch([input], config, **kwargs)[0]
 
     def batch(
         self,
@@ -244,10 +200,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """Retrieve for many questions in one search, and decide on each."""
+        threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
+        # A run without metadata of its own would not show what `note_decision` adds.
+        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
         return self._batch_with_config(
             partial(self._gate_all, kwargs),
             inputs,
-            self._configs(config, len(inputs)),
+            [merge_configs(one, noted) for one in get_config_list(config, len(inputs))],
             return_exceptions=return_exceptions,
         )
 
@@ -260,20 +219,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         **kwargs: Any,
     ) -> list[Gated]:
         """`batch` without blocking the event loop."""
-        return await self._abatch_with_config(
-            partial(self._agate_all, kwargs),
-            inputs,
-            self._configs(config, len(inputs)),
-            return_exceptions=return_exceptions,
-        )
-
-    def _configs(
-        self, config: RunnableConfig | list[RunnableConfig] | None, count: int
-    ) -> list[RunnableConfig]:
-        """The config of each run, whose metadata say at which threshold it decides."""
-        threshold = 0.5 if self.gate is None else self.gate.threshold.threshold
-        noted: RunnableConfig = {"metadata": {"uec_threshold": threshold}}
-        return [merge_configs(one, noted) for one in get_config_list(config, count)]
+        batch = partial(self.batch, inputs, config, return_exceptions=return_exceptions)
+        return await run_in_executor(None, partial(batch, **kwargs))
 
     def _gate_all(
         self,
@@ -287,7 +234,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(self.retriever, UECRetriever):
             searched = {**options, "history": [before for _, before in asked.values()]}
             result, found = self.retriever.search_runs(queries, configs, **searched)
-            decisions = self._decided(result)
+            decisions = result.decisions
+            if self.gate is not None:
+                decisions = self.gate.decide(result, self.second)
         else:
             found = self.retriever.batch([self._input(given[place]) for place in asked], configs)
             decisions = [*map(self._read, queries, found)]
@@ -295,31 +244,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             note_decision(run_manager[place], decision)
             one = gated(asked[place][0], documents, decision)
             dispatch_custom_event(EVENT, _event(one), config=config[place])
-            out[place] = _beside(given[place], one)
-        return out
-
-    async def _agate_all(
-        self,
-        options: Mapping[str, Any],
-        given: list[Question],
-        run_manager: list[AsyncCallbackManagerForChainRun],
-        config: list[RunnableConfig],
-    ) -> list[Gated | Exception]:
-        out, asked = self._asked(options, given)
-        configs, queries = [config[place] for place in asked], [q for q, _ in asked.values()]
-        if isinstance(self.retriever, UECRetriever):
-            searched = {**options, "history": [before for _, before in asked.values()]}
-            result, found = await self.retriever.asearch_runs(queries, configs, **searched)
-            decisions = await asyncio.to_thread(self._decided, result)
-        else:
-            inputs = [self._input(given[place]) for place in asked]
-            found = await self.retriever.abatch(inputs, configs)
-            decisions = await asyncio.to_thread(lambda: [*map(self._read, queries, found)])
-        for place, documents, decision in zip(asked, found, decisions, strict=True):
-            note_decision(run_manager[place], decision)
-            one = gated(asked[place][0], documents, decision)
-            await adispatch_custom_event(EVENT, _event(one), config=config[place])
-            out[place] = _beside(given[place], one)
+            others = given[place]
+            out[place] = cast(Gated, {**(others if isinstance(others, Mapping) else {}), **one})
         return out
 
     def _asked(
@@ -381,10 +307,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         texts = [document.page_content for document in documents]
         return self.gate.redecide(known, question, texts, self.second)
 
-    def _decided(self, result: SearchResult) -> list[Decision]:
-        self._warn_changed()
-        return result.decisions if self.gate is None else self.gate.decide(result, self.second)
-
 
 def chat_judge(model: BaseChatModel) -> Judge:
     """Make a judge of a chat model, which says with yes or no if the passages suffice.
@@ -400,16 +322,6 @@ def chat_judge(model: BaseChatModel) -> Judge:
         return read_reply(model.invoke(prompt(question, texts)).text)
 
     return judge
-
-
-def _beside(given: Question, found: Gated) -> Gated:
-    return cast(Gated, (dict(given) if isinstance(given, Mapping) else {}) | dict(found))
-
-
-def _of_one(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call for one question as those of a batch."""
-    history = options.get("history")
-    return {**options} if history is None else {**options, "history": [history]}
 
 
 def _event(found: Gated) -> dict[str, Any]:

@@ -136,18 +136,12 @@ def retriever_tool(
     ) -> tuple[str, Gated]:
         given = in_context(retriever, query, _turns_of_agent(runtime))
         found = told(query, retriever.invoke(given, config))
-        return as_text(found, source_key), found
-
-    async def asearch(
-        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
-    ) -> tuple[str, Gated]:
-        given = in_context(retriever, query, _turns_of_agent(runtime))
-        found = told(query, await retriever.ainvoke(given, config))
-        return as_text(found, source_key), found
+        labels = [reading["label"] for reading in found["readings"]]
+        passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
+        return tool_reply(found["decision"], found["reason"], labels, passages), found
 
     return StructuredTool.from_function(
         search,
-        asearch,
         name=name,
         description=description,
         args_schema=ToolInput,
@@ -197,10 +191,3 @@ class AsTool(Runnable[Input, Output]):
                 args_schema, name=name, description=description, arg_types=arg_types
             )
         return retriever_tool(self, name or TOOL_NAME, description or TOOL_DESCRIPTION)
-
-
-def as_text(found: Gated, source_key: str = "source") -> str:
-    """Write a search for a language model: the decision, then the quoted passages."""
-    labels = [reading["label"] for reading in found["readings"]]
-    passages = [(d.page_content, d.metadata.get(source_key)) for d in found["documents"]]
-    return tool_reply(found["decision"], found["reason"], labels, passages)

@@ -1,12 +1,14 @@
-"""Retrieval in a LangGraph graph: a node that decides, and an edge that follows the decision."""
+"""Graphs and agents: a node that decides, an edge that follows, a gate that ends a turn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.runtime import Runtime
 
 from uec_rag.confidence.decision import Action
 from uec_rag.langchain.documents import member, messages_of, place_of_question, turns
@@ -40,14 +42,10 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     def node(state: object, config: RunnableConfig) -> Gated:
         question, before = _question_and_turns(state)
         found = retriever.invoke(in_context(retriever, question, before), config, **_within(state))
-        return _written(state, told(question, found))
+        # The reading that was chosen is for this search alone.
+        return cast(Gated, {**told(question, found), **dict.fromkeys(_within(state))})
 
-    async def anode(state: object, config: RunnableConfig) -> Gated:
-        question, before = _question_and_turns(state)
-        given, options = in_context(retriever, question, before), _within(state)
-        return _written(state, told(question, await retriever.ainvoke(given, config, **options)))
-
-    return RunnableLambda(node, anode, name="retrieve")
+    return RunnableLambda(node, name="retrieve")
 
 
 def route_on_decision(state: object) -> Action:
@@ -122,6 +120,21 @@ def _within(state: object) -> dict[str, Any]:
     return {} if chosen is None else {"within": chosen}
 
 
-def _written(state: object, found: Gated) -> Gated:
-    """Update a state with a search's output, and drop the reading that was chosen for it."""
-    return cast(Gated, {**found, **dict.fromkeys(_within(state))})
+class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
+    """Ends an agent's turn with a refusal or a question if no search of the turn answers it.
+
+    For ``create_agent(model, tools=[retriever.as_tool()], middleware=[UECGateMiddleware()])``. The
+    model is not called again, so it cannot invent an answer. A turn begins with the last human
+    message; a turn without a search is not checked, so instruct the model to search.
+    """
+
+    @hook_config(can_jump_to=["end"])
+    def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """End the turn if its searches do not answer it, before the model is asked again."""
+        found = searches(state["messages"])
+        if not found or (outcome := best(found))["decision"] == "answer":
+            return None
+        told = {"uec_decision": outcome["decision"], "uec_reason": outcome["reason"]}
+        text = outcome["question_back"] or outcome["reason"]
+        said = AIMessage(text, response_metadata=told)
+        return {"messages": [said], "jump_to": "end"}

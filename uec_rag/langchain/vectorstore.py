@@ -30,7 +30,6 @@ from pydantic import ConfigDict, field_validator, model_validator
 
 from uec_rag.base.checks import check_k, check_share, check_text
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
@@ -609,9 +608,9 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         self.index.calibrate(queries, relevant_ids, **options)
         return self
 
-    def self_calibrate(self, generate: QuestionGenerator | None = None, **options: Any) -> Self:
+    def self_calibrate(self, **options: Any) -> Self:
         """Learn the encoders' weights from the passages alone; as `Retriever.self_calibrate`."""
-        self.index.self_calibrate(generate, **options)
+        self.index.self_calibrate(**options)
         return self
 
     def search(self, queries: Sequence[str], **options: Any) -> SearchResult:

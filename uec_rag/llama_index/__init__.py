@@ -11,7 +11,7 @@ except ModuleNotFoundError as error:
 
 from uec_rag.llama_index.embedding import UECEmbedding
 from uec_rag.llama_index.gate import UECGateEvent, UECGatePostprocessor
-from uec_rag.llama_index.nodes import UECQueryBundle, UECRetrievalEvent
+from uec_rag.llama_index.nodes import UECQueryBundle
 from uec_rag.llama_index.query_engine import UECQueryEngine
 from uec_rag.llama_index.retriever import UECRetriever
 from uec_rag.llama_index.vector_store import UECVectorStore
@@ -22,7 +22,6 @@ __all__ = [
     "UECGatePostprocessor",
     "UECQueryBundle",
     "UECQueryEngine",
-    "UECRetrievalEvent",
     "UECRetriever",
     "UECVectorStore",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from llama_index.core.agent.workflow import AgentOutput, AgentStream, FunctionAgent
 from llama_index.core.agent.workflow.agent_context import AgentContext
@@ -12,10 +12,11 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import BaseMemory
 from llama_index.core.schema import MetadataMode, NodeWithScore
 from llama_index.core.tools import AsyncBaseTool, FunctionTool
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from uec_rag.confidence.decision import Action
-from uec_rag.llama_index.gate import GateLike, competing, gate_of_index, judge
+from uec_rag.llama_index.gate import competing, gate_of_index, judge
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
@@ -58,7 +59,7 @@ def retriever_tool(
     name: str = TOOL_NAME,
     description: str = TOOL_DESCRIPTION,
     *,
-    gate: GateLike | None = None,
+    gate: Gate | float | None = None,
     source_key: str = "file_name",
 ) -> FunctionTool:
     """Make a tool of a retriever.
@@ -73,9 +74,9 @@ def retriever_tool(
         A `UECRetriever`, or one of LlamaIndex's over such.
     name, description : str
         By which a model chooses it; say what the documents are about.
-    gate : callable(confidence, decision) -> action, or float, optional
-        Decides in place of the search: a `uec_rag` gate, or a threshold of confidence. By default
-        the gate of the index, if it has one.
+    gate : Gate or float, optional
+        Decides in place of the search; a number is a threshold of confidence. By default the gate
+        of the index, if it has one.
     source_key : str
         Metadata that names a passage's source to the model.
     """
@@ -103,18 +104,12 @@ def retriever_tool(
     def search(query: str) -> UECSearch:
         return found(query, retriever.retrieve(query))
 
-    async def asearch(query: str) -> UECSearch:
+    async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
         return found(query, await retriever.aretrieve(query))
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
 
 
-def reply_in_words(found: UECSearch) -> str:
-    """Ask which reading is meant, or say why there is no answer; without an LLM."""
-    return found.question_back or found.reason
-
-
-Reply: TypeAlias = Callable[[UECSearch], str]
 _ORDER: list[Action] = ["abstain", "clarify", "answer"]
 
 
@@ -124,20 +119,7 @@ class UECFunctionAgent(FunctionAgent):
     For ``UECFunctionAgent(tools=[retriever_tool(retriever)], llm=llm)``. The LLM is not asked once
     more, so it cannot invent. A turn without a search is left to the LLM, whose instructions should
     ask for one. The response's `raw` is the `UECSearch` that decided.
-
-    Parameters
-    ----------
-    attempts : int
-        So many searches the LLM may make in a turn before it is stopped: with two it may ask once
-        again in other words.
-    reply : callable, optional
-        What to say instead of an answer.
-    **kwargs
-        What every `FunctionAgent` takes.
     """
-
-    attempts: int = Field(default=1, ge=1)
-    reply: Reply = Field(default=reply_in_words, exclude=True)
 
     async def take_step(
         self,
@@ -151,12 +133,12 @@ class UECFunctionAgent(FunctionAgent):
         outputs = [call.tool_output.raw_output for call in calls]
         searches = [output for output in outputs if isinstance(output, UECSearch)]
         best = max(searches, key=lambda s: (_ORDER.index(s.decision), s.confidence), default=None)
-        if best is None or len(searches) < self.attempts or best.decision == "answer":
+        if best is None or best.decision == "answer":
             return await super().take_step(ctx, llm_input, tools, memory)
-        said = ChatMessage(role="assistant", content=self.reply(best))
+        text = best.question_back or best.reason
+        said = ChatMessage(role="assistant", content=text)
         pad: list[Any] = await ctx.store.get(self.scratchpad_key, default=[])
         await ctx.store.set(self.scratchpad_key, [*pad, said])
-        text = said.content or ""
         ctx.write_event_to_stream(
             AgentStream(delta=text, response=text, current_agent_name=self.name)
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, get_args
+from typing import Any
 
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
@@ -16,17 +16,12 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from pydantic import Field, field_serializer, field_validator
 
 from uec_rag.base.checks import quoted
-from uec_rag.confidence.decision import NOTHING_FOUND, REASONS, Action, Decision
-from uec_rag.confidence.readings import Reading, ask_back, subject_of
+from uec_rag.confidence.decision import NOTHING_FOUND, Action, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.gate import Gate, as_gate
 from uec_rag.retrieval.result import surest_decision
 from uec_rag.retrieval.tool import WHAT_TO_DO
-
-GateLike: TypeAlias = Callable[[float, Decision], Action] | float
-"""From a query's confidence and the search's own decision to what to do: a `uec_rag` gate, any
-other callable, or a plain threshold of confidence."""
 
 NOTICE = "uec-gate"
 """Id of the node that tells an LLM not to answer."""
@@ -82,7 +77,7 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
 def judge(
     nodes: Sequence[NodeWithScore],
     query: str | None = None,
-    gate: GateLike | None = None,
+    gate: Gate | float | None = None,
     second: Judge | None = None,
 ) -> Decision:
     """Decide about the nodes found for a query, and dispatch a `UECGateEvent`.
@@ -95,32 +90,34 @@ def judge(
         None of them: abstain.
     query : str, optional
         For the event.
-    gate : callable or float, optional
-        Decides in place of the search.
+    gate : Gate or float, optional
+        Decides in place of the search; a number is a threshold of confidence.
     second : callable(question, texts) -> bool or float, optional
-        The judge that a `uec_rag` gate was calibrated with; see `llm_judge`.
+        The judge that the gate was calibrated with; see `llm_judge`.
 
     Raises
     ------
     ValueError
-        If no node says how confident its search was, the gate returns something else than an
-        action, or there is a judge that the gate was not calibrated with.
+        If no node says how confident its search was, or there is a judge that the gate was not
+        calibrated with.
     """
-    decision = _judge(nodes, query, gate, second)
+    gate = as_gate(gate)
+    if second is not None and gate is None:
+        raise ValueError("second: expected with it the gate that it was calibrated with.")
+    nothing = Decision("abstain", NOTHING_FOUND)
+    decision = surest_decision(node.metadata for node in nodes) if nodes else nothing
+    if decision is None:
+        raise ValueError(
+            "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
+            "or through a UECVectorStore."
+        )
+    if gate is not None and nodes:
+        texts = [node.get_content(MetadataMode.NONE) for node in nodes]
+        decision = gate.redecide(decision, query or "", texts, second)
     if decision.action != "clarify":
         decision = replace(decision, readings=())
-    _dispatcher.event(
-        UECGateEvent(
-            query=query,
-            decision=decision.action,
-            reason=decision.reason,
-            confidence=decision.confidence,
-            in_corpus=decision.in_corpus,
-            candidates=list(decision.candidates),
-            readings=decision.choices,
-            question_back=decision.question_back,
-        )
-    )
+    told = {name.removeprefix("uec_"): value for name, value in response_metadata(decision).items()}
+    _dispatcher.event(UECGateEvent(query=query, **told))
     return decision
 
 
@@ -140,43 +137,6 @@ def llm_judge(llm: LLM) -> Judge:
     return asked
 
 
-def _judge(
-    nodes: Sequence[NodeWithScore],
-    query: str | None,
-    gate: GateLike | None,
-    second: Judge | None,
-) -> Decision:
-    if second is not None and not isinstance(gate, Gate):
-        raise ValueError("second: expected with it the uec_rag gate that it was calibrated with.")
-    if not nodes:
-        return Decision("abstain", NOTHING_FOUND)
-    own = surest_decision(node.metadata for node in nodes)
-    if own is None:
-        raise ValueError(
-            "nodes: none has uec_decision in its metadata; expected nodes found by a UECRetriever "
-            "or through a UECVectorStore."
-        )
-    gate = as_gate(gate)
-    if gate is None:
-        return own
-    if isinstance(gate, Gate):
-        if second is None:
-            return gate.redecide(own)
-        texts = [node.get_content(MetadataMode.NONE) for node in nodes]
-        return gate.redecide(own, query or "", texts, second)
-    action = gate(own.confidence, own)
-    if action not in get_args(Action):
-        raise ValueError(f"gate: expected it to return one of {get_args(Action)}, got {action!r}.")
-    if action == own.action:
-        return own
-    readings = own.readings or tuple(
-        Reading(subject_of(node.metadata) or node.node_id, (node.node_id,), 1 / len(nodes))
-        for node in nodes
-    )
-    reason = ask_back(readings) if action == "clarify" else REASONS[action]
-    return replace(own, action=action, reason=reason, readings=readings)
-
-
 class UECGatePostprocessor(BaseNodePostprocessor):
     """Passes nodes on only if the query is to be answered, in any of LlamaIndex's own engines.
 
@@ -187,9 +147,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     Parameters
     ----------
-    gate : callable(confidence, decision) -> action, or float, optional
-        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
-        `uec_rag` gate is serialised with the postprocessor; another callable cannot be.
+    gate : Gate or float, optional
+        Decides instead of the search; a number is a threshold of confidence.
     second : LLM or callable(question, texts) -> bool or float, optional
         The judge that the gate was calibrated with (as ``llm_judge(llm)``); it is not serialised.
     **kwargs
@@ -203,13 +162,13 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     >>> nodes = [NodeWithScore(node=TextNode(text="Cats purr.", metadata=found), score=0.8)]
     >>> len(UECGatePostprocessor().postprocess_nodes(nodes))
     1
-    >>> strict = UECGatePostprocessor(gate=lambda p, _: "answer" if p > 0.9 else "abstain")
+    >>> strict = UECGatePostprocessor(gate=0.9)
     >>> print(strict.postprocess_nodes(nodes)[0].text)
     Do not answer, neither from these passages nor from memory: the documents do not hold the
     answer. Reply with this alone: "The documents do not seem to answer this."
     """
 
-    gate: GateLike | None = None
+    gate: Gate | None = None
     second: Judge | None = Field(default=None, exclude=True)
 
     @field_validator("second", mode="before")
@@ -225,15 +184,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
         return as_gate(value)
 
     @field_serializer("gate")
-    def _dump_gate(self, gate: GateLike | None) -> dict[str, object] | None:
-        if gate is None:
-            return None
-        if not isinstance(gate, Gate):
-            raise TypeError(
-                f"gate: expected a uec_rag gate to be written down, got {gate!r:.60}; make the "
-                "postprocessor again where it is loaded."
-            )
-        return gate.metadata()
+    def _dump_gate(self, gate: Gate | None) -> dict[str, object] | None:
+        return None if gate is None else gate.metadata()
 
     @classmethod
     def class_name(cls) -> str:

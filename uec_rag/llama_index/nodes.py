@@ -1,4 +1,4 @@
-"""Conversion of LlamaIndex nodes to passages, of hits to nodes and events, of messages to turns."""
+"""Conversion of LlamaIndex nodes to passages, of hits to nodes, of messages to turns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events.base import (  # type: ignore[attr-defined]
-    BaseEvent,
-)
 from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
@@ -24,7 +20,6 @@ from llama_index.core.schema import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from uec_rag.confidence.decision import Action
 from uec_rag.confidence.readings import Within
 from uec_rag.corpora.passages import bookkeeping
 from uec_rag.ensemble.views import turns_of
@@ -33,7 +28,6 @@ from uec_rag.retrieval.result import FoundMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
-_dispatcher = get_dispatcher(__name__)
 
 
 def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
@@ -165,65 +159,6 @@ def as_verifier(
 
     score.__name__ = postprocessor.class_name()
     return score
-
-
-class UECRetrievalEvent(BaseEvent):
-    """A query's hits with their scores, relevance and confidence.
-
-    Attributes
-    ----------
-    query : str
-    node_ids : list of str
-    scores, mu, sigma2 : list of float
-        One per hit, as in `uec_rag.retrieval.SearchResult`.
-    relevance : list of float, or None
-        This and the following are None if the query was only a vector.
-    coefficients : dict, or None
-        The weight of each encoder.
-    confidence : float, or None
-        P(the query is answered by its hits).
-    in_corpus : float, or None
-        P(any node answers it).
-    decision : {"answer", "clarify", "abstain"}, or None
-    reason : str, or None
-    """
-
-    query: str
-    node_ids: list[str]
-    scores: list[float]
-    mu: list[float]
-    sigma2: list[float]
-    relevance: list[float] | None = None
-    coefficients: dict[str, float] | None = None
-    confidence: float | None = None
-    in_corpus: float | None = None
-    decision: Action | None = None
-    reason: str | None = None
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name in serialised form."""
-        return "UECRetrievalEvent"
-
-
-def announce(query: str, found: SearchResult) -> None:
-    """Dispatch a `UECRetrievalEvent` for the hits of one query."""
-    event = UECRetrievalEvent(
-        query=query,
-        node_ids=found.ids[0],
-        scores=found.scores[0].tolist(),
-        mu=found.mu[0].tolist(),
-        sigma2=found.sigma2[0].tolist(),
-    )
-    if found[0].judged:
-        shares = found.shares[0].tolist()
-        event.relevance = found.relevance[0].tolist()
-        event.coefficients = dict(zip(found.names, shares, strict=True))
-        event.confidence = float(found.confidence[0])
-        event.in_corpus = float(found.in_corpus[0])
-        event.decision = found.decisions[0].action
-        event.reason = found.decisions[0].reason
-    _dispatcher.event(event)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.encoders.base import WithoutVectors
 from uec_rag.ensemble import UEC
 from uec_rag.retrieval import Retriever
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter
 
 _SAME_OPERATOR = {
     FilterOperator.GT: "$gt",
@@ -105,12 +106,8 @@ def _leaf(filter_: MetadataFilter) -> dict[str, Any]:
 def _predicate(filter_: MetadataFilter) -> dict[str, Any]:
     # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
     # so a passage may take its place: one predicate is made for all of them.
-    lookup = cast(Callable[[str], Mapping[str, Any]], _metadata)
+    lookup = cast(Callable[[str], Mapping[str, Any]], attrgetter("metadata"))
     return {"$where": build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_]))}
-
-
-def _metadata(passage: Passage) -> Mapping[str, Any]:
-    return passage.metadata
 
 
 _SAME = 1e-4  # how far apart two copies of one vector may be after averaging and JSON

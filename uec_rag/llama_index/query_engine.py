@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import AsyncGenerator, Generator, Sequence
+from typing import Any, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -24,28 +24,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.second_opinion import Judge
 from uec_rag.llama_index.gate import (
-    GateLike,
     competing,
     gate_of_index,
     judge,
     llm_judge,
     response_metadata,
 )
-from uec_rag.retrieval.gate import as_gate
-
-Reply: TypeAlias = Callable[[str, Decision, Sequence[NodeWithScore]], str]
-"""From a question, the decision on it and the nodes found, to what to say instead of an answer."""
-
-
-def plain_reply(query: str, decision: Decision, nodes: Sequence[NodeWithScore]) -> str:
-    """Ask which reading is meant, or say why there is no answer; without an LLM.
-
-    Examples
-    --------
-    >>> print(plain_reply("How?", Decision("abstain", "There is no passage to answer from."), []))
-    There is no passage to answer from.
-    """
-    return decision.question_back or decision.reason
+from uec_rag.retrieval.gate import Gate, as_gate
 
 
 class UECQueryEngine(BaseQueryEngine):
@@ -63,11 +48,9 @@ class UECQueryEngine(BaseQueryEngine):
         One that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`, or
         one that transforms the query for these. Its retriever is a `UECRetriever`, that of an index
         with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
-    gate : callable(confidence, decision) -> action, or float, optional
-        Decides instead of the search; `decision` is a `uec_rag.confidence.decision.Decision`. A
-        number is a threshold of confidence. By default the gate of the index, if it has one.
-    reply : callable(query, decision, nodes) -> str, optional
-        What to say instead of an answer; `plain_reply` by default.
+    gate : Gate or float, optional
+        Decides instead of the search; a number is a threshold of confidence. By default the gate
+        of the index, if it has one.
     streaming : bool
         Whether to stream the reply; by default, as `query_engine` does.
     callback_manager : CallbackManager, optional
@@ -84,8 +67,7 @@ class UECQueryEngine(BaseQueryEngine):
     def __init__(
         self,
         query_engine: BaseQueryEngine,
-        gate: GateLike | None = None,
-        reply: Reply = plain_reply,
+        gate: Gate | float | None = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
         second: LLM | Judge | None = None,
@@ -103,7 +85,6 @@ class UECQueryEngine(BaseQueryEngine):
         self._engine = query_engine
         self._gate = gate_of_index(query_engine) if gate is None else as_gate(gate)
         self._second = llm_judge(second) if isinstance(second, LLM) else second
-        self._reply = reply
         self._streaming = streaming
         super().__init__(callback_manager or query_engine.callback_manager)
 
@@ -112,8 +93,7 @@ class UECQueryEngine(BaseQueryEngine):
         cls,
         retriever: BaseRetriever,
         llm: LLM | None = None,
-        gate: GateLike | None = None,
-        reply: Reply = plain_reply,
+        gate: Gate | float | None = None,
         streaming: bool = False,
         second: LLM | Judge | None = None,
         **kwargs: Any,
@@ -125,14 +105,14 @@ class UECQueryEngine(BaseQueryEngine):
         retriever : BaseRetriever
         llm : LLM, optional
             `Settings.llm` by default.
-        gate, reply, streaming, second
+        gate, streaming, second
             As in the class.
         **kwargs
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
-        return cls(engine, gate, reply, streaming, second=second)
+        return cls(engine, gate, streaming, second=second)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self._engine}
@@ -158,7 +138,7 @@ class UECQueryEngine(BaseQueryEngine):
         """Answer from nodes if the gate allows it, else say why not."""
         decision = judge(nodes, query_bundle.query_str, self._gate, self._second)
         if decision.action != "answer":
-            return self._instead(query_bundle, decision, nodes)
+            return self._instead(decision, nodes)
         return _noted(
             self._engine.synthesize(query_bundle, nodes, additional_source_nodes), decision
         )
@@ -174,7 +154,7 @@ class UECQueryEngine(BaseQueryEngine):
             judge, nodes, query_bundle.query_str, self._gate, self._second
         )
         if decision.action != "answer":
-            return self._instead(query_bundle, decision, nodes, asynchronous=True)
+            return self._instead(decision, nodes, asynchronous=True)
         return _noted(
             await self._engine.asynthesize(query_bundle, nodes, additional_source_nodes), decision
         )
@@ -194,15 +174,11 @@ class UECQueryEngine(BaseQueryEngine):
         return response
 
     def _instead(
-        self,
-        query_bundle: QueryBundle,
-        decision: Decision,
-        nodes: list[NodeWithScore],
-        *,
-        asynchronous: bool = False,
+        self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False
     ) -> RESPONSE_TYPE:
+        """Ask which reading is meant, or say why there is no answer; without an LLM."""
         rivals = competing(nodes, decision) if decision.action == "clarify" else []
-        text = self._reply(query_bundle.query_str, decision, rivals)
+        text = decision.question_back or decision.reason
         if not self._streaming:
             return Response(text, rivals, response_metadata(decision))
         if asynchronous:

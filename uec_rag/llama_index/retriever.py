@@ -27,12 +27,10 @@ from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.gaussian import Gaussian
-from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.views import Turn, texts_of
 from uec_rag.llama_index.embedding import as_ensemble
-from uec_rag.llama_index.nodes import announce, hits, passages_of, turns
+from uec_rag.llama_index.nodes import hits, passages_of, turns
 from uec_rag.llama_index.query import averaged, passage_filter
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Preferences, Retriever
@@ -340,27 +338,22 @@ class UECRetriever(BaseRetriever):
         self.retriever.calibrate(queries, relevant_ids, **options)
         return self
 
-    def self_calibrate(self, generate: QuestionGenerator | None = None, **options: Any) -> Self:
+    def self_calibrate(self, **options: Any) -> Self:
         """Learn the encoders' weights from the nodes alone; as `Retriever.self_calibrate`."""
-        self.retriever.self_calibrate(generate, **options)
+        self.retriever.self_calibrate(**options)
         return self
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = self.memory.get_all()
-        question, texts, options = self._asked(query_bundle, history)
-        parts = self.retriever.uec.encode(texts, "query")
-        return self._search(query_bundle.query_str, question, parts, options)
+        return self._search(query_bundle, history)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         history = getattr(query_bundle, "history", None)
         if history is None and self.memory is not None:
             history = await self.memory.aget_all()
-        question, texts, options = self._asked(query_bundle, history)
-        parts = await self.retriever.uec.aencode(texts, "query")
-        asked = query_bundle.query_str
-        return await asyncio.to_thread(self._search, asked, question, parts, options)
+        return await asyncio.to_thread(self._search, query_bundle, history)
 
     def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[str, list[str], Options]:
         """Return the corrected question, the texts to encode, and the search's options.
@@ -398,15 +391,13 @@ class UECRetriever(BaseRetriever):
         self.retriever.check_filter(where)
         return where
 
-    def _search(
-        self, asked: str, query: str, parts: list[Gaussian], options: Options
-    ) -> list[NodeWithScore]:
+    def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
+        query, texts, options = self._asked(query_bundle, history)
+        parts = self.retriever.uec.encode(texts, "query")
         index = self.retriever
         if self.weights is not None:
             index = index.weighting(self.weights)
         several = len(parts[0]) > 1 and "history" not in options
         own = averaged(parts) if several else parts
         result = index.search_encoded([query], own, self.similarity_top_k, **options)
-        result = result.asked_as([asked])
-        announce(asked, result)
-        return hits(result, self.details)
+        return hits(result.asked_as([query_bundle.query_str]), self.details)

@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
@@ -25,23 +25,17 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.known_vectors import aencode, encode
+from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index.embedding import (
     as_ensemble,
-    check_picklable,
-    index_from_dict,
-    index_to_dict,
 )
-from uec_rag.llama_index.nodes import announce, hits, node_of, passages_of
+from uec_rag.llama_index.nodes import hits, node_of, passages_of
 from uec_rag.llama_index.query import check_asked, counted, is_of, passage_filter
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.plain import as_index
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Store
 
-_Known: TypeAlias = tuple[list[str], Role, list[list[float] | None]]
 _PREFETCH = 4.0
 _FILE = f"{DEFAULT_VECTOR_STORE}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
 
@@ -111,17 +105,7 @@ class UECVectorStore(BasePydanticVectorStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy it as the index is saved, with the encoders by name."""
-        check_picklable(self.uec)
         return type(self), (self._retriever,)
-
-    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """Return the whole index as JSON; use `persist` for a large one."""
-        return {**super().to_dict(**kwargs), "index": index_to_dict(self._retriever)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
-        """Rebuild what `to_dict` made; `uec`, `store`, ... as in `Retriever.load`."""
-        return cls(index_from_dict(data["index"], **kwargs))
 
     @property
     def retriever(self) -> Retriever:
@@ -154,19 +138,6 @@ class UECVectorStore(BasePydanticVectorStore):
             If one is not a node or has no text, an id comes twice, or an embedding is not of the
             ensemble's dimension.
         """
-        passages, known = self._checked(nodes)
-        return self._retriever.add_encoded(passages, encode(self.uec, *known)) if passages else []
-
-    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """`add` without blocking the event loop."""
-        passages, known = self._checked(nodes)
-        if not passages:
-            return []
-        parts = await aencode(self.uec, *known)
-        return await asyncio.to_thread(self._retriever.add_encoded, passages, parts)
-
-    def _checked(self, nodes: Sequence[BaseNode]) -> tuple[list[Passage], _Known]:
-        """Convert nodes to passages and to the arguments of `encode`."""
         passages = passages_of(nodes)
         for node in nodes:
             if node.embedding is not None and len(node.embedding) != self.uec.dimension:
@@ -175,8 +146,15 @@ class UECVectorStore(BasePydanticVectorStore):
                     f"dimension, got {len(node.embedding)} for node {node.node_id!r}; build the "
                     "index with embed_model=UECEmbedding(uec=uec)."
                 )
-        vectors = [node.embedding for node in nodes]
-        return passages, ([passage.text for passage in passages], "passage", vectors)
+        if not passages:
+            return []
+        texts = [passage.text for passage in passages]
+        parts = encode(self.uec, texts, "passage", [node.embedding for node in nodes])
+        return self._retriever.add_encoded(passages, parts)
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """`add` without blocking the event loop."""
+        return await asyncio.to_thread(self.add, nodes)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Remove the nodes of a document."""
@@ -279,27 +257,10 @@ class UECVectorStore(BasePydanticVectorStore):
         """
         text, vector, where = check_asked(self._retriever, query)
         parts = encode(self.uec, [text], "query") if text else None
-        return self._search(query, vector, where, parts, kwargs)
-
-    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """`query` without blocking the event loop."""
-        text, vector, where = check_asked(self._retriever, query)
-        parts = await aencode(self.uec, [text], "query") if text else None
-        return await asyncio.to_thread(self._search, query, vector, where, parts, kwargs)
-
-    def _search(
-        self,
-        query: VectorStoreQuery,
-        vector: FloatArray | None,
-        where: Filter | None,
-        parts: list[Gaussian] | None,
-        options: Mapping[str, Any],
-    ) -> VectorStoreQueryResult:
         k, diverse = query.similarity_top_k, query.mode == VectorStoreQueryMode.MMR
-        fetched = max(k, int(k * _factor(options))) if diverse else k
-        text = query.query_str or ""
+        fetched = max(k, int(k * _factor(kwargs))) if diverse else k
         # What it finds must still have its vectors afterwards.
-        shares, weights = counted(self.uec, query), options.get("weights")
+        shares, weights = counted(self.uec, query), kwargs.get("weights")
         index = self._retriever.snapshot() if shares is None else self._retriever.counting(shares)
         index = index if weights is None else index.weighting(weights)
         if parts is not None and (vector is None or is_of(vector, self.uec, parts)):
@@ -309,16 +270,19 @@ class UECVectorStore(BasePydanticVectorStore):
             found = index.search_vector(vector[0].tolist(), fetched, filter=where)
         if diverse:
             # As in LlamaIndex's SimpleVectorStore.
-            threshold = options.get("mmr_threshold", query.mmr_threshold)
+            threshold = kwargs.get("mmr_threshold", query.mmr_threshold)
             threshold = 0.5 if threshold is None else threshold
             found = index.diversify(found, k, threshold)
-        announce(text, found)
         nodes = hits(found)
         return VectorStoreQueryResult(
             nodes=[node.node for node in nodes],
             similarities=[node.get_score() for node in nodes],
             ids=[node.node_id for node in nodes],
         )
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """`query` without blocking the event loop."""
+        return await asyncio.to_thread(self.query, query, **kwargs)
 
     def persist(
         self,

@@ -201,36 +201,25 @@ class EncodedFiles:
     def replace_in(self, retriever: Retriever) -> int:
         """Replace an index's passages of these files by the new ones.
 
-        A passage that was replaced by hand while they were encoded stays. A calibration without
-        labels is made anew if the corpus is another. Returns how many passages were replaced.
+        A calibration without labels is made anew if the corpus is another. Returns how many
+        passages were replaced.
 
         Raises
         ------
         ValueError
             With nothing changed, if the index is of another ensemble.
         SavedMeanwhile
-            With nothing changed, if somebody has put one of these files into the index since.
+            With nothing changed, if somebody has changed one of these files in the index since.
         """
         if retriever.uec.fingerprint != self.uec.fingerprint:
             raise ValueError("uec: the index is of another ensemble by now; encode the files anew.")
         new = {passage.id: passage for passage in self.passages}
         old = {p.id: p for p in retriever.passages() if file_of(p) in self.sources}
-        states = {"None", *(_digest(passage) for passage in self.known.values())}
-        if not states >= {_digest(p) for p in old.values() if p != new.get(p.id)}:
-            raise SavedMeanwhile("the files were put into the index by somebody else meanwhile")
-
-        def is_known(passage: Passage) -> bool:
-            return passage in (self.known.get(passage.id), new.get(passage.id))
-
-        by_hand: list[Passage] = []
+        if any(p not in (self.known.get(p.id), new.get(p.id)) for p in old.values()):
+            raise SavedMeanwhile("the files were changed in the index by somebody else meanwhile")
         for passages, parts in self.batches:
-            there = retriever.get([passage.id for passage in passages])
-            by_hand += [p for p in there if not is_known(p) and _digest(p) in states]
             retriever.add_encoded(passages, parts)
-        if by_hand:
-            kept = [{**p.metadata, **_state(new[p.id])} for p in by_hand]
-            retriever.add([p.text for p in by_hand], [p.id for p in by_hand], kept)
-        retriever.delete([id_ for id_, p in old.items() if id_ not in new and is_known(p)])
+        retriever.delete([id_ for id_ in old if id_ not in new])
         _calibrate_anew(retriever)
         return len(old)
 
@@ -257,10 +246,6 @@ def _calibrate_anew(retriever: Retriever) -> None:
             warnings.warn(str(error), UserWarning, stacklevel=3)
 
 
-def _digest(passage: Passage) -> str:
-    return str(passage.metadata.get(HASH))
-
-
 def _encoded(
     uec: UEC, passages: Sequence[Passage], progress: Callable[[int, int], None]
 ) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
@@ -270,35 +255,12 @@ def _encoded(
         yield some, uec.encode([passage.text for passage in some], "passage")
 
 
-@dataclass(frozen=True)
-class Added:
-    """The outcome of adding files.
-
-    Attributes
-    ----------
-    files, passages : int
-        That are new.
-    replaced : int
-        Passages that were known of these files.
-    total : int
-        Passages of the index.
-    left_out : dict of str to str
-        Files without text, and what is wrong with each.
-    """
-
-    files: int
-    passages: int
-    replaced: int
-    total: int
-    left_out: dict[str, str]
-
-
 def add_files(
     live: LiveIndex,
     folder: Path,
     names: Collection[str],
     progress: Callable[[str, int, int], None],
-) -> Added:
+) -> dict[str, Any]:
     """Add files to a saved index as `uec-rag index --update` does; all of them, or none.
 
     What is known of files of these names is replaced. An update with a folder leaves them, unless a
@@ -312,6 +274,12 @@ def add_files(
         Of files in it.
     progress : callable
         Called as `progress(stage, done, total)`.
+
+    Returns
+    -------
+    dict
+        files, passages: how many are new; replaced: passages that were known of these files; total:
+        passages of the index; left_out: files without text, and what is wrong with each.
 
     Raises
     ------
@@ -336,8 +304,9 @@ def add_files(
         files = EncodedFiles.of(opened.retriever, read.documents, encoding, uploaded=True)
     progress("Saving", 0, 1)
 
-    def change(retriever: Retriever) -> Added:
-        replaced = files.replace_in(retriever)
-        return Added(len(read.documents), len(files), replaced, len(retriever), left_out)
+    def change(retriever: Retriever) -> dict[str, Any]:
+        known = {"replaced": files.replace_in(retriever), "total": len(retriever)}
+        new = {"files": len(read.documents), "passages": len(files)}
+        return new | known | {"left_out": left_out}
 
     return live.write(change)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,13 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import Record
 from uec_rag.base.saved.files import read_json, replace_file
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import Action, Decision, decide_again, is_asked_back, outcome
+from uec_rag.confidence.decision import Decision, decide_again, is_asked_back, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK
 from uec_rag.confidence.risk import (
     Drift,
     RiskThreshold,
     conformal_threshold,
-    reliability,
-    risk_over_coverage,
     risk_threshold,
 )
 from uec_rag.confidence.second_opinion import Judge, SecondOpinion, cascade, opinions
@@ -39,13 +37,10 @@ from uec_rag.retrieval.calibrate import check_labels, corpus_fingerprint
 from uec_rag.retrieval.result import Result, SearchResult, check_threshold
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.self_calibrate import trial
-from uec_rag.stores.base import GATE, Filter, SharedState, put_shared_state
+from uec_rag.stores.base import Filter
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Progress: TypeAlias = Callable[[int], None]
-"""Receives, now and then, how many more queries are searched."""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called as `progress(done, total)`, of queries."""
 
 GATE_FILE = "gate.json"
 """In the folder of an index: the gate that decides for every user of it."""
@@ -191,7 +186,7 @@ class Gate(Record):
             If queries share a passage that answers them, and `groups` is not given.
         """
         check_k(k)
-        _check_promise(wrong, risk, certainty, needless, second)
+        check_promise(wrong, risk, certainty, needless, second)
         searched = LabelledSearch.of(
             retriever, queries, relevant_ids, k=k, filter=filter, groups=groups
         )
@@ -223,7 +218,7 @@ class Gate(Record):
         k, filter
             As in `calibrate`.
         progress : callable, optional
-            Receives, now and then, how many more queries are searched.
+            Called as `progress(done, total)`.
 
         Raises
         ------
@@ -394,28 +389,11 @@ class Gate(Record):
         self._watch([decided.confidence])
         return decided
 
-    def __call__(self, confidence: float, decision: Decision) -> Action:
-        """Call `redecide`, for code that takes any callable as a gate."""
-        return self.redecide(replace(decision, confidence=confidence)).action
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the gate to a JSON file, completely or not at all, with a checksum."""
-        replace_file(Path(path), self._written())
-
-    def _written(self) -> str:
         state = self.metadata()
-        return json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
-
-    @classmethod
-    def _read(cls, state: dict[str, Any]) -> Self:
-        """Read the gate that `_written` wrote; earlier versions wrote no checksum."""
-        given = state.pop(_CHECKSUM, None)
-        if given not in (None, _checksum(state)):
-            raise IndexCorrupted(
-                "gate: it is damaged or was changed by hand; make it again with 'uec-rag gate', or "
-                "Gate.calibrate."
-            )
-        return cls.restore(state)
+        written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
+        replace_file(Path(path), written)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -432,44 +410,23 @@ class Gate(Record):
         """
         if not Path(path).exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        return cls._read(read_json(Path(path)))
-
-    def publish(self, retriever: Retriever) -> Self:
-        """Store the gate in the retriever's store, for all processes that search it.
-
-        Raises
-        ------
-        TypeError
-            If no other process can open the store.
-        ValueError
-            If nothing was ever added to it.
-        """
-        if not isinstance(retriever.store, SharedState):
-            raise TypeError(
-                f"retriever: a {type(retriever.store).__name__} is not shared with other "
-                "processes; `save` the gate."
+        state = read_json(Path(path))
+        given = state.pop(_CHECKSUM, None)  # earlier versions wrote none
+        if given not in (None, _checksum(state)):
+            raise IndexCorrupted(
+                "gate: it is damaged or was changed by hand; make it again with 'uec-rag gate', or "
+                "Gate.calibrate."
             )
-        put_shared_state(retriever.store, GATE, self._written().encode())
-        return self
-
-    @classmethod
-    def published(cls, retriever: Retriever) -> Self | None:
-        """Return the last published gate, if any."""
-        store = retriever.store
-        found = store.get_state(GATE) if isinstance(store, SharedState) else None
-        return None if found is None else cls._read(json.loads(found[1]))
+        return cls.restore(state)
 
     @classmethod
     def of_index(cls, retriever: Retriever) -> Self | None:
-        """Find the gate of an index: the `GATE_FILE` in its folder, or the one that was published.
-
-        Raises as `load`.
-        """
+        """Find the gate of an index, the `GATE_FILE` in its folder. Raises as `load`."""
         for generation in retriever.saved_as[-1:]:
             file = generation.parent.parent / GATE_FILE
             if file.exists():
                 return cls.load(file)
-        return cls.published(retriever)
+        return None
 
     @property
     def report(self) -> str:
@@ -518,13 +475,14 @@ def as_gate(gate: float | str | PathLike[str] | _T) -> Gate | _T:
     return Gate.at(gate) if isinstance(gate, int | float | str | PathLike) else gate
 
 
-def _check_promise(
+def check_promise(
     wrong: float | None,
     risk: float | None,
     certainty: float,
     needless: float | None,
-    second: Judge | None,
+    second: Judge | None = None,
 ) -> None:
+    """Check what `Gate.calibrate` is to promise; TypeError, ValueError as there."""
     if wrong is not None and risk is not None:
         raise ValueError(
             "wrong, risk: expected one of them, got both; wrong is a share of all questions, risk "
@@ -569,7 +527,7 @@ def _search(
     for start in range(0, len(queries), _AT_ONCE):
         some = queries[start : start + _AT_ONCE]
         results += retriever.search(some, k, filter=filter)
-        progress(len(some))
+        progress(start + len(some), len(queries))
     return SearchResult(results)
 
 
@@ -630,7 +588,7 @@ class LabelledSearch:
         retriever, queries, relevant_ids, k, filter, groups
             As in `Gate.calibrate`; so is what is raised.
         progress : callable, optional
-            Receives, now and then, how many more queries are searched.
+            Called as `progress(done, total)`.
         """
         check_k(k)
         _check_searched(retriever, filter)
@@ -715,7 +673,7 @@ class LabelledSearch:
         second: Judge | None = None,
     ) -> Gate:
         """Make the gate that `Gate.calibrate` makes."""
-        _check_promise(wrong, risk, certainty, needless, second)
+        check_promise(wrong, risk, certainty, needless, second)
         rows, ask = self.rows, ASK if needless is None else self._ask(needless)
         # A threshold of asking back that these labels chose must not excuse their wrong answers.
         spared = ask if needless is None else _NEVER
@@ -739,25 +697,6 @@ class LabelledSearch:
             needless,
             both,
         )
-
-    def plot(self) -> Figure:
-        """Plot reliability, with 95 % intervals, beside wrong answers over the share answered.
-
-        Raises ImportError if matplotlib is not installed.
-        """
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(9, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        bins = reliability(self.confidence, self.right)
-        told, true = [one.confidence for one in bins], [one.right for one in bins]
-        reach = [[one.right - one.low for one in bins], [one.high - one.right for one in bins]]
-        left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-        left.errorbar(told, true, reach, fmt="o", capsize=3)
-        left.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
-        right.plot(*risk_over_coverage(self.confidence, self.right))
-        right.set(xlabel="share answered", ylabel="wrong answers, of those given", xlim=(0, 1))
-        return figure
 
 
 def made_up(retriever: Retriever) -> tuple[list[str], list[set[str]], Retriever]:

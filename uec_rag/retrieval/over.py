@@ -60,8 +60,7 @@ DIRECTIONS, NEAR_EACH = 64, 4
 
 _Answer = TypeVar("_Answer")
 
-_OUTDATED = 0.05  # share of an engine that may be new before its sample is drawn again
-_SEARCHES = 1000  # after which the sample of an engine that does not tell its size is drawn again
+_SEARCHES = 1000  # after which the sample of an engine is drawn again
 
 
 class Engine(Protocol):
@@ -178,8 +177,6 @@ class _Drawn:
 
     Attributes
     ----------
-    size : int or None
-        Of the engine then, if it says.
     searches : int
         That went by them.
     fitted : Fitted or None
@@ -189,16 +186,9 @@ class _Drawn:
     """
 
     passages: list[Passage]
-    size: int | None
     searches: int = 0
     fitted: Fitted | None = None
     gaussians: Gaussian | None = None
-
-    def stands_for(self, size: int | None) -> bool:
-        """Tell if they still stand for the engine, as far as can be told."""
-        if size is None or self.size is None:
-            return self.searches < _SEARCHES
-        return abs(size - self.size) <= _OUTDATED * self.size
 
 
 class ForeignStore:
@@ -274,7 +264,7 @@ class ForeignStore:
         if not found:
             return MemoryStore()
         size, gaussians = self._size(), self._gaussians(found)
-        drawn = self._drawn(size)
+        drawn = self._drawn()
         sample = gaussians if drawn.gaussians is None else drawn.gaussians
         if size is None:  # what was seen is all that is known
             size = len({passage.id for passage in [*found, *drawn.passages]})
@@ -282,13 +272,13 @@ class ForeignStore:
         frequencies = [frequencies_seen(*terms, max(size, len(found))) for terms in seen]
         return MemoryStore.holding(found, gaussians, frequencies)
 
-    def _drawn(self, size: int | None) -> _Drawn:
-        """Sample the engine's passages, again once it has changed."""
+    def _drawn(self) -> _Drawn:
+        """Sample the engine's passages, again after many searches, or if there were none."""
         seen = self._seen
         drawn, fitted = seen.sample, self._uec.fitted
-        if drawn is None or not drawn.stands_for(size):
+        if drawn is None or not drawn.passages or drawn.searches >= _SEARCHES:
             some = self._asked("passages near random directions", self._engine.anywhere)
-            drawn = seen.sample = _Drawn(_searchable(some), size)
+            drawn = seen.sample = _Drawn(_searchable(some))
         drawn.searches += 1
         if drawn.passages and drawn.fitted is not fitted:
             drawn.gaussians, drawn.fitted = self._gaussians(drawn.passages), fitted
@@ -333,7 +323,7 @@ class ForeignStore:
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of passages near random directions, `count` at most."""
-        found = self._drawn(self._size()).gaussians
+        found = self._drawn().gaussians
         if found is None:
             nothing = np.zeros((0, self._uec.dimension), dtype=np.float32)
             return Gaussian(nothing, nothing)

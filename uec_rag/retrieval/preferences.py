@@ -163,11 +163,11 @@ def _boosted(result: Result, prefer: Preferences, level: float, slope: float) ->
     if not prefer.boosts or not result.passages:
         return result
     boosts = np.array([prefer.at(hit) - level for hit in result.passages], dtype=np.float32)
-    held = np.float32(result.decision.in_corpus)
+    held, odds = np.float32(result.decision.in_corpus), result.relevance * np.exp(boosts)
     return replace(
         result,
         scores=result.scores + boosts / np.float32(slope),
-        relevance=np.minimum(_moved(result.relevance, boosts), held),
+        relevance=np.minimum(odds / (odds + 1 - result.relevance), held),
     )
 
 
@@ -195,13 +195,6 @@ def _copies(row: Sequence[Passage]) -> list[list[str]]:
     for passage in row:
         ids.setdefault(passage.text, []).append(passage.id)
     return [[id_ for id_ in ids[passage.text] if id_ != passage.id] for passage in row]
-
-
-def _moved(relevance: FloatArray, log_odds: FloatArray) -> FloatArray:
-    """Add to the log-odds of probabilities; 0 and 1 stay."""
-    odds = relevance * np.exp(log_odds)
-    moved: FloatArray = odds / (odds + 1 - relevance)
-    return moved
 
 
 def maximal_marginal_relevance(

@@ -19,7 +19,6 @@ from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Reading, Within, chosen_ids, readings_named
-from uec_rag.corpora.questions import QuestionGenerator
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -616,25 +615,15 @@ class Retriever(Index):
         self._published = publish(self.store, calibration, state)
         return self
 
-    def self_calibrate(
-        self,
-        generate: QuestionGenerator | None = None,
-        *,
-        k: int = 10,
-        seed: int = 0,
-    ) -> Self:
+    def self_calibrate(self, *, k: int = 10, seed: int = 0) -> Self:
         """Learn the weights of the encoders from the corpus alone.
 
         Questions are made from the passages: a title as the query for its passage, or a first
         sentence for the rest. They are not what users ask, so relevance and confidence do not
-        change; with labels, use `calibrate`. Questions that `generate` makes are assumed to be like
-        users': if half of them clearly contradict the fit's confidence, a fit to the questions
-        replaces it.
+        change; with labels, or questions of a language model's, use `calibrate`.
 
         Parameters
         ----------
-        generate : callable, optional
-            Makes the question from a passage's text instead, for example with a language model.
         k : int
             As in `calibrate`.
         seed : int
@@ -658,7 +647,7 @@ class Retriever(Index):
             )
         store, changes = self.store.snapshot(), self._changes
         state = written(store)
-        calibration = self_calibrate(self.uec, store, generate, k, corpus_fingerprint(store), seed)
+        calibration = self_calibrate(self.uec, store, k, corpus_fingerprint(store), seed)
         self.set_calibration(calibration, current=changes == self._changes)
         self._published = publish(self.store, calibration, state)
         return self

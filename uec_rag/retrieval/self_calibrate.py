@@ -10,36 +10,25 @@ import numpy as np
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.fit import fit_confidence, view_examples
-from uec_rag.confidence.model import ConfidenceModel, Examples
-from uec_rag.corpora.questions import OwnQuestions, QuestionGenerator, make_questions
+from uec_rag.confidence.fit import fit_confidence
+from uec_rag.corpora.questions import OwnQuestions, make_questions
 from uec_rag.ensemble.convolution import EvidenceWeights, blocks
 from uec_rag.ensemble.fit_queries import FitQueries, Questions
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.ensemble.verifier import Verification
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.memory import MemoryStore
 
-_CLEARLY = 0.1  # nats per question
 _FOLLOWED = 0.5  # the whole way cost .004 of nDCG@10 if it misled, half of it .002
 _MOST_QUESTIONS = 300
 _MOST_PASSAGES = 3000
 
 
 def self_calibrate(
-    uec: UEC,
-    store: Store,
-    generate: QuestionGenerator | None,
-    k: int,
-    fingerprint: str,
-    seed: int,
+    uec: UEC, store: Store, k: int, fingerprint: str, seed: int
 ) -> CorpusCalibration:
-    """Learn coefficients from questions made of the passages.
-
-    Relevance and confidence stay the fit's, unless `generate` makes questions as users ask them and
-    some that are held out clearly speak against it.
+    """Learn coefficients from questions made of the passages; confidence stays the fit's.
 
     If a first sentence asks for the rest (see `make_questions`), the rest stands in the corpus
     in the passage's place. A fifth of the questions is asked of a corpus without their answer.
@@ -48,8 +37,6 @@ def self_calibrate(
     ----------
     uec, store
         What is searched.
-    generate : callable, optional
-        Makes the question of a passage instead.
     k : int
         Hits that count.
     fingerprint : str
@@ -63,18 +50,15 @@ def self_calibrate(
         If fewer than `FEWEST` questions can be made.
     """
     fitted = uec.fitted
-    sample, made = _own_questions(store, generate, _MOST_QUESTIONS, seed)
+    sample, made = _own_questions(store, _MOST_QUESTIONS, seed)
     if len(made.questions) < FEWEST:
         raise ValueError(
             f"self_calibrate: made {len(made.questions)} questions from {len(store)} passages, "
-            f"expected at least {FEWEST}; give generate=, a callable from a passage's text to a "
-            "question, or calibrate with labelled queries."
+            f"expected at least {FEWEST}; calibrate with labelled queries."
         )
-    judge = fitted if uec.verification is None else uec.verification.fitted
-    known = judge.confidence_model
     # Of Python's documentation 18 of 20 natural questions were answered, and none once the level
     # had moved to first sentences, which are harder to find the rest of (docs/measurements).
-    stays = None if generate is not None else known
+    known = (fitted if uec.verification is None else uec.verification.fitted).confidence_model
     calibrated = partial(
         CorpusCalibration,
         source="self",
@@ -83,8 +67,8 @@ def self_calibrate(
         corpus=fingerprint,
         verifier=None if uec.verification is None else uec.verification.fingerprint,
     )
-    if stays is not None and fitted.evidence_weights is None:  # there is nothing to learn
-        return calibrated(model=stays, evidence_weights=None, of_fit=True)
+    if known is not None and fitted.evidence_weights is None:  # there is nothing to learn
+        return calibrated(model=known, evidence_weights=None, of_fit=True)
     texts = [made.answers.get(place, passage.text) for place, passage in enumerate(sample)]
     corpus = _with_answers(uec, store, sample, made.answers, texts)
     parts = uec.encode(made.questions, "query")
@@ -99,20 +83,20 @@ def self_calibrate(
     questions = Questions(made.questions, texts, made.relevant)
     fit_queries = FitQueries(parts, corpus, own, questions, seed)
     weights = None if fitted.evidence_weights is None else _learned_weights(fit_queries, fitted)
-    sizes = (len(sample) // 4, len(sample))
-    used = weights or fitted.evidence_weights
-    model = stays or _agreed(fit_queries, fitted, used, sizes, k, uec.verification, known)
-    return calibrated(model=model, evidence_weights=weights, of_fit=model is known)
+    model = known
+    if model is None:
+        sizes, used = (len(sample) // 4, len(sample)), weights or fitted.evidence_weights
+        reader = uec.verification and replace(uec.verification, on_error="raise")
+        model = fit_confidence(fit_queries.views(fitted, used, sizes, reader), k, at_home=True)
+    return calibrated(model=model, evidence_weights=weights, of_fit=known is not None)
 
 
-def _own_questions(
-    store: Store, generate: QuestionGenerator | None, most: int, seed: int
-) -> tuple[list[Passage], OwnQuestions]:
+def _own_questions(store: Store, most: int, seed: int) -> tuple[list[Passage], OwnQuestions]:
     """Sample passages, and make questions of them."""
     passages = list(store.passages())
     chosen = np.random.default_rng(seed).permutation(len(passages))[:_MOST_PASSAGES]
     sample = [passages[row] for row in chosen]
-    return sample, make_questions(sample, generate, most)
+    return sample, make_questions(sample, most)
 
 
 _UNANSWERED = 5  # every fifth question has no answer
@@ -147,7 +131,7 @@ def trial(
     ValueError
         If fewer than `FEWEST` questions can be made.
     """
-    sample, made = _own_questions(store, None, most, seed)
+    sample, made = _own_questions(store, most, seed)
     if len(made.questions) < FEWEST:
         raise ValueError(
             f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
@@ -162,31 +146,6 @@ def trial(
     tried.add([replace(sample[place], text=texts[place]) for place in there], gaussians[there])
     answers = [{sample[place].id for place in {*found} - gone} for found in made.relevant]
     return made.questions, answers, tried
-
-
-def _agreed(
-    asked: FitQueries,
-    fitted: Fitted,
-    weights: EvidenceWeights | None,
-    sizes: Sequence[int],
-    k: int,
-    verification: Verification | None,
-    known: ConfidenceModel | None,
-) -> ConfidenceModel:
-    """Keep the known confidence model, unless held-out questions clearly contradict it."""
-    if verification is not None:
-        verification = replace(verification, on_error="raise")
-    halves = [asked.some(range(start, len(asked.questions.queries), 2)) for start in (0, 1)]
-    if known is not None:
-        mine, views = (half.views(fitted, weights, sizes, verification) for half in halves)
-        learned = fit_confidence(mine, k, at_home=True)
-        surprise = [
-            model.surprise(Examples.joined([view_examples(view, model, k) for view in views]))
-            for model in (known, learned)
-        ]
-        if surprise[0] - surprise[1] < _CLEARLY:
-            return known
-    return fit_confidence(asked.views(fitted, weights, sizes, verification), k, at_home=True)
 
 
 def _learned_weights(asked: FitQueries, fitted: Fitted) -> EvidenceWeights | None:

@@ -8,7 +8,6 @@ that away. Without one it can still have things written (CSRF): the Origin heade
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import ipaddress
 import logging
@@ -19,13 +18,12 @@ from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import cookie_parser
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from uec_rag.base.checks import one_line
@@ -117,15 +115,13 @@ class Access:
 
     `host`: the address it listens on. `token`: what every request brings, as "Authorization: Bearer
     TOKEN"; needed where `host` is not this machine alone. `names`: others that the server is
-    reached by, as a proxy's. `cookie`: whether a browser may bring the token, as "?token=TOKEN" of
-    the first page. `limits`: what a request may take. `origins`: other sites' whose pages may ask.
-    `open`: paths that need no token, and tell nothing of any passage.
+    reached by, as a proxy's. `limits`: what a request may take. `origins`: other sites' whose pages
+    may ask. `open`: paths that need no token, and tell nothing of any passage.
     """
 
     host: str = "127.0.0.1"
     token: str | None = None
     names: tuple[str, ...] = ()
-    cookie: bool = False
     limits: Limits = Limits()
     origins: tuple[str, ...] = ()
     open: tuple[str, ...] = ("/healthz", "/readyz")
@@ -174,7 +170,8 @@ class Access:
         """Say why a request is not answered; None if it is."""
         host, origin = headers.get("host", ""), headers.get("origin", f"//{headers.get('host')}")
         allowed = origin in self.origins
-        if not self._knows(_name(host)):
+        name = _name(host)  # an address cannot be made to point elsewhere
+        if name not in ("localhost", self.host.lower(), *self.names) and _address(name) is None:
             return problem(421, "Host: not a name of this server; name it with --allow-host.")
         own = origin.partition("//")[2] == host or _name(origin.partition("//")[2]) in self.names
         crossed = method not in _READING and headers.get("sec-fetch-site") == "cross-site"
@@ -186,25 +183,11 @@ class Access:
         refused.headers["WWW-Authenticate"] = "Bearer"
         return refused
 
-    def _knows(self, name: str) -> bool:
-        """Tell if a name is this server's; an address cannot be made to point elsewhere."""
-        return name in ("localhost", self.host.lower(), *self.names) or _address(name) is not None
-
     def _has_token(self, headers: Mapping[str, str]) -> bool:
+        """Tell if a request brings the token; compared in constant time."""
         kind, _, given = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
-            cookies = cookie_parser(headers.get("cookie", "")) if self.cookie else {}
-            given = cookies.get(self.cookie_name, "")
-        return self.is_token(given.strip())
-
-    @property
-    def cookie_name(self) -> str:
-        """The name of the cookie, one for each token: cookies are for a host, whatever the port."""
-        return f"uec_rag_{hashlib.sha256((self.token or '').encode()).hexdigest()[:12]}"
-
-    def is_token(self, given: str) -> bool:
-        """Tell if a text is the token, in constant time."""
-        return self.token is not None and hmac.compare_digest(given.encode(), self.token.encode())
+        token = (self.token or "").encode()
+        return kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token)
 
 
 def _name(place: str) -> str:
@@ -231,18 +214,24 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
     for one in islice(errors, 5):
         # A part for each kind that a field may be of, and those are Python's.
         place = [str(part) for part in one["loc"][depth:] if part not in _KINDS]
-        said = re.sub("|".join(_IN_JSON), lambda match: _IN_JSON[match[0]], one["msg"])
-        found.setdefault(".".join(place) or "body", []).append(said)
+        found.setdefault(".".join(place) or "body", []).append(one["msg"])
     return harmless("; ".join(f"{place}: {', or '.join(said)}" for place, said in found.items()))
 
 
 _KINDS = {"str", "list[str]", "Message"}
-_IN_JSON = {
-    "dictionary or object to extract fields from": "object",
-    "valid dictionary": "valid object",
-    "valid list": "valid array",
-    "Extra inputs are not permitted": "There is no such field",
-}
+
+
+def explained(error: Exception) -> tuple[int, str]:
+    """Return the status and the words for an error, without what is for the log alone."""
+    if isinstance(error, BlockingIOError):
+        return 409, "Another process is saving the index; nothing was changed. Try again."
+    if isinstance(error, OSError):
+        log.error("the index cannot be reached or written: %s", error)
+        return 503, "The index cannot be reached or written; try again later."
+    if isinstance(error, TypeError | ValueError | KeyError | ImportError | RecursionError):
+        own = isinstance(error, KeyError) and error.args  # which it quotes
+        return 422, harmless(str(error.args[0] if own else error))
+    return 500, "The server failed on this request; its log says why."
 
 
 def problem(status: int, detail: str) -> JSONResponse:
@@ -301,7 +290,10 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._signed_in(scope) or self._refusal(scope)
+            given = Headers(scope=scope)
+            if (length := given.get("content-length", "0")).isdecimal():
+                self._check_length(int(length))
+            refused = self.access.refusal(scope["method"], scope["path"], given)
             await (refused or self.app)(scope, self._limited(receive), hardened)
         except HTTPException as error:
             failed, answer = True, problem(error.status_code, error.detail)
@@ -320,13 +312,6 @@ class Guard:
         self.count(path, status)
         milliseconds = (time.perf_counter() - begun) * 1000
         requests.info("%s %s %d %.0f ms", scope["method"], path, status, milliseconds)
-
-    def _refusal(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        length = headers.get("content-length", "0")
-        if length.isdecimal():
-            self._check_length(int(length))
-        return self.access.refusal(scope["method"], scope["path"], headers)
 
     def _check_length(self, length: int) -> None:
         if length > self.access.limits.body:
@@ -358,18 +343,3 @@ class Guard:
             return message
 
         return limited
-
-    def _signed_in(self, scope: Scope) -> Response | None:
-        """Take the token of a browser's first request out of the address, into a cookie."""
-        if not self.access.cookie or scope["method"] != "GET":
-            return None
-        query = parse_qsl(scope["query_string"].decode("latin-1"))
-        given, rest = dict(query).get("token", ""), [part for part in query if part[0] != "token"]
-        known = {**Headers(scope=scope), "authorization": f"Bearer {given}"}
-        if not self.access.is_token(given) or self.access.refusal("GET", scope["path"], known):
-            return None
-        answer = RedirectResponse(
-            f"/{scope['path'].lstrip('/')}{'?' * bool(rest)}{urlencode(rest)}", 303
-        )
-        answer.set_cookie(self.access.cookie_name, given, httponly=True, samesite="strict")
-        return answer

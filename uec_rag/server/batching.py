@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.exceptions import HTTPException
-
 from uec_rag.ensemble.views import Turn, part_rows, texts_of
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.live import LiveIndex
-from uec_rag.server.access import ANSWER_TOO_LONG, Limits
+from uec_rag.server.access import Limits
 from uec_rag.server.running import Metrics
 
 TOGETHER = 64  # queries at once
@@ -44,12 +42,11 @@ class Query:
 class Batcher:
     """Answers queries in batches, each `run` one after the other.
 
-    `limits`: how many queries may wait, and how long an answer may be. `together`: how many are
-    answered at once.
+    `limits`: how many queries may wait. `together`: how many are answered at once.
     """
 
     def __init__(self, live: LiveIndex, metrics: Metrics, limits: Limits, together: int) -> None:
-        self.live, self.metrics, self.limits, self.together = live, metrics, limits, together
+        self.live, self.metrics, self.together = live, metrics, together
         self._waiting: asyncio.Queue[Query] = asyncio.Queue(limits.queue)
 
     async def search(
@@ -67,8 +64,8 @@ class Batcher:
         `turns`: those before it. `within`: ids or label of the chosen reading. `decides`: by the
         gate where there is one, which counts it.
 
-        Raises asyncio.QueueFull if too many are waiting; HTTPException if the answer would be too
-        long; TypeError, ValueError as `Retriever.search` does.
+        Raises asyncio.QueueFull if too many are waiting; TypeError, ValueError as
+        `Retriever.search` does.
         """
         answer: asyncio.Future[SearchResult] = asyncio.get_running_loop().create_future()
         query = Query(text, k, filter, turns, within, decides, answer)
@@ -106,21 +103,14 @@ class Batcher:
                 return [error for _ in batch]
         return [found for query in batch for found in await self._answers([query])]
 
-    def _checked(self, result: SearchResult) -> SearchResult | HTTPException:
-        """Return a query's result, or an error if its texts alone are too long."""
-        length = sum(len(passage.text) for passage in result.passages[0])
-        if length <= self.limits.answer:
-            return result
-        return HTTPException(422, ANSWER_TOO_LONG.format(self.limits.answer))
-
-    def _search(self, batch: Sequence[Query]) -> list[SearchResult | HTTPException]:
+    def _search(self, batch: Sequence[Query]) -> list[SearchResult]:
         with self.live.use() as opened:
             texts = opened.retriever.corrected([query.text for query in batch])
             pairs = zip(texts, batch, strict=True)
             asked = [Turn.of(text, query.turns, query.within) for text, query in pairs]
             with self.metrics.stages.labels("encode").time():
                 parts = opened.retriever.uec.encode(texts_of(asked), "query")
-            found: dict[int, SearchResult | HTTPException] = {}
+            found: dict[int, SearchResult] = {}
             for alike in {query.alike: None for query in batch}:
                 rows = [row for row, query in enumerate(batch) if query.alike == alike]
                 places = part_rows(asked, rows)
@@ -135,11 +125,10 @@ class Batcher:
                         within=one.within,
                     )
                 result = result.asked_as([batch[row].text for row in rows])
-                each = (self._checked(SearchResult([answer])) for answer in result)
-                found |= zip(rows, each, strict=True)
+                found |= zip(rows, (SearchResult([one]) for one in result), strict=True)
             if (gate := opened.gate) is not None:
                 with self.metrics.stages.labels("judge").time():
                     for row, answer in found.items():
-                        if batch[row].decides and isinstance(answer, SearchResult):
+                        if batch[row].decides:
                             found[row] = answer.deciding(gate.decide(answer))
         return [found[row] for row in range(len(batch))]

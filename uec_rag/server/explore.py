@@ -14,7 +14,8 @@ import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -32,7 +33,7 @@ from uec_rag.retrieval.calibrate import corpus_fingerprint
 from uec_rag.retrieval.files import add_files, delete_file, file_of
 from uec_rag.retrieval.gate import GATE_FILE, LabelledSearch, shared_answers
 from uec_rag.retrieval.live import LiveIndex, Opened, Place
-from uec_rag.server.access import Access, Guard, harmless, log, problem
+from uec_rag.server.access import Access, Guard, explained, harmless, log, problem
 from uec_rag.server.conversation import Chosen, Message, turns
 from uec_rag.server.http import LARGEST_K, LONGEST_QUERY, refused
 from uec_rag.server.running import log_to_stderr, serve
@@ -115,20 +116,6 @@ class Work:
         return state | {"left": gone / state["done"] * (state["total"] - state["done"])}
 
 
-def explained(error: Exception) -> tuple[int, str]:
-    """Return the status and the words for an error."""
-    text = harmless(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
-    if isinstance(error, BlockingIOError):
-        return 409, "Another process is saving the index; nothing was changed. Try again."
-    if isinstance(error, ConnectionError | TimeoutError):
-        return 503, "The store does not answer; try again."
-    if isinstance(error, OSError) and error.strerror:
-        return 422, f"{error.strerror}; nothing was changed."
-    if isinstance(error, ValueError | TypeError | KeyError | ImportError | OSError):
-        return 422, text
-    return 500, f"The explorer failed on this ({type(error).__name__}); its log says why."
-
-
 def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> Guard:
     """Make the application, which closes the index when it ends.
 
@@ -190,7 +177,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
 
     @app.get("/api/writing")
     def written() -> View:
-        return of_index("writing", lambda retriever: asdict(writing(retriever)))
+        return of_index("writing", writing)
 
     @app.post("/api/ask")
     def ask(given: Question) -> View:
@@ -259,13 +246,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
                 labelled = await asyncio.to_thread(_labelled, opened.retriever, own, table)
 
         def search(progress: Progress) -> View:
-            done = 0
-
-            def searched(more: int) -> None:
-                nonlocal done
-                done += more
-                progress("Searching", done, len(labelled[0]) if labelled else done)
-
+            searched = partial(progress, "Searching")
             progress("Searching" if labelled else "Making questions from the passages", 0, 1)
             with live.use() as opened:
                 if labelled is None:
@@ -341,10 +322,10 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
             raise HTTPException(422, "There are no files to add; choose some first.")
 
         def done(progress: Progress) -> View:
-            added = add_files(live, staged, names, progress)
+            added: View = add_files(live, staged, names, progress)
             for name in names:
                 (staged / name).unlink(missing_ok=True)
-            return asdict(added)
+            return added
 
         return work.start("index", done)
 
@@ -356,7 +337,7 @@ def explorer(live: LiveIndex, access: Access, gate_file: Path | None = None) -> 
     def result(kind: str) -> Any:  # noqa: ANN401
         return work.results.get(kind)
 
-    return Guard(app, access)
+    return Guard(app, replace(access, open=(*access.open, *_PAGES)))
 
 
 def run(place: Place, access: Access, port: int, gate_file: Path | None = None) -> None:
@@ -366,9 +347,8 @@ def run(place: Place, access: Access, port: int, gate_file: Path | None = None) 
     """
     log_to_stderr()
     limits = replace(access.limits, body=LARGEST)
-    app = explorer(LiveIndex(place), replace(access, limits=limits, cookie=True), gate_file)
-    with_token = ', with "/?token=" and the token behind it' if access.token else ""
-    serve(app, port, f"open %s{with_token}")
+    app = explorer(LiveIndex(place), replace(access, limits=limits), gate_file)
+    serve(app, port, "open %s")
 
 
 def _plain_name(name: str) -> str:

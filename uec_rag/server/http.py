@@ -31,7 +31,16 @@ from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.retrieval.retriever import check_history
-from uec_rag.server.access import Access, Guard, Limits, harmless, invalid, log, problem
+from uec_rag.server.access import (
+    Access,
+    Guard,
+    Limits,
+    explained,
+    harmless,
+    invalid,
+    log,
+    problem,
+)
 from uec_rag.server.batching import BATCHES, TOGETHER, Batcher
 from uec_rag.server.conversation import Chosen, History, ReadingFound, turns
 from uec_rag.server.running import (
@@ -201,7 +210,10 @@ def create_app(
                 raise ValueError("question: is empty or only white space; ask something.")
             checked_text(question.question, "question")
             [before] = check_history([turns(question.history)]) or [[]]
-            await asyncio.to_thread(_check_filter, opened.retriever, question.filter, access.limits)
+            if question.filter is not None:
+                most = access.limits
+                check_size(parse(question.filter), most.conditions, most.values, most.characters)
+                await asyncio.to_thread(opened.retriever.check_filter, question.filter)
         with _explained(mine=False), span("request", k=question.k) as note:
             result = await batcher.search(
                 question.question,
@@ -309,13 +321,6 @@ def _add_writing(app: FastAPI, live: LiveIndex) -> None:
         return done
 
 
-def _check_filter(index: Retriever, filter: dict[str, Any] | None, limits: Limits) -> None:
-    """Raise TypeError or ValueError if a filter is none, or too large."""
-    if filter is not None:
-        check_size(parse(filter), limits.conditions, limits.values, limits.characters)
-        index.check_filter(filter)
-
-
 @contextmanager
 def _explained(*, mine: bool = True) -> Iterator[None]:
     """Turn errors into answers. `mine`: whether a ValueError is about what was asked."""
@@ -324,19 +329,11 @@ def _explained(*, mine: bool = True) -> Iterator[None]:
     except asyncio.QueueFull:
         again = {"Retry-After": "1"}
         raise HTTPException(429, "Too many requests wait; try again.", again) from None
-    except BlockingIOError:
-        raise HTTPException(
-            409, "Another process is saving the index; nothing was changed. Try again."
-        ) from None
-    except OSError as error:
-        log.error("the index cannot be reached or written: %s", error)
-        raise HTTPException(
-            503, "The index cannot be reached or written; try again later."
-        ) from None
-    except (TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
-        if not mine and not isinstance(error, UnknownReading):
+    except (OSError, TypeError, ValueError, RecursionError) as error:  # of a filter nested too deep
+        if not (mine or isinstance(error, OSError | UnknownReading)):
             raise
-        raise HTTPException(422, harmless(_ARGUMENT.sub(_field, str(error)))) from None
+        status, detail = explained(error)
+        raise HTTPException(status, _ARGUMENT.sub(_field, detail)) from None
 
 
 _FIELDS = {"texts": "text", "ids": "id", "metadatas": "metadata"}

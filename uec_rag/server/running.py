@@ -44,8 +44,6 @@ class LogFormatter(logging.Formatter):
             kind = f" ({type(error).__name__})" if error else ""
             return f"{head}: mcp/{place[1]}:{record.lineno}{kind}"
         line = f"{head}: {record.getMessage()}"
-        if left_out := getattr(record, "left_out", 0):
-            line += f" (and {left_out:,} times before)"
         if error is not None and record.exc_info is not None:
             if debug:
                 return f"{line}\n{self.formatException(record.exc_info)}"
@@ -53,35 +51,11 @@ class LogFormatter(logging.Formatter):
         return harmless(line)
 
 
-class OnceASecond(logging.Filter):
-    """A filter that passes one record a second from each place in the code, and counts the rest."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._places: dict[tuple[str, int], tuple[float, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Tell if a record is shown."""
-        if record.levelno < logging.WARNING or record.name == "py.warnings":
-            return True
-        place, now = (record.pathname, record.lineno), time.monotonic()
-        shown, left_out = self._places.get(place, (-1.0, 0))
-        if now - shown < 1:
-            self._places[place] = shown, left_out + 1
-            return False
-        self._places[place] = now, 0
-        record.left_out = left_out
-        return True
-
-
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": f"{__name__}.LogFormatter"}},
-    "filters": {"rate": {"()": f"{__name__}.OnceASecond"}},
-    "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["rate"]}
-    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {name: {"level": "WARNING"} for name in ("httpx", "mcp", "uvicorn.access")},
 }

@@ -1,13 +1,22 @@
-"""Static pages of a server, which contain nothing of an index and load nothing from elsewhere."""
+"""Pages that load nothing from elsewhere: a server's, and the report of an evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+
+from uec_rag.base.checks import visible
+from uec_rag.base.version import __version__
+
+if TYPE_CHECKING:
+    from uec_rag.evaluation.evaluate import Evaluation
+
 
 _FOLDER = Path(__file__).parent / "pages"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
@@ -27,3 +36,29 @@ def add_pages(app: Starlette, pages: Mapping[str, str]) -> None:
 
     for path in pages:
         app.add_route(path, page, include_in_schema=False)
+
+
+def report(
+    found: Evaluation,
+    against: Mapping[str, Any] | None = None,
+    *,
+    index: str,
+    questions: str | None = None,
+) -> str:
+    """Render one page of HTML with everything in it, plots too; nothing is loaded from elsewhere.
+
+    `against`: of `compared`, with the "index". `index`, `questions`: names of the index and of the
+    file of questions, if they are not made up.
+    """
+    from jinja2 import Environment
+
+    page = (_FOLDER / "report.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    about = {
+        "Index": f"{index}, {found.facts['passages']:,} passages",
+        "Ensemble": ", ".join(found.facts["members"]),
+        "Questions": questions or "made from the passages, which are harder than users' are",
+        "Measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, with uec-rag {__version__}",
+    }
+    about = {name: visible(value) for name, value in about.items()}
+    return environment.from_string(page).render(found=found, against=against, about=about)

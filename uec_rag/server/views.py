@@ -30,7 +30,6 @@ from uec_rag.evaluation.inspection import (
     inspect,
     members_alone,
     neighbours,
-    plain_cosine,
 )
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.files import file_of
@@ -62,7 +61,6 @@ _ASKS = re.compile(
     r"(?:How|What|When|Where|Who|Why) "
     r"(?:am|are|can|could|did|do|does|has|have|is|may|must|shall|should|was|were|will|would) "
 )
-_USUAL_WORDS = 6  # of a question
 _BEGINNING = 90  # characters
 _WORDS = re.compile(r"\w+")
 _PLACES = ("page", "slide", "sheet")
@@ -164,8 +162,6 @@ def ask_view(
         f"{first} alone": rankings[first][0],
         "Reciprocal rank fusion": fused([*rankings.values()])[0],
     }
-    if cosine := plain_cosine(retriever, [question], parts, k):
-        others["Plain cosine"] = cosine[0]
     columns = [
         {"name": name, "hits": [passage_view(p) | {"place_here": own.get(p.id)} for p in found[:k]]}
         for name, found in others.items()
@@ -311,28 +307,23 @@ def index_view(retriever: Retriever) -> View:
 def _examples(passages: Sequence[Passage]) -> list[str]:
     """List a few questions to begin with, of as many sources as can be.
 
-    Headings that ask, as questions; if they are too few, headings as they stand, those of some
-    words first; without headings, first sentences.
+    Headings that ask, as questions; if they are too few, headings as they stand; without headings,
+    first sentences.
     """
-    made = make_questions(passages, None, len(passages))
+    made = make_questions(passages, len(passages))
     of_source: dict[str, list[str]] = {}
     for heading, places in zip(made.questions, made.relevant, strict=True):
         passage = passages[places[0]]
         if _title(passage).endswith(heading):
             of_source.setdefault(_source(passage), []).append(heading)
-    ranked = [sorted(some, key=_tells_little) for some in of_source.values()]
+    ranked = [sorted(some, key=lambda one: not question_in(one)) for some in of_source.values()]
     # One of each source before the seconds.
     rounds = [one for some in zip_longest(*ranked) for one in some if one is not None]
     found = rounds if len(rounds) >= _EXAMPLES else [*dict.fromkeys([*rounds, *made.questions])]
     shown = [one_line(one.replace("`", "")) for one in found]
-    asking = _spread([asked for one in shown if (asked := question_in(one))], _EXAMPLES)
+    asking = [question for one in shown if (question := question_in(one))]
     plain = [one for one in shown if not question_in(one)]
-    return asking + _spread(plain, _EXAMPLES - len(asking))
-
-
-def _spread(items: Sequence[str], most: int) -> list[str]:
-    """Take some of many, from the first to the last."""
-    return [*items[:: max(len(items) // max(most, 1), 1)]][:most]
+    return [*asking, *plain][:_EXAMPLES]
 
 
 def question_in(heading: str) -> str:
@@ -350,12 +341,6 @@ def question_in(heading: str) -> str:
     if found := _HOW_TO.match(heading):
         return f"How do I {heading[found.end() :]}?"
     return f"{heading}?" if _ASKS.match(heading) else ""
-
-
-def _tells_little(heading: str) -> tuple[bool, bool, int]:
-    """Sort headings: those that ask, then those of some words, at last what stands in capitals."""
-    words = len(heading.split())
-    return not question_in(heading), heading.isupper(), abs(words - _USUAL_WORDS)
 
 
 Node: TypeAlias = "str | list[Node]"

@@ -205,8 +205,8 @@ class Store(Protocol):
         ...
 
 
-CALIBRATION, GATE = "calibration", "gate"
-KEPT = (CALIBRATION, GATE)
+CALIBRATION = "calibration"
+KEPT = (CALIBRATION,)
 """Names under which something may be kept."""
 
 

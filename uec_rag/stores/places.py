@@ -22,9 +22,6 @@ from uec_rag.base.saved.files import read_json
 from uec_rag.stores.base import Store, check_store
 from uec_rag.stores.engine import OPEN_IT, EngineStore
 
-MEMORY = "memory://"
-"""The optional prefix of the folder of an index that is searched in memory."""
-
 _WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _POSTGRES = ("postgresql", "postgres")
 EXPECTED = (
@@ -32,11 +29,6 @@ EXPECTED = (
     "postgresql://USER@HOST/DATABASE?collection=TABLE"
 )
 """The form of an engine's address, for messages."""
-
-
-def is_place(address: str) -> bool:
-    """Tell if an address is an engine's, and no folder's."""
-    return "://" in address and not address.startswith(MEMORY)
 
 
 def is_engine(address: str) -> bool:

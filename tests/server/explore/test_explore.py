@@ -28,7 +28,7 @@ from uec_rag.stores.places import store_at
 
 @contextmanager
 def exploring(index, gate=None, body=2**28, **access):
-    allowed = Access(cookie=True, limits=Limits(body=body), **access)
+    allowed = Access(limits=Limits(body=body), **access)
     app = explorer(LiveIndex(Place(index)), allowed, gate)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         yield client
@@ -93,17 +93,15 @@ def test_hits_and_decision_are_those_of_a_search(client, index):
     assert ["mark", "honey"] in shown["hits"][0]["body"][0]
 
 
-def test_beside_the_hits_are_those_of_a_member_alone_of_rank_fusion_and_of_cosines(client, index):
+def test_beside_the_hits_are_those_of_a_member_alone_and_of_rank_fusion(client, index):
     question = "the hive and the anchor"
     shown, retriever = ask(client, question, 3), Retriever.load(index)
     parts = retriever.uec.encode([question], "query")
     alone = members_alone(retriever, [question], parts, 100)
     first = max(shown["shares"], key=shown["shares"].get)
-    own, fusion, cosine = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
+    own, fusion = ([hit["id"] for hit in one["hits"]] for one in shown["others"])
     assert own == [p.id for p in alone[first][0][:3]]
     assert fusion == [p.id for p in fused([*alone.values()])[0][:3]]
-    vectors = [name for name in retriever.uec.names if name != "bm25"]
-    assert cosine == [p.id for p in alone[vectors[0]][0][:3]]
     here = [hit["id"] for hit in shown["hits"]]
     for one in shown["others"]:
         for hit in one["hits"]:
@@ -456,13 +454,14 @@ def test_one_thing_is_done_at_a_time(client):
 
 def test_the_page_may_load_nothing_but_its_own_and_nobody_else_may_ask(index):
     with exploring(index, token=TOKEN) as client:
-        assert client.get("/").status_code == 401
-        page = client.get("/", params={"token": TOKEN})
+        assert client.get("/api/index").status_code == 401
+        page = client.get("/")
         policy = page.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         for path, kind in (("/page.js", "javascript"), ("/page.css", "css")):
             assert kind in client.get(path).headers["content-type"]
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
         assert client.get("/api/index").status_code == 200
         strange = {"origin": "http://evil.example"}
         assert client.post("/api/ask", json={"question": "x"}, headers=strange).status_code == 403

@@ -21,12 +21,22 @@ const svg = (tag, properties = {}, ...children) =>
 const dim = (...children) => h("span", { class: "dim" }, ...children);
 const scrolling = (label, ...children) => h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, ...children);
 
+// Of a server that others can reach; a tab is asked for it once.
+let token = sessionStorage.getItem("token");
 async function call(path, options = {}) {
+  const brought = token, headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   let answer;
   try {
-    answer = await fetch(path, options);
+    answer = await fetch(path, { ...options, headers });
   } catch {
     throw new Error("The explorer does not answer. Does it still run in the terminal?");
+  }
+  if (answer.status === 401) {
+    if (token === brought) token = prompt("The server's token");
+    if (token) {
+      sessionStorage.setItem("token", token);
+      return call(path, options);
+    }
   }
   const body = await answer.json().catch(() => null);
   if (!answer.ok) throw new Error(body?.detail ?? `The explorer failed (${answer.status}); its log says why.`);

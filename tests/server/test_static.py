@@ -1,11 +1,11 @@
-"""An evaluation on a page of its own."""
+"""The report of an evaluation, on a page of its own."""
 
 import re
 
 from uec_rag import Retriever
 from uec_rag.base.version import __version__
 from uec_rag.evaluation.evaluate import evaluate
-from uec_rag.server.report import report
+from uec_rag.server.static import report
 
 
 def test_the_page_stands_alone_and_obeys_no_document(fitted, texts):

