@@ -4,7 +4,6 @@ import pytest
 
 from tests.stores.postgres_server import new_place
 from uec_rag import Retriever
-from uec_rag.stores.pgvector import PgVectorStore
 
 
 def hits(run, index, *opening):
@@ -22,10 +21,9 @@ def test_there_and_back_again_it_answers_alike(run, index, tmp_path):
         told = run("copy", previous, place, "--out", to, "--json", *opening, json_output=True)
         assert told["passages"] == told["written"] == len(Retriever.load(index))
         checksums.add(told["checksum"])
-        for opening in (("--trust",), ("--store", place)):
-            assert hits(run, to, *opening) == pytest.approx(expected, abs=1e-4)
+        opening = ("--store", place)
+        assert hits(run, to, *opening) == pytest.approx(expected, abs=1e-4)
         previous = to
-    assert isinstance(Retriever.load(previous, trust=True).store, PgVectorStore)
     again = run("copy", index, places[1], "--out", previous, "--json", json_output=True)
     assert again["written"] == 0
     shown = run("copy", previous, tmp_path / "back", *opening)
@@ -44,11 +42,10 @@ def test_a_wrong_place_is_named_before_anything_is_read(run, index, tmp_path):
     assert "postgresql://" in run("copy", index, "s3://a/b", "--out", tmp_path / "c", code=2).stderr
 
 
-def test_a_place_that_an_index_names_is_opened_for_those_who_list_it(
-    run, index, tmp_path, documents, monkeypatch
+def test_a_place_that_an_index_names_is_opened_for_those_who_repeat_it(
+    run, index, tmp_path, documents
 ):
-    place = new_place()
-    run("copy", index, place, "--out", tmp_path / "there")
+    run("copy", index, new_place(), "--out", tmp_path / "there")
     (tmp_path / "asked.csv").write_text("query\nhoney in the hive\n")
     gate = ("gate", tmp_path / "there", tmp_path / "asked.csv", "--abstain", "0.5", "--out")
     for command in (
@@ -59,10 +56,7 @@ def test_a_place_that_an_index_names_is_opened_for_those_who_list_it(
     ):
         told = run(*command, code=2).stderr
         assert "not opened just because a saved folder names it" in told
-        monkeypatch.setenv("UEC_TRUSTED", told.partition("UEC_TRUSTED='")[2].partition("'")[0])
-        run(*command)
-        monkeypatch.delenv("UEC_TRUSTED")
-        run(*command[:1], *command[1:], "--store", place)
+        run(*command, "--store", told.partition("--store '")[2].partition("'")[0])
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import EncodedFiles
 from uec_rag.retrieval.live import LiveIndex, Place
 from uec_rag.stores.base import Passage
+from uec_rag.stores.places import store_at
 
 
 def test_a_folder_is_indexed_and_asked(run, index):
@@ -89,9 +90,11 @@ def test_status_lines_are_on_stderr_and_come_first(run, index):
 def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_work(
     run, few_documents, words, tmp_path
 ):
-    given = ("index", few_documents, "--model", words, "--store", new_place(), "--out")
+    place = new_place()
+    given = ("index", few_documents, "--model", words, "--store", place, "--out")
     run(*given, tmp_path / "idx")
-    assert run("ask", tmp_path / "idx", "anchor", "--trust", "--json", json_output=True)["passages"]
+    asked = ("ask", tmp_path / "idx", "anchor", "--store", place, "--json")
+    assert run(*asked, json_output=True)["passages"]
     again = run(*given, tmp_path / "other", code=2)
     assert "--store holds 2 passages already" in " ".join(again.stderr.split())
     assert "Reading" not in again.stderr
@@ -358,27 +361,31 @@ class TestAnUpdateInAnEngineThatIsKilled:
         return folder
 
     @pytest.fixture
-    def index(self, run, folder, words, tmp_path):
-        run("index", folder, "--out", tmp_path / "idx", "--model", words, "--store", new_place())
+    def place(self):
+        return new_place()
+
+    @pytest.fixture
+    def index(self, run, folder, words, tmp_path, place):
+        run("index", folder, "--out", tmp_path / "idx", "--model", words, "--store", place)
         return tmp_path / "idx"
 
-    def stored(self, index):
-        return sorted(
-            (p.metadata["source"], p.text) for p in Retriever.load(index, trust=True).passages()
-        )
+    def stored(self, place):
+        return sorted((p.metadata["source"], p.text) for p in store_at(place).passages())
 
-    def test_the_next_one_brings_all_of_each_file_and_nothing_twice(self, run, folder, index):
+    def test_the_next_one_brings_all_of_each_file_and_nothing_twice(
+        self, run, folder, index, place
+    ):
         (folder / "grows.md").write_text(paragraphs("keel", 100))
         (folder / "new.md").write_text(paragraphs("flour", 200))
-        update = ["index", str(folder), "--out", str(index), "--update", "--trust"]
+        update = ["index", str(folder), "--out", str(index), "--update", "--store", place]
         killed = subprocess.run([sys.executable, "-c", KILLED_IN_THE_THIRD_BATCH, *update])
         assert killed.returncode == -signal.SIGKILL
-        assert len(self.stored(index)) == 3 + 2 * 64
+        assert len(self.stored(place)) == 3 + 2 * 64
         told = run(*update, "--json", json_output=True)
         assert (told["new"], told["changed"], told["unchanged"]) == (0, 1, 2)
         assert told["encoded"] == 200
         files = {"old.md": ("honey", 3), "grows.md": ("keel", 100), "new.md": ("flour", 200)}
-        assert self.stored(index) == sorted(
+        assert self.stored(place) == sorted(
             (source, f"About {word} {i}\n\nThe {word} of matter {i} is here.")
             for source, (word, count) in files.items()
             for i in range(count)
@@ -386,12 +393,12 @@ class TestAnUpdateInAnEngineThatIsKilled:
         told = run(*update, "--json", json_output=True)
         assert (told["new"], told["changed"], told["unchanged"], told["encoded"]) == (0, 0, 3, 0)
 
-    def test_what_an_older_version_wrote_there_is_read_once_more(self, run, folder, index):
-        retriever = Retriever.load(index, trust=True)
+    def test_what_an_older_version_wrote_there_is_read_once_more(self, run, folder, index, place):
+        retriever = Retriever.load(index, store=store_at(place))
         for passage in list(retriever.passages()):
             known = {k: v for k, v in passage.metadata.items() if k != "file_passages"}
             retriever.add([passage.text], [passage.id], [known])
-        update = ["index", folder, "--out", index, "--update", "--trust", "--json"]
+        update = ["index", folder, "--out", index, "--update", "--store", place, "--json"]
         assert run(*update, json_output=True)["changed"] == 2
         assert run(*update, json_output=True)["changed"] == 0
 

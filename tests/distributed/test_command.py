@@ -10,6 +10,7 @@ from tests.helpers import pairs, passages
 from tests.stores.postgres_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
+from uec_rag.stores.places import store_at
 
 pytestmark = pytest.mark.slow
 
@@ -21,15 +22,16 @@ def test_rows_are_encoded_on_the_cluster_and_kept_where_told(cluster, tmp_path, 
     texts = list(dict.fromkeys(passages(300)))
     rows = "".join(json.dumps({"text": text, "n": n}) + "\n" for n, text in enumerate(texts))
     (tmp_path / "rows.jsonl").write_text(rows)
+    place = new_place()
     arguments = ["index", tmp_path / "rows.jsonl", "--engine", "ray", "--out", tmp_path / "idx"]
-    arguments += ["--uec", tmp_path / "fitted", "--store", new_place(), "--json"]
+    arguments += ["--uec", tmp_path / "fitted", "--store", place, "--json"]
     told = []
     for _ in range(2):
         result = CliRunner().invoke(app, [*map(str, arguments)])
         assert result.exit_code == 0, result.output
         told.append(json.loads(result.stdout))
     assert [one["written"] for one in told] == [len(texts), 0]
-    index = Retriever.load(tmp_path / "idx", trust=True)
+    index = Retriever.load(tmp_path / "idx", store=store_at(place))
     assert len(index) == len(texts)
     index.store.close()
     refused = CliRunner().invoke(app, [*map(str, arguments[:6])])

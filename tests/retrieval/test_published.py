@@ -18,6 +18,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.retrieval.calibrate import publish, written
 from uec_rag.stores.base import CALIBRATION, put_shared_state
 from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.places import store_at
 from uec_rag.stores.qdrant import QdrantStore
 
 QUESTIONS, ANSWERS = map(list, zip(*pairs(60, seed=3), strict=True))
@@ -115,7 +116,7 @@ def test_a_saved_index_is_opened_with_what_was_learned_since(uec, tmp_path):
     retriever.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
     retriever.save(tmp_path / "index")
     retriever.calibrate(QUESTIONS[30:], LABELS[30:], k=4)
-    opened = Retriever.load(tmp_path / "index", uec, trust=True)
+    opened = Retriever.load(tmp_path / "index", uec, store=store_at(store.address))
     assert opened.calibration == retriever.calibration
     for one in (opened, retriever):
         one.store.close()

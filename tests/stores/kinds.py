@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.stores.edge_client import EdgeClient
 from tests.stores.postgres_server import server_dsn
 from tests.stores.qdrant_server import server_url
+from uec_rag.base.saved.files import read_json
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.pgvector import PgVectorStore
+from uec_rag.stores.places import store_at
 from uec_rag.stores.qdrant import QdrantStore
 
 KINDS = {
@@ -35,9 +37,10 @@ QUICK = [kind for kind in DISTINCT if kind in ENGINES]
 SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]
 
 
-def opened_again(kind, folder):
-    """The store to give where a saved folder's own word is not enough to open it."""
-    return KINDS[kind](folder) if kind == "qdrant in a folder" else None
+def opened_again(folder):
+    """The store of an engine at the address that a saved folder names; None if it is in memory."""
+    address = read_json(folder / "store.json").get("address")
+    return None if address is None else store_at(address)
 
 
 def beside(store):

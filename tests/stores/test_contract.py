@@ -292,8 +292,8 @@ def test_a_saved_store_is_opened_as_what_it_was(store, kind, tmp_path):
     same = type(store)
     if hasattr(store, "close"):
         store.close()
-    given = opened_again(kind, tmp_path)
-    opened = saved_store(tmp_path / "saved", trust=True, given=given)()
+    given = opened_again(tmp_path / "saved")
+    opened = saved_store(tmp_path / "saved", given)()
     assert type(opened) is same
     assert tuple(opened.vectors(["p1"]).widths) == WIDTHS
     assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})

@@ -194,8 +194,8 @@ def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     store.save(tmp_path / "saved")
     if hasattr(store, "close"):
         store.close()
-    given = opened_again(kind, tmp_path)
-    opened = saved_store(tmp_path / "saved", trust=True, given=given)()
+    given = opened_again(tmp_path / "saved")
+    opened = saved_store(tmp_path / "saved", given)()
     alike(opened, reference)
     if hasattr(opened, "close"):
         opened.close()

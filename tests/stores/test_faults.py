@@ -18,7 +18,6 @@ from tests.stores.qdrant_server import Refused
 from tests.stores.test_contract import QUERY, gaussians, numbered
 from tests.stores.test_contract_words import asking, with_words
 from uec_rag.base import retries
-from uec_rag.stores.base import CALIBRATION
 from uec_rag.stores.pgvector import PgVectorStore
 from uec_rag.stores.pgvector import server as pgvector_making
 from uec_rag.stores.pgvector.server import Server, place_of
@@ -409,24 +408,6 @@ def test_a_collection_that_somebody_removed_is_no_empty_one(line):
     ):
         with pytest.raises(RuntimeError, match=r"collection .*(was|were) removed .*added again"):
             call()
-
-
-def test_a_calibration_that_was_kept_in_part_is_not_taken_for_one(qdrant):
-    """The version before counts until the next is there whole."""
-    store = QdrantStore(url=qdrant.url)
-    store.add(numbered(range(3)), gaussians(0, 3))
-    version = store.put_state(CALIBRATION, b"of before")
-    parts = iter(range(2))
-
-    def before(method, path):
-        if method == "PUT" and path.endswith("points") and next(parts, None) is None:
-            raise ConnectionError
-
-    qdrant.before = before
-    with pytest.raises(ConnectionError, match="does not answer"):
-        store.put_state(CALIBRATION, np.random.default_rng(0).bytes(9_000_000))
-    qdrant.before = lambda method, path: None
-    assert QdrantStore(url=qdrant.url).get_state(CALIBRATION) == (version, b"of before")
 
 
 def test_a_collection_that_was_made_in_part_is_indexed_by_who_writes_next(qdrant):

@@ -71,11 +71,11 @@ def _is_there(module: str) -> bool:
 
 
 TRUSTED = "UEC_TRUSTED"
-"""The environment variable with the models and engines that a saved folder may name."""
+"""The environment variable with the models that a saved folder may name."""
 
 
 def trusted() -> list[str]:
-    """Return the hub names, patterns such as "intfloat/*", and engine addresses in `TRUSTED`."""
+    """Return the hub names, and patterns such as "intfloat/*", in `TRUSTED`."""
     return [given.strip() for given in os.environ.get(TRUSTED, "").split(",") if given.strip()]
 
 

@@ -131,7 +131,7 @@ Trust: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Open the server and fetch the models that the index names; no key is sent there.",
+        help="Fetch the models that the index names.",
     ),
 ]
 StorePlace: TypeAlias = Annotated[

@@ -875,11 +875,9 @@ class Retriever(Index):
         device : str, optional
             As in `UEC.load`.
         store : Store, optional
-            The store of an index over an engine. By default the server that the folder names, if
-            the variable `UEC_TRUSTED` lists it.
+            The store of an index over an engine: none is opened because a folder names it.
         trust : bool
-            Whether to trust the folder: models that it names are fetched, as in `UEC.load`, and a
-            server that it names is opened, but receives no key or password of the environment.
+            Whether to trust the folder: models that it names are fetched, as in `UEC.load`.
         verify : bool
             As in `UEC.load`.
 
@@ -892,8 +890,8 @@ class Retriever(Index):
         FingerprintMismatch
             If `uec`, or one of its encoders, is not what the index was made with.
         ValueError
-            If an encoder must be given, a model may not be fetched or an engine opened without
-            `trust`, or torch cannot use the device.
+            If an encoder or the store must be given, a model may not be fetched without `trust`,
+            or torch cannot use the device.
         """
         saved = load_index(
             path,

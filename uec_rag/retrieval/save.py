@@ -97,7 +97,7 @@ def _prove(folder: Path, uec: UEC, store: Store) -> None:
         if getattr(store, "remote", False):  # opening it again may be refused while it is open
             read_json(folder / "store" / "store.json")
         else:
-            saved_store(folder / "store", trust=True)()  # the user has it open
+            saved_store(folder / "store")()
 
 
 def _read_learned(folder: Path) -> tuple[str, CorpusCalibration | None, str | None]:
@@ -125,7 +125,7 @@ def load_index(
     if not isinstance(uec, UEC | None):
         raise TypeError(f"uec: expected a UEC or None, got {type(uec).__name__}.")
     with reading(path, KIND, verify=verify) as folder:
-        open_store = saved_store(folder / "store", trust=trust, given=store)
+        open_store = saved_store(folder / "store", store)
         saved, calibration, corpus = _read_learned(folder)
         if uec is None:
             uec = UEC.read(folder / "ensemble", encoders=encoders, device=device, trust=trust)

@@ -199,11 +199,6 @@ class Store(Protocol):
         """Write the store's files into an existing folder."""
         ...
 
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read a store from the files that `save` wrote."""
-        ...
-
 
 CALIBRATION = "calibration"
 KEPT = (CALIBRATION,)

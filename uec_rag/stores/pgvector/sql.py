@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, LiteralString, NamedTuple, Self
 from uuid import UUID
 
@@ -293,15 +292,10 @@ def row_of(point: Point) -> tuple[object, ...]:
     )
 
 
-def literal(vector: FloatArray) -> str:
-    """Write a vector as pgvector reads it."""
-    return json.dumps(vector.tolist())
-
-
 def point_of(row: Sequence[Any]) -> Point:
-    """Make a point of id, text, metadata, mean and spread, and each block's terms and counts."""
-    id_, text, metadata, mean, spread, *rest = row
-    return Point(Passage(id_, text, metadata), _sent(mean), _sent(spread), _words_of(rest))
+    """Make a point of id, text, metadata, and of its vectors and terms, if these were read."""
+    passage, vectors, rest = Passage(*row[:3]), row[3:5], row[5:]
+    return Point(passage, *map(_sent, vectors), words=_words_of(rest))
 
 
 def _sendable(vector: FloatArray) -> bytes:
@@ -331,63 +325,33 @@ def _words_of(columns: Sequence[Any]) -> tuple[Words, ...]:
 _LOOKED_UP = 200_000  # postings; words that are more common than the rest of a query's come last
 
 
-@dataclass(frozen=True)
-class Bm25Query:
-    """A query's terms in a sparse block, ranked by BM25."""
+def bm25_query(
+    tables: Tables, block: int, noted: BlockSchema, wanted: QueryTerms, where: Clause, count: int
+) -> Clause:
+    """Write the query of the points of the highest BM25 in a sparse block that share a word.
 
-    block: int
-    noted: BlockSchema
-    wanted: QueryTerms
-
-    def numbers(self, tables: Tables, where: Clause, count: int) -> Clause:
-        """Write the query of the points with the highest similarity that share a word.
-
-        Common words are left out where a query has so many that it would take long; they count
-        when the candidates are scored.
-        """
-        some = max(1, int(np.searchsorted(np.cumsum(self.wanted.held), _LOOKED_UP, "right")))
-        count_ = self._count()
-        text = sql.SQL(
-            "SELECT held.number FROM {asked} JOIN {postings} AS held USING (key) "
-            "WHERE held.block = {block} AND {where} GROUP BY held.number "
-            "ORDER BY sum(share * {count}) DESC LIMIT %s"
-        ).format(
-            asked=_ASKED,
-            postings=tables.postings,
-            block=sql.Literal(self.block),
-            where=sql.SQL("held.number IN (SELECT number FROM {} WHERE {})").format(
-                tables.points, where.text
-            )
-            if where.values
-            else where.text,
-            count=count_.text,
-        )
-        return Clause(text, [*self._asked(some), *where.values, *count_.values, count])
-
-    def _asked(self, some: int) -> list[object]:
-        keys, shares = self.wanted.keys[:some], self.wanted.shares[:some]
-        return [keys.view(np.int64).tolist(), shares.tolist()]
-
-    def _count(self) -> Clause:
-        """Return the expression of a term's saturated count."""
-        if self.noted.saturation is None:
-            return Clause(sql.SQL("held.count"), [])
-        k1, b = self.noted.saturation.k1, self.noted.saturation.b
-        usual = max(self.wanted.mean_length, 1e-30)
-        return Clause(sql.SQL(_SATURATED), [k1 * (1 - b), k1 * b / usual])
-
-
-_ASKED = sql.SQL("unnest(%s::bigint[], %s::float8[]) AS asked (key, share)")
-_SATURATED: LiteralString = "(held.count / (held.count + %s::float8 + %s::float8 * held.length))"
-
-
-def bm25_queries(notes: CollectionSchema, words: Sequence[QueryTerms]) -> list[Bm25Query]:
-    """Return a query's BM25 queries, one for each sparse block."""
-    return [
-        Bm25Query(block, noted, wanted)
-        for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False))
-        if len(wanted.keys)
-    ]
+    Common words are left out if a query has so many that it would take long; they count when the
+    candidates are scored.
+    """
+    some = max(1, int(np.searchsorted(np.cumsum(wanted.held), _LOOKED_UP, "right")))
+    saturated, damping = "held.count", list[object]()
+    if noted.saturation is not None:
+        k1, b = noted.saturation.k1, noted.saturation.b
+        saturated = "held.count / (held.count + %s::float8 + %s::float8 * held.length)"
+        damping = [k1 * (1 - b), k1 * b / max(wanted.mean_length, 1e-30)]
+    among = sql.SQL("held.number IN (SELECT number FROM {} WHERE {})")
+    text = sql.SQL(
+        "SELECT held.number FROM unnest(%s::bigint[], %s::float8[]) AS asked (key, share) "
+        "JOIN {postings} AS held USING (key) WHERE held.block = {block} AND {where} "
+        "GROUP BY held.number ORDER BY sum(share * ({saturated})) DESC LIMIT %s"
+    ).format(
+        postings=tables.postings,
+        block=sql.Literal(block),
+        where=among.format(tables.points, where.text) if where.values else where.text,
+        saturated=sql.SQL(saturated),
+    )
+    asked = [wanted.keys[:some].view(np.int64).tolist(), wanted.shares[:some].tolist()]
+    return Clause(text, [*asked, *where.values, *damping, count])
 
 
 PASSAGE = sql.SQL("id, body, metadata")
@@ -441,11 +405,13 @@ def candidates(
     notes: CollectionSchema,
     where: Clause,
     mean: FloatArray,
-    words: list[Bm25Query],
+    words: Sequence[QueryTerms],
     count: int,
-    by_words: int,
 ) -> Clause:
-    """Write the query of the nearest `count` by mu_s, and of the best by each block's words."""
+    """Write the query of the nearest `count` points by mu_s, and of as many by each block's words.
+
+    They come as `point_of` takes them.
+    """
     text = sql.SQL("SELECT number FROM {} WHERE {} ORDER BY {} <#> %s::{}({}) LIMIT %s").format(
         tables.points,
         where.text,
@@ -453,17 +419,14 @@ def candidates(
         sql.SQL("halfvec" if is_half(notes) else "vector"),
         sql.Literal(notes.dimension),
     )
-    near = Clause(text, [*where.values, literal(mean), count])
-    found = [near, *(one.numbers(tables, where, by_words) for one in words)]
-    together = sql.SQL(" UNION ").join(
+    found = [Clause(text, [*where.values, json.dumps(mean.tolist()), count])]
+    for block, (noted, wanted) in enumerate(zip(notes.words, words, strict=False)):
+        if len(wanted.keys):
+            found.append(bm25_query(tables, block, noted, wanted, where, count))
+    numbers = sql.SQL(" UNION ").join(
         sql.SQL("(SELECT number FROM ({}) AS of_one)").format(one.text) for one in found
     )
-    return Clause(together, [value for one in found for value in one.values])
-
-
-def fetched(tables: Tables, notes: CollectionSchema, found: Clause) -> Clause:
-    """Write the query of candidates' points, by the numbers that `candidates` gives."""
-    text = sql.SQL("SELECT {} FROM ({}) AS candidates JOIN {} USING (number)").format(
-        point(notes), found.text, tables.points
+    together = sql.SQL("SELECT {} FROM ({}) AS candidates JOIN {} USING (number)").format(
+        point(notes), numbers, tables.points
     )
-    return Clause(text, found.values)
+    return Clause(together, [value for one in found for value in one.values])

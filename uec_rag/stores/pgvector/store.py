@@ -6,11 +6,11 @@ takes), and those that share the rarest words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
-from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.stores.base import Passage, Stamp
+from uec_rag.stores.base import Stamp
 from uec_rag.stores.engine import (
     CANDIDATES,
     CollectionSchema,
@@ -27,37 +26,27 @@ from uec_rag.stores.engine import (
     Point,
     QueryTerms,
     check_collection,
-    may_have_keys,
     point_id,
 )
 from uec_rag.stores.filters import AnyFact, Condition
 
 try:
     from psycopg import sql
-    from psycopg_pool import ConnectionPool
+
+    from uec_rag.stores.pgvector.server import Server, make_index, make_tables, notes_of
 except ModuleNotFoundError as error:
     if error.name not in ("psycopg", "psycopg_pool"):
         raise
     raise ImportError(missing_extra("psycopg", "stores")) from error
 
-from uec_rag.stores.pgvector.server import (
-    Server,
-    make_index,
-    make_tables,
-    notes_of,
-    place_of,
-    without_keys,
-)
 from uec_rag.stores.pgvector.sql import (
     PASSAGE,
     TYPES,
     WIDEST,
     WORD_TYPES,
     Tables,
-    bm25_queries,
     candidates,
     clause,
-    fetched,
     point,
     point_of,
     row_of,
@@ -87,12 +76,10 @@ class PgVectorStore(EngineStore):
         As libpq takes it: "postgresql://user@host/database". A password is better left to
         PGPASSWORD or ~/.pgpass. Host, database, user and encryption settings are saved and shown in
         messages; passwords, `options` and all else are not.
-    pool : psycopg_pool.ConnectionPool, optional
-        An open pool instead of an address; `close` leaves it open.
     collection : str
         Name of the table; the others append "_notes", "_words" and so on.
     connections : int
-        That are open at a time, at most; a given pool has its own number.
+        That are open at a time, at most.
     timeout : float
         Seconds to wait for a connection; a failure after that is not retried.
     candidates : int
@@ -103,8 +90,8 @@ class PgVectorStore(EngineStore):
     ImportError
         Without psycopg: pip install "uec-rag[stores]".
     ValueError
-        If not exactly one of dsn and pool is given, the address cannot be read (write a password's
-        @ as %40 and its / as %2F), or PostgreSQL would change the collection's name.
+        If the address cannot be read (write a password's @ as %40 and its / as %2F), or PostgreSQL
+        would change the collection's name.
     ConnectionError
         If the server cannot be reached, or does not know the user or the database.
     """
@@ -113,9 +100,8 @@ class PgVectorStore(EngineStore):
 
     def __init__(
         self,
-        dsn: str | None = None,
+        dsn: str,
         *,
-        pool: ConnectionPool[Any] | None = None,
         collection: str = "uec_rag",
         connections: int = 4,
         timeout: float = 10.0,
@@ -126,10 +112,10 @@ class PgVectorStore(EngineStore):
         self._collection = collection
         self._tables = Tables.of(collection)
         self._is_filling = False
-        self._server = Server(dsn, connections, timeout, pool)
+        self._server = Server(dsn, connections, timeout)
 
     def close(self) -> None:
-        """Close the connections; those of a given pool stay open."""
+        """Close the connections."""
         self._server.close()
 
     def read_notes(self) -> CollectionSchema | None:
@@ -220,45 +206,32 @@ class PgVectorStore(EngineStore):
             )
         return int(self._server.rows(text, where.values)[0][0])
 
-    def _point(self) -> sql.SQL:
+    def _columns(self, vectors: bool) -> sql.SQL:
         notes = self.notes()
-        return PASSAGE if notes is None else point(notes)
+        return point(notes) if vectors and notes is not None else PASSAGE
 
     def check(self, condition: Condition) -> None:
         """Raise ValueError if PostgreSQL cannot run a condition."""
         clause(condition)
 
-    def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Return the points of those distinct ids that are there."""
-        return {row[0]: point_of(row) for row in self._by_ids(ids, self._point())}
-
-    def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Return the passages of those distinct ids that are there."""
-        return {row[0]: Passage(*row) for row in self._by_ids(ids, PASSAGE)}
-
-    def _by_ids(self, ids: Sequence[str], what: sql.SQL) -> Iterator[tuple[Any, ...]]:
+    def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
+        """Iterate over the points of those distinct ids that are there."""
         text = sql.SQL("SELECT {} FROM {} WHERE point = ANY(%s::uuid[])")
-        asked = text.format(what, self._tables.points)
+        asked = text.format(self._columns(vectors), self._tables.points)
         for start in range(0, len(ids) if self.notes() else 0, _READ):
-            yield from self._server.rows(asked, [[*map(point_id, ids[start : start + _READ])]])
+            some = [*map(point_id, ids[start : start + _READ])]
+            yield from map(point_of, self._server.rows(asked, [some]))
 
-    def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
+    def scan(
+        self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
+    ) -> Iterator[Point]:
         """Iterate over points in the order of their UUIDs, which is random."""
-        return map(point_of, self._scanned(condition, limit, self._point()))
-
-    def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Iterate over passages in the order of `scan`."""
-        return (Passage(*row) for row in self._scanned(condition, None, PASSAGE))
-
-    def _scanned(
-        self, condition: Condition | None, limit: int | None, what: sql.SQL
-    ) -> Iterator[tuple[Any, ...]]:
         where, last, left = clause(condition), "", limit
-        text = scanned(self._tables.points, what, where)
+        text = scanned(self._tables.points, self._columns(vectors), where)
         while self.notes() is not None and (left is None or left > 0):
             count = _READ if left is None else min(left, _READ)
             rows = self._server.rows(text, [last, last, *where.values, count])
-            yield from (row[:-1] for row in rows)
+            yield from (point_of(row[:-1]) for row in rows)
             if len(rows) < count:
                 return
             last, left = rows[-1][-1], None if left is None else left - count
@@ -285,10 +258,7 @@ class PgVectorStore(EngineStore):
         exact: bool,
     ) -> list[Point]:
         """Fetch the nearest `count` points by a query's mean, and as many by each block's words."""
-        notes = self._noted
-        alike = bm25_queries(notes, words)
-        found = candidates(self._tables, notes, clause(condition), mean, alike, count, count)
-        asked = fetched(self._tables, notes, found)
+        asked = candidates(self._tables, self._noted, clause(condition), mean, words, count)
         settings = {
             "hnsw.ef_search": str(min(count, _MOST_LOOKED_AT)),
             "hnsw.iterative_scan": "strict_order",  # until there are as many as asked for
@@ -333,34 +303,8 @@ class PgVectorStore(EngineStore):
             return version, bytes(data)
         return None
 
-    def save(self, folder: Path) -> None:
-        """Write the table's address, without secrets; the passages stay in it."""
-        noted = {"store": "pgvector", "dsn": self._server.place, "collection": self._collection}
-        write_json(folder / "store.json", {**noted, "candidates": self.candidates})
-
-    @classmethod
-    def check_saved(cls, noted: Mapping[str, Any], *, trust: bool) -> bool:
-        """Tell if a saved place may get passwords; ValueError if it may not be opened."""
-        return may_have_keys(place_of(str(noted.get("dsn"))), trust=trust)
-
-    @classmethod
-    def load(cls, folder: Path, *, trust: bool = False) -> Self:
-        """Open the table that `save` recorded, if the user trusts the server.
-
-        If the variable UEC_TRUSTED lists the place, libpq finds the password (PGPASSWORD,
-        ~/.pgpass). With `trust` it is opened anyway, without a password.
-
-        Parameters
-        ----------
-        folder : path
-        trust : bool
-
-        Raises
-        ------
-        ValueError
-            If the place may not be opened.
-        """
-        noted = read_json(folder / "store.json")
-        keys, place = cls.check_saved(noted, trust=trust), place_of(str(noted.get("dsn")))
-        named = {name: noted[name] for name in ("collection", "candidates") if name in noted}
-        return cls(place if keys else without_keys(place), **named)
+    @property
+    def address(self) -> str:
+        """The address at which `store_at` opens it, without secrets."""
+        place = self._server.place
+        return f"{place}{'&' if '?' in place else '?'}collection={quote(self._collection, safe='')}"

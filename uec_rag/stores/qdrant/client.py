@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from uec_rag.base.environment import TRUSTED
 from uec_rag.base.retries import is_passing, retried
 from uec_rag.stores.base import KEPT, Stamp
 from uec_rag.stores.engine import point_id
@@ -110,8 +109,7 @@ class Place:
         if status in _REFUSED:
             return PermissionError(
                 f"store: Qdrant at {self._named!r} does not let this key do that ({status}); give "
-                "one that may as api_key=, or in QDRANT_API_KEY where an index is loaded whose "
-                f"place {TRUSTED} lists."
+                "one that may as api_key= (uec-rag: in QDRANT_API_KEY)."
             )
         if status == _NOT_THERE:
             return RuntimeError(
@@ -140,8 +138,6 @@ class Place:
 
 
 _WRITTEN = "written"
-_PART = 2**22  # bytes in a point: a request is 32 MB at most
-_TRIES = 5
 
 
 class Kept:
@@ -166,8 +162,8 @@ class Kept:
                     f"collection: what is learned of a corpus is stored in {self._collection!r}, "
                     "which exists and holds something else; choose another name."
                 )
-            for name in KEPT:
-                self._remove(name, self._head(name))
+            old = models.PointIdsList(points=[*map(point_id, KEPT)])
+            self._ask(self._client.delete, self._collection, old, wait=True)
         else:
             none: dict[str, models.VectorParams] = {}
             self._place.create(self._collection, vectors_config=none)
@@ -175,70 +171,30 @@ class Kept:
 
     def mark(self) -> None:
         """Note that something was written, or is about to be."""
-        self._put({_WRITTEN: {"name": _WRITTEN, "version": uuid.uuid4().hex}})
+        self.put_state(_WRITTEN, b"")
 
     def stamp(self) -> Stamp:
         """Return the state of what is stored."""
-        found = self._payloads([*map(point_id, (_WRITTEN, *KEPT))]).values()
-        versions = {payload["name"]: payload["version"] for payload in found if payload}
+        found = self._payloads([_WRITTEN, *KEPT], ["name", "version"])
+        versions = {payload["name"]: payload["version"] for payload in found}
         return Stamp(versions.pop(_WRITTEN, ""), versions)
 
     def put_state(self, name: str, data: bytes) -> str:
-        """Store bytes under a name: they are complete once its version is there."""
-        before, version = self._head(name), uuid.uuid4().hex
-        parts = [data[start : start + _PART] for start in range(0, len(data), _PART)]
-        for place, part in enumerate(parts):
-            text = base64.b64encode(part).decode()
-            self._put({f"{name}/{version}/{place}": {"data": text}})
-        self._put({name: {"name": name, "version": version, "parts": len(parts)}})
-        self._remove(name, before, head=False)
+        """Store bytes under a name, in one request."""
+        version = uuid.uuid4().hex
+        payload = {"name": name, "version": version, "data": base64.b64encode(data).decode()}
+        point = models.PointStruct(id=point_id(name), vector={}, payload=payload)
+        self._ask(self._client.upsert, self._collection, [point], wait=True)
         return version
-
-    def _remove(self, name: str, version: tuple[str, int] | None, *, head: bool = True) -> None:
-        """Remove what is stored under a name, or the parts of an earlier version."""
-        parts = [] if version is None else self._parts(name, *version)
-        gone = [*parts, point_id(name)] if head else parts
-        if gone:
-            old = models.PointIdsList(points=[*gone])
-            self._ask(self._client.delete, self._collection, old, wait=True)
 
     def get_state(self, name: str) -> tuple[str, bytes] | None:
         """Return the version and the bytes stored under a name; None if there are none."""
-        for _ in range(_TRIES):  # another process may replace it in between
-            head = self._head(name)
-            if head is None:
-                return None
-            wanted = self._parts(name, *head)
-            found = {
-                found_id: payload["data"]
-                for id_ in wanted
-                for found_id, payload in self._payloads([id_]).items()
-            }
-            if len(found) == len(wanted):
-                return head[0], b"".join(base64.b64decode(found[id_]) for id_ in wanted)
-        raise ConnectionError(
-            f"store: what Qdrant keeps as {name!r} changes faster than it is read."
-        )
-
-    def _head(self, name: str) -> tuple[str, int] | None:
-        for payload in self._payloads([point_id(name)]).values():
-            return payload["version"], payload["parts"]
+        for payload in self._payloads([name], ["version", "data"]):
+            return payload["version"], base64.b64decode(payload["data"])
         return None
 
-    def _payloads(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return the payloads of those of some points that are there, by their ids."""
+    def _payloads(self, names: Sequence[str], keys: list[str]) -> list[dict[str, Any]]:
         found = self._ask(
-            self._client.retrieve, self._collection, [*ids], with_payload=True, with_vectors=False
+            self._client.retrieve, self._collection, [*map(point_id, names)], with_payload=keys
         )
-        return {str(point.id): point.payload or {} for point in found}
-
-    @staticmethod
-    def _parts(name: str, version: str, parts: int) -> list[str]:
-        return [point_id(f"{name}/{version}/{place}") for place in range(parts)]
-
-    def _put(self, payloads: dict[str, dict[str, object]]) -> None:
-        points = [
-            models.PointStruct(id=point_id(key), vector={}, payload=payload)
-            for key, payload in payloads.items()
-        ]
-        self._ask(self._client.upsert, self._collection, points, wait=True)
+        return [point.payload for point in found if point.payload]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,7 @@ from uec_rag.stores.filters import (
 
 MEAN, SPREAD = "mean", "spread"
 _EXACT = "metadata_json"
-PASSAGE = ["id", "text", "metadata", _EXACT]
+PASSAGE = ["id", "text", _EXACT]
 """The keys of a point's payload that make a passage."""
 
 
@@ -90,14 +89,6 @@ def nearest(
 
 FACTS = "facts"
 _BOUNDS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
-
-
-def passage_of(payload: dict[str, Any] | None) -> Passage:
-    """Rebuild the passage of a point."""
-    assert payload is not None
-    exact = payload.get(_EXACT)
-    metadata = payload["metadata"] if exact is None else json.loads(exact)
-    return Passage(payload["id"], payload["text"], metadata)
 
 
 def having(key: str, number: int) -> models.Filter:
@@ -164,12 +155,11 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
     passage = point.passage
     payload: dict[str, Any] = {
         **vars(passage),
+        # Qdrant's engine gives one in ten numbers with a fraction back with another last digit.
+        _EXACT: json.dumps(passage.metadata),
         FACTS: facts_of(passage.metadata),
         "numbers": numbers_of(passage.metadata),
     }
-    # Qdrant's engine gives one in ten numbers with a fraction back with another last digit.
-    if re.search(r"\d[.e]", exact := json.dumps(passage.metadata)):
-        payload[_EXACT] = exact
     for block, (noted, words) in enumerate(zip(notes.words, point.words, strict=True)):
         if len(words.keys):
             vector[words_name(block)] = sparse(words.keys, noted.saturated(words))
@@ -183,11 +173,15 @@ def struct_of(point: Point, notes: CollectionSchema) -> models.PointStruct:
 
 
 def point_of(point: models.Record | models.ScoredPoint, blocks: int) -> Point:
-    """Rebuild a point with so many sparse blocks from its record."""
-    vectors: Any = point.vector
+    """Rebuild a point with so many sparse blocks from its record, if it was read with vectors."""
+    payload, vectors = point.payload, point.vector
+    assert payload is not None
+    passage = Passage(payload["id"], payload["text"], json.loads(payload[_EXACT]))
+    if not isinstance(vectors, dict):
+        return Point(passage)
     mean, spread = (np.array(vectors[name], dtype=np.float32) for name in (MEAN, SPREAD))
-    words = _words_of(point.payload, [*map(words_name, range(blocks))])
-    return Point(passage_of(point.payload), mean, spread, words)
+    words = _words_of(payload, [*map(words_name, range(blocks))])
+    return Point(passage, mean, spread, words)
 
 
 def _words_of(payload: Mapping[str, Any] | None, names: Sequence[str]) -> tuple[Words, ...]:

@@ -11,13 +11,13 @@ index, which holds each passage's terms, and so is always that of what is there.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from uec_rag.base.environment import missing_extra
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.postings import Frequencies
-from uec_rag.base.saved.files import read_json, write_json
-from uec_rag.stores.base import Passage, Stamp
+from uec_rag.stores.base import Stamp
 from uec_rag.stores.engine import (
     CANDIDATES,
     CollectionSchema,
@@ -34,7 +33,6 @@ from uec_rag.stores.engine import (
     Point,
     QueryTerms,
     check_collection,
-    may_have_keys,
     point_id,
 )
 from uec_rag.stores.filters import AnyFact, Condition
@@ -46,7 +44,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
-from uec_rag.stores.qdrant.client import Kept, Place, checked_url
+from uec_rag.stores.qdrant.client import Kept, Place
 from uec_rag.stores.qdrant.query import (
     FACTS,
     MEAN,
@@ -54,7 +52,6 @@ from uec_rag.stores.qdrant.query import (
     SPREAD,
     having,
     nearest,
-    passage_of,
     point_of,
     qdrant_filter,
     struct_of,
@@ -246,38 +243,22 @@ class QdrantStore(EngineStore):
         """Raise ValueError if Qdrant cannot run a condition."""
         qdrant_filter(condition)
 
-    def points(self, ids: Sequence[str]) -> Mapping[str, Point]:
-        """Return the points of those distinct ids that are there."""
-        found = map(self._point, self._found(ids, vectors=True))
-        return {point.passage.id: point for point in found}
-
-    def passages_of(self, ids: Sequence[str]) -> Mapping[str, Passage]:
-        """Return the passages of those distinct ids that are there."""
-        found = (passage_of(point.payload) for point in self._found(ids, vectors=False))
-        return {passage.id: passage for passage in found}
-
-    def _found(self, ids: Sequence[str], *, vectors: bool) -> Iterator[models.Record]:
+    def points(self, ids: Sequence[str], *, vectors: bool = True) -> Iterator[Point]:
+        """Iterate over the points of those distinct ids that are there."""
         for start in range(0, len(ids) if self.notes() else 0, _READ):
-            yield from self._ask(
+            found = self._ask(
                 self._client.retrieve,
                 self._collection,
                 [*map(point_id, ids[start : start + _READ])],
                 with_payload=self._payload(vectors),
                 with_vectors=[MEAN, SPREAD] if vectors else False,
             )
+            yield from map(self._point, found)
 
-    def scan(self, condition: Condition | None, limit: int | None) -> Iterator[Point]:
+    def scan(
+        self, condition: Condition | None, limit: int | None = None, *, vectors: bool = True
+    ) -> Iterator[Point]:
         """Iterate over points in the order of their UUIDs, which is random."""
-        return map(self._point, self._scrolled(condition, limit, vectors=True))
-
-    def scan_passages(self, condition: Condition | None) -> Iterator[Passage]:
-        """Iterate over passages in the order of `scan`."""
-        points = self._scrolled(condition, None, vectors=False)
-        return (passage_of(point.payload) for point in points)
-
-    def _scrolled(
-        self, condition: Condition | None, limit: int | None, *, vectors: bool
-    ) -> Iterator[models.Record]:
         if self.notes() is None:
             return
         offset, left = None, limit
@@ -291,7 +272,7 @@ class QdrantStore(EngineStore):
                 with_payload=self._payload(vectors),
                 with_vectors=[MEAN, SPREAD] if vectors else False,
             )
-            yield from points
+            yield from map(self._point, points)
             left = None if left is None else left - len(points)
             if offset is None:
                 return
@@ -363,53 +344,21 @@ class QdrantStore(EngineStore):
     def _point(self, point: models.Record | models.ScoredPoint) -> Point:
         return point_of(point, len(self._noted.words))
 
-    def save(self, folder: Path) -> None:
-        """Write the collection's address; the passages stay in it.
+    @property
+    def address(self) -> str:
+        """The address at which `store_at` opens it.
 
-        Raises
-        ------
-        ValueError
-            If it ends with this process, or was opened through a client of the user's.
+        ValueError if it ends with this process, or was opened through a client of the user's.
         """
-        place = {"path": self._place.path, "url": self._place.url}
-        if not any(place.values()):
+        name = quote(self._collection, safe="")
+        if self._place.url is not None:
+            return f"qdrant+{self._place.url}/{name}"
+        if self._place.path is None:
             raise ValueError(
                 "store: a collection in memory, or of a client of your own, cannot be reopened "
                 "from a saved index; use path= or url=."
             )
-        noted = {"store": "qdrant", "collection": self._collection, **place}
-        write_json(folder / "store.json", {**noted, "candidates": self.candidates})
-
-    @classmethod
-    def check_saved(cls, noted: Mapping[str, Any], *, trust: bool) -> bool:
-        """Tell if a saved place may get the key; ValueError if it may not be opened."""
-        url = noted.get("url")
-        # Local mode unpickles what is in its folder.
-        served = noted.get("path") is None and isinstance(url, str)
-        return may_have_keys(checked_url(str(url)) if served else None, trust=trust)
-
-    @classmethod
-    def load(cls, folder: Path, *, trust: bool = False) -> Self:
-        """Open the collection of a server that `save` recorded, if the user trusts the server.
-
-        If the variable UEC_TRUSTED lists the place, it receives the key in QDRANT_API_KEY. With
-        `trust` it is opened anyway, without the key.
-
-        Parameters
-        ----------
-        folder : path
-        trust : bool
-
-        Raises
-        ------
-        ValueError
-            If the place may not be opened; a collection in a folder never may.
-        """
-        noted = read_json(folder / "store.json")
-        keys = cls.check_saved(noted, trust=trust)
-        named = {name: noted[name] for name in ("collection", "candidates") if name in noted}
-        key = os.environ.get("QDRANT_API_KEY") if keys else None
-        return cls(url=noted["url"], api_key=key, **named)
+        return f"qdrant://{quote(str(Path(self._place.path).absolute()))}/{name}"
 
 
 def _where(condition: Condition | AnyFact | None) -> models.Filter | None:
