@@ -1,8 +1,7 @@
 """The fit that comes with the package: for the encoders it was made of, and for no others."""
 
 import warnings
-from dataclasses import dataclass, replace
-from importlib.resources import files
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +12,8 @@ from uec_rag.encoders import EMBEDDED, Lexical
 from uec_rag.ensemble import shipped
 from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted
-from uec_rag.ensemble.shipped import shipped_fit, with_shipped_fit
+from uec_rag.ensemble.save import read_fit
+from uec_rag.ensemble.shipped import FOLDER, with_shipped_fit
 
 OPTIONS = FitOptions()
 TEXTS = [
@@ -24,21 +24,12 @@ TEXTS = [
 QUESTIONS = ["When do I get my money back?", "Can I get cash for a gift card?"]
 
 
-@dataclass(frozen=True)
-class Known:
-    """What of an encoder the fit knows."""
-
-    name: str
-    revision: str
-    dimension: int
+SHIPPED = read_fit(FOLDER)
 
 
 @pytest.fixture
 def known():
-    return [
-        Known(entry["name"], entry["revision"], len(posterior.directions))
-        for entry, posterior in zip(shipped_fit().encoders, shipped_fit().posteriors, strict=True)
-    ]
+    return SHIPPED.encoders
 
 
 @pytest.fixture
@@ -49,10 +40,10 @@ def unfitted(known):
 def test_the_encoders_that_were_fitted_take_it_up(known, unfitted):
     fitted = with_shipped_fit(known, unfitted, OPTIONS)
     assert len(fitted.posteriors) == len(EMBEDDED)
-    assert fitted.evidence_weights == shipped_fit().weights
-    assert fitted.confidence_model == shipped_fit().confidence_model
+    assert fitted.evidence_weights == SHIPPED.fitted.evidence_weights
+    assert fitted.confidence_model == SHIPPED.fitted.confidence_model
     assert all(slope > 0 for slope in fitted.slopes)
-    assert fitted.training_profile == shipped_fit().training_profile
+    assert fitted.training_profile == SHIPPED.fitted.training_profile
 
 
 def test_its_report_says_what_it_was_fitted_on(known, unfitted):
@@ -81,32 +72,19 @@ def test_a_rule_that_was_chosen_stays(known, unfitted):
 
 
 def test_a_damaged_package_is_noticed(known, unfitted, monkeypatch):
-    first, *others = shipped_fit().posteriors
-    directions = first.directions.copy()
-    directions[3, 3] += 1
-    damaged = replace(shipped_fit(), posteriors=(replace(first, directions=directions), *others))
-    monkeypatch.setattr(shipped, "shipped_fit", lambda: damaged)
+    first, *others = SHIPPED.fitted.posteriors
+    covariance = first.covariance.copy()
+    covariance[3, 3] += 1
+    posteriors = (replace(first, covariance=covariance), *others)
+    damaged = replace(SHIPPED, fitted=replace(SHIPPED.fitted, posteriors=posteriors))
+    monkeypatch.setattr(shipped, "read_fit", lambda folder: damaged)
     with pytest.raises(IndexCorrupted, match="install uec-rag again"):
         with_shipped_fit(known, unfitted, OPTIONS)
 
 
-def test_what_is_written_is_what_is_read(tmp_path, monkeypatch):
-    shipped_fit().write(tmp_path)
-    for name in ("shipped.json", "shipped.safetensors"):
-        there = files("uec_rag.ensemble").joinpath(name)
-        assert (tmp_path / name).read_bytes() == there.read_bytes()
-
-
-def test_it_is_small():
-    there = [
-        files("uec_rag.ensemble").joinpath(f"shipped.{end}") for end in ("json", "safetensors")
-    ]
-    assert sum(len(file.read_bytes()) for file in there) < 60_000
-
-
 def test_words_are_split_as_they_were_when_it_was_fitted():
-    entry = next(entry for entry in shipped_fit().encoders if entry["name"] == "bm25")
-    assert Lexical().revision == entry["revision"], "run benchmarks/quality/shipped_fit.py --write"
+    entry = next(entry for entry in SHIPPED.encoders if entry.name == "bm25")
+    assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py --write"
 
 
 def test_encoders_that_are_given_wait_for_fit():
@@ -123,7 +101,7 @@ def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
     assert uec.is_fitted
     assert uec.names == ["snowflake-arctic-embed-s", "bm25"]
     assert [encoder.spec for encoder in uec.encoders] == ["pypi:bot-brain", "bm25"]
-    assert uec.fingerprint == shipped_fit().fingerprint
+    assert uec.fingerprint == SHIPPED.fingerprint
     assert uec.embed(TEXTS).trace.min() > 0
     assert not UEC(EMBEDDED).is_fitted
 
@@ -149,7 +127,7 @@ def test_it_is_saved_with_its_report(uec, tmp_path):
 def test_a_fit_on_pairs_replaces_it():
     uec = UEC().fit(pairs(40))
     assert "as it comes" not in str(uec.report)
-    assert uec.fingerprint != shipped_fit().fingerprint
+    assert uec.fingerprint != SHIPPED.fingerprint
 
 
 @pytest.mark.slow

@@ -300,31 +300,46 @@ def write_ensemble(
     write_json(folder / "uec.json", state)
 
 
-def read_ensemble(
-    folder: Path, encoders: Mapping[str, MemberLike], device: str | None, *, trust: bool
-) -> SavedEnsemble:
-    """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
-    if not isinstance(encoders, Mapping):
-        raise TypeError(
-            "encoders: expected a mapping of names to encoders, such as {'my-model': model}, got "
-            f"{type(encoders).__name__}."
-        )
+@dataclass(frozen=True)
+class _SavedEncoder:
+    name: str
+    spec: str | None
+    revision: str
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
+            raise TypeError("an encoder's name, spec and revision are strings")
+
+
+@dataclass(frozen=True)
+class SavedFit:
+    """The saved state of an ensemble, without its models."""
+
+    encoders: list[_SavedEncoder]
+    fitted: Fitted
+    options: FitOptions
+    fingerprint: str
+
+
+def read_fit(folder: Path) -> SavedFit:
+    """Read what `write_ensemble` wrote of all but the verifier."""
     file = folder / "uec.json"
     state = read_json(file)
     with as_corrupted(file):
-        saved = [_SavedEncoder(**entry) for entry in state["encoders"]]
-        names = tuple(encoder.name for encoder in saved)
+        encoders = [_SavedEncoder(**entry) for entry in state["encoders"]]
+        names = tuple(encoder.name for encoder in encoders)
         temperature = state["coefficients"].get("temperature")
         options = FitOptions.restore(
             {"temperature": temperature} | {name: state[name] for name in _OPTIONS}
         )
-        words = not all(encoder.dimension for encoder in saved)
+        words = not all(encoder.dimension for encoder in encoders)
         rule = current_or(
             cast(CoefficientRule, Evidence()),
             lambda: restore_rule(state["coefficients"]),
             "every encoder counts the same. Fit again.",
         )
-        posteriors = report = None
+        fitted = Fitted(names, options.space, rule, options.beta)
         if "posteriors" in state:
             posteriors = _read_posteriors(state["posteriors"], folder / "posteriors.safetensors")
             encoding_seconds, fitting_seconds = state["seconds"]
@@ -337,38 +352,42 @@ def read_ensemble(
                 state.get("source", ""),
                 FitFacts.restore(state["facts"]) if "facts" in state else None,
             )
-        fitted = Fitted(
-            names=names,
-            space=options.space,
-            rule=rule,
-            beta=options.beta,
-            posteriors=posteriors,
-            confidence_model=(
-                _confidence_model(state["confidence"], words=words)
-                if "confidence" in state
-                else None
-            ),
-            report=report,
-            training_profile=TrainingProfile.restore(state["familiar"])
-            if "familiar" in state
-            else None,
+            fitted = replace(fitted, posteriors=posteriors, report=report)
+        if "confidence" in state:
+            model = _confidence_model(state["confidence"], words=words)
+            fitted = replace(fitted, confidence_model=model)
+        if "familiar" in state:
+            profile = TrainingProfile.restore(state["familiar"])
+            fitted = replace(fitted, training_profile=profile)
+        return SavedFit(encoders, fitted, options, str(state["fingerprint"]))
+
+
+def read_ensemble(
+    folder: Path, encoders: Mapping[str, MemberLike], device: str | None, *, trust: bool
+) -> SavedEnsemble:
+    """Read an ensemble from the files in a folder, checked already; see `UEC.load`."""
+    if not isinstance(encoders, Mapping):
+        raise TypeError(
+            "encoders: expected a mapping of names to encoders, such as {'my-model': model}, got "
+            f"{type(encoders).__name__}."
         )
-        expected = str(state["fingerprint"])
-    checked = read_verifier(folder, words=words)
-    known = [*names, *([] if checked is None else [checked.name])]
+    saved = read_fit(folder)
+    fitted, options = saved.fitted, saved.options
+    checked = read_verifier(folder, words=not all(one.dimension for one in saved.encoders))
+    known = [*fitted.names, *([] if checked is None else [checked.name])]
     unknown = sorted({*encoders} - {*known})
     if unknown:
         raise ValueError(f"encoders: expected names among {known}, got {unknown}.")
     verifier = None
     if checked is not None:
         verifier = checked.load(encoders, device, trust=trust)
-        encoders = {name: given for name, given in encoders.items() if name != checked.name}
+        report = fitted.report
         if report is not None and checked.fitted is not None:
             summaries = report.encoders | {checked.name: checked.fitted.summary}
             report = replace(report, encoders=summaries)
         fitted = replace(fitted, report=report, verifier=checked.fitted)
-    loaded = _load_encoders(saved, encoders, options.last_layer, device, trust=trust)
-    if fingerprint(loaded, fitted, options.last_layer) != expected:
+    loaded = _load_encoders(saved.encoders, encoders, options.last_layer, device, trust=trust)
+    if fingerprint(loaded, fitted, options.last_layer) != saved.fingerprint:
         raise IndexCorrupted(
             f"path: the ensemble in {str(folder)!r} does not give the fingerprint it was saved "
             "with; its files were changed or mixed. Save it again."
@@ -376,18 +395,6 @@ def read_ensemble(
     if checked is None:
         return SavedEnsemble(loaded, fitted, options)
     return SavedEnsemble(loaded, fitted, options, verifier, checked.k)
-
-
-@dataclass(frozen=True)
-class _SavedEncoder:
-    name: str
-    spec: str | None
-    revision: str
-    dimension: int
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
-            raise TypeError("an encoder's name, spec and revision are strings")
 
 
 def _load_encoders(
