@@ -6,7 +6,8 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
@@ -158,6 +159,21 @@ def resaved(path, kind, name="made up"):
     with writing(path.with_name(name), kind) as folder:
         shutil.copytree(files_of(path), folder, dirs_exist_ok=True)
         yield folder
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def served(folder):
+    """Serve the files of a folder by HTTP, with pages that list them; yields the address."""
+    handler = partial(_Silent, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 NUMERIC = ("scores", "mu", "sigma2", "relevance", "coefficients", "confidence")

@@ -17,7 +17,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from uec_rag.corpora import folder as folder_module
 from uec_rag.corpora import read_folder
 from uec_rag.corpora.document import Section
-from uec_rag.corpora.folder import file_hashes, other_files
+from uec_rag.corpora.folder import file_hashes, other_files, read_files
 from uec_rag.corpora.readers import html_sections
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
@@ -248,7 +248,7 @@ def test_a_file_that_takes_too_long_or_crashes_is_named_and_the_others_are_read(
     (tmp_path / "a.html").write_text("<a " * 60_000)  # what the parser takes minutes for
     (tmp_path / "b.txt").write_text(PROSE)
     with pytest.warns(UserWarning, match=r"left out a\.html.*longer than 2 seconds"):
-        documents = read_folder(tmp_path, seconds=2)
+        documents = read_files(tmp_path, seconds=2).documents
     assert [document.source for document in documents] == ["b.txt"]
 
 
@@ -470,6 +470,6 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
     (tmp_path / "b.txt").write_text(PROSE)
     said = r"left out a\.xlsx.*holds [\d,]+ characters of text, more than 100,000; max_ch"
     with pytest.warns(UserWarning, match=said):
-        documents = read_folder(tmp_path, max_characters=100_000)
+        documents = read_files(tmp_path, max_characters=100_000).documents
     assert [document.source for document in documents] == ["b.txt"]
     assert len(read_folder(tmp_path)) == 2

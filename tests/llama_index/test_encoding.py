@@ -1,6 +1,5 @@
 """Texts that LlamaIndex brings twice, once to the embedding and once to the store."""
 
-import copy
 import gc
 import threading
 import weakref
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from llama_index.core.schema import TextNode
 
-from tests.helpers import LinearHead, bag_of_words
+from tests.helpers import bag_of_words
 from uec_rag import UEC
 from uec_rag.ensemble.known_vectors import encode
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
@@ -66,81 +65,19 @@ def test_a_memory_lives_as_long_as_its_ensemble(texts):
     assert place() is None
 
 
-def elsewhere(uec):
-    """The same ensemble as another process has it: nothing in memory."""
-    twin = copy.copy(uec)
-    for encoder in twin.encoders:
-        encoder._given.texts.clear()
-    return twin
-
-
-def embedded(uec, texts):
+def test_what_the_embedding_encoded_the_store_does_not_encode_again(counting, fitted, texts):
+    uec, encoders = counting
     vectors = UECEmbedding(uec=uec).get_text_embedding_batch(texts)
-    return [
-        TextNode(id_=str(i), text=text, embedding=vector)
-        for i, (text, vector) in enumerate(zip(texts, vectors, strict=True))
-    ]
-
-
-@pytest.mark.parametrize("use_async", [False, True])
-async def test_vectors_of_another_process_spare_all_but_one_text(
-    counting, fitted, texts, use_async
-):
-    uec, encoders = counting
-    nodes = embedded(uec, texts)
-    store = UECVectorStore(elsewhere(uec))
-    await store.async_add(nodes) if use_async else store.add(nodes)
-    assert [encoder.texts for encoder in encoders] == [texts[:1]] * 2
-    expected = UECVectorStore(fitted)
-    expected.add([TextNode(id_=node.node_id, text=node.text) for node in nodes])
-    ids = [node.node_id for node in nodes]
-    ours, theirs = store.retriever.vectors(ids), expected.retriever.vectors(ids)
-    same([ours], [theirs])
-
-
-def test_vectors_of_another_model_are_not_taken_for_ours_and_that_is_said(
-    counting, fitted, texts, caplog
-):
-    uec, encoders = counting
-    rng = np.random.default_rng(0)
-    nodes = [TextNode(text=text, embedding=rng.normal(size=56).tolist()) for text in texts]
-    store = UECVectorStore(elsewhere(uec))
-    store.add(nodes)
-    assert sorted(encoders[0].texts) == sorted(texts)
-    assert f"{len(texts)} texts have vectors already and are encoded again" in caplog.text
-
-
-def test_one_vector_that_is_no_ones_is_found_among_ours(counting, texts):
-    uec, encoders = counting
-    nodes = embedded(uec, texts)
-    nodes[7].embedding = [0.1] * 56
-    store = UECVectorStore(elsewhere(uec))
-    store.add(nodes)
-    assert encoders[0].texts == [texts[0], texts[7]]
-
-
-def test_a_last_layer_of_its_own_does_not_show_in_a_vector(texts, caplog):
-    uec = UEC([LinearHead()]).fit([(" ".join(text.split()[:4]), text) for text in texts])
-    nodes = embedded(uec, texts)
-    store = UECVectorStore(copy.copy(uec))
-    store.add(nodes)
-    ids = [node.node_id for node in nodes]
-    ours = store.retriever.vectors(ids)
-    np.testing.assert_allclose(ours.variance, uec.embed(texts).variance, rtol=1e-4)
-    assert "are encoded again" in caplog.text
-
-
-def test_words_need_no_vector(texts):
-    uec = UEC([bag_of_words(24, "small"), "bm25"])
-    uec.fit([(" ".join(text.split()[:4]), text) for text in texts])
-    nodes = embedded(uec, texts)
-    store = UECVectorStore(copy.copy(uec))
-    store.add(nodes)
-    expected = UECVectorStore(uec)
-    expected.add([TextNode(id_=node.node_id, text=node.text) for node in nodes])
-    ours, theirs = (s.retriever.search(texts[:3], 5) for s in (store, expected))
-    assert ours.ids == theirs.ids
-    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-5)
+    store = UECVectorStore(uec)
+    store.add(
+        [
+            TextNode(id_=str(i), text=text, embedding=vector)
+            for i, (text, vector) in enumerate(zip(texts, vectors, strict=True))
+        ]
+    )
+    assert [encoder.texts for encoder in encoders] == [texts] * 2
+    ids = [str(i) for i in range(len(texts))]
+    same([store.retriever.vectors(ids)], [fitted.embed(texts)])
 
 
 @pytest.mark.parametrize("threads", [8])

@@ -57,15 +57,7 @@ class FolderRead:
     unreadable: dict[str, str] = field(default_factory=dict)
 
 
-def read_folder(
-    folder: str | Path,
-    *,
-    show_progress: bool = False,
-    follow_symlinks: bool = False,
-    seconds: float = SECONDS,
-    max_characters: int = CHARACTERS,
-    only: Collection[str] | None = None,
-) -> list[Document]:
+def read_folder(folder: str | Path, *, follow_symlinks: bool = False) -> list[Document]:
     """Read every file in a folder, and in those inside it, that a reader in `READERS` takes.
 
     Files are read in other processes, whose time and memory are limited: a damaged or malicious
@@ -75,17 +67,8 @@ def read_folder(
     ----------
     folder
         Hidden files and folders in it (".git") are left out, and indexes that we saved there.
-    show_progress
-        Draw a progress bar on stderr.
     follow_symlinks
         Also read what links in the folder lead to, inside it or not.
-    seconds
-        What a file may take before it is left out.
-    max_characters
-        What the text of a file may have before it is left out: a workbook of a few kilobytes can
-        hold hundreds of millions.
-    only
-        Sources to read, as `file_hashes` names them; all by default.
 
     Returns
     -------
@@ -97,7 +80,7 @@ def read_folder(
     FileNotFoundError, NotADirectoryError
         If there is no such folder.
     ValueError
-        If there is no file of these kinds in it, or, of all, none that holds text.
+        If there is no file of these kinds in it, or none that holds text.
     ImportError
         If the library for a kind of file that is there is missing.
 
@@ -107,15 +90,8 @@ def read_folder(
         For each file that cannot be read, takes too long, holds too much text or none, or is no
         regular file, and for each folder that cannot be listed; the others are read.
     """
-    read = read_files(
-        folder,
-        track=_bar if show_progress else _as_they_are,
-        follow_symlinks=follow_symlinks,
-        seconds=seconds,
-        max_characters=max_characters,
-        only=only,
-    )
-    if not read.documents and only is None:
+    read = read_files(folder, follow_symlinks=follow_symlinks)
+    if not read.documents:
         count = len(read.empty) + len(read.unreadable)
         raise ValueError(
             f"{str(Path(folder).expanduser())!r}: expected files with text to index, found none "
@@ -126,13 +102,6 @@ def read_folder(
 
 def _as_they_are(items: Collection[str], what: str) -> Iterable[str]:
     return items
-
-
-def _bar(items: Collection[str], what: str) -> Iterable[str]:
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, what, console=Console(stderr=True), transient=True)
 
 
 def read_files(
@@ -146,8 +115,20 @@ def read_files(
 ) -> FolderRead:
     """Do what `read_folder` does, and return which files hold no text or cannot be read.
 
-    No file ends it. Parameters, warnings and what is raised are those of `read_folder`, but that
-    there may be no document, and `track` goes through the files in place of `show_progress`.
+    No file ends it: there may be no document. Else parameters, warnings and what is raised are
+    those of `read_folder`.
+
+    Parameters
+    ----------
+    track
+        Goes through the files, to show progress.
+    seconds
+        What a file may take before it is left out.
+    max_characters
+        What the text of a file may have before it is left out: a workbook of a few kilobytes can
+        hold hundreds of millions.
+    only
+        Sources to read, as `file_hashes` names them; all by default.
     """
     root = Path(folder).expanduser()
     found = {

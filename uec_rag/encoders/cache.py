@@ -185,10 +185,6 @@ class CachedEncoder(EncoderInside):
             found |= await asyncio.to_thread(self._store, list(misses), new)
         return await asyncio.to_thread(self._assemble, keys, found)
 
-    def unknown(self, texts: Sequence[str], role: Role) -> list[str]:
-        """Return the texts that are not cached in a role, each once."""
-        return list(self._lookup(texts, role)[1].values())
-
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for one transaction; a connection must not change threads."""

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from uec_rag.encoders.base import Encoder, InThread, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
@@ -41,16 +41,6 @@ _ACCEPTED = (
     "'sparse:' and a hub name, a SentenceTransformer, a SparseEncoder, a LangChain Embeddings, "
     "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
 )
-
-
-class _SparseSettings(TypedDict):
-    device: str | None
-    dtype: Precision | None
-    batch_size: int
-
-
-class _Settings(_SparseSettings):
-    last_layer: LastLayer
 
 
 def load_encoders(
@@ -149,13 +139,21 @@ def load_encoder(
         return spec
     if isinstance(spec, str) and (spec == BM25 or spec.startswith(f"{BM25}:")):
         return restore_lexical(spec)
-    settings = _Settings(last_layer=last_layer, device=device, dtype=dtype, batch_size=batch_size)
+    settings: dict[str, Any] = {"device": device, "dtype": dtype, "batch_size": batch_size}
     if isinstance(spec, (str, Path)):
-        return _load_by_name(spec, settings, fetch)
-    if _is_sparse_encoder(spec):
-        return LearnedSparse(spec, **_of_sparse(settings))
-    if _is_sentence_transformer(spec):
-        return SentenceTransformerEncoder(spec, **settings)
+        name = PACKAGED.get(str(spec), str(spec))
+        if name.startswith("pypi:"):
+            return load_pypi(name.removeprefix("pypi:"), last_layer=last_layer, **settings)
+        if isinstance(spec, str):
+            spec = spec.removeprefix("hf:")
+        if name.startswith(SPARSE) or is_sparse_folder(spec):
+            return LearnedSparse(name.removeprefix(SPARSE), **settings, fetch=fetch)
+        return SentenceTransformerEncoder(spec, last_layer=last_layer, **settings, fetch=fetch)
+    if is_model(spec, "SparseEncoder"):
+        return LearnedSparse(cast("SparseEncoder", spec), **settings)
+    if is_model(spec, "SentenceTransformer"):
+        model = cast("SentenceTransformer", spec)
+        return SentenceTransformerEncoder(model, last_layer=last_layer, **settings)
     if is_cross_encoder(spec):
         raise TypeError(
             "encoders: a CrossEncoder scores pairs and embeds nothing; give it to the ensemble as "
@@ -172,33 +170,6 @@ def load_encoder(
             "does not expose; use last_layer='projection'"
         )
     return encoder
-
-
-def _load_by_name(spec: str | Path, settings: _Settings, fetch: bool) -> Encoder:
-    name = PACKAGED.get(str(spec), str(spec))
-    if name.startswith("pypi:"):
-        return load_pypi(name.removeprefix("pypi:"), **settings)
-    if isinstance(spec, str):
-        spec = spec.removeprefix("hf:")
-    if name.startswith(SPARSE) or is_sparse_folder(spec):
-        return LearnedSparse(name.removeprefix(SPARSE), **_of_sparse(settings), fetch=fetch)
-    return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
-
-
-def _of_sparse(settings: _Settings) -> _SparseSettings:
-    return {
-        "device": settings["device"],
-        "dtype": settings["dtype"],
-        "batch_size": settings["batch_size"],
-    }
-
-
-def _is_sparse_encoder(value: object) -> "TypeGuard[SparseEncoder]":
-    return is_model(value, "SparseEncoder")
-
-
-def _is_sentence_transformer(value: object) -> "TypeGuard[SentenceTransformer]":
-    return is_model(value, "SentenceTransformer")
 
 
 def _pickled(encoder: InThread) -> tuple[Any, ...]:
@@ -228,10 +199,5 @@ def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
     return encoder
 
 
-for _kind in (
-    LearnedSparse,
-    OnnxEncoder,
-    SentenceTransformerEncoder,
-    StaticEncoder,
-):
+for _kind in (LearnedSparse, OnnxEncoder, SentenceTransformerEncoder, StaticEncoder):
     copyreg.pickle(_kind, _pickled)

@@ -1,16 +1,14 @@
 """Encoding of texts whose vectors are known already, without a model.
 
-LlamaIndex asks the embedding for vectors and passes them to the store, which needs variances as
-well. Another package's vector store may hold one member's vectors. Texts that the ensemble encoded
-lately in this process are in memory. In the direct sum a passage's vector holds those of all
-encoders; if their last layers are the identity, the variance follows from these, in whatever
-process the vector was made.
+LlamaIndex asks the embedding for vectors and has the store encode the same texts, for variances:
+texts that the ensemble encoded lately in this process are in memory. Another package's vector store
+may hold the vectors of one member, or of the ensemble: if the last layers are the identity, the
+variance follows from these.
 """
 
 from __future__ import annotations
 
 import copy
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +22,6 @@ from uec_rag.encoders import CachedEncoder, Encoded, Encoder, Role
 from uec_rag.encoders.base import EncoderInside, InThread, WithoutVectors
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.uec import UEC
-
-_log = logging.getLogger(__name__)
 
 _SAME = 1e-4  # how far apart two copies of one vector may be after JSON
 _UNIT = 1e-3  # how far the length of an encoder's vector may be from 1
@@ -59,9 +55,7 @@ def vector_owner(uec: UEC, name: str) -> VectorOwner:
 
 def check_owner(uec: UEC, owner: VectorOwner, text: str, vector: Sequence[float]) -> None:
     """Raise ValueError unless a text's vector is the owner's and its Gaussian follows from it."""
-    view = copy.copy(uec)
-    view.encoders = _remembering(uec)
-    if not _owns(view, owner, text, np.asarray(vector, dtype=np.float32)):
+    if not _owns(_view(uec), owner, text, np.asarray(vector, dtype=np.float32)):
         whose = "the ensemble" if owner == ENSEMBLE else f"{uec.names[owner]!r}"
         raise ValueError(
             f"vectors: expected vectors of {whose}, without a last layer of its own, but the "
@@ -84,49 +78,23 @@ def encode(
     vectors : sequence, optional
         Vectors of passages, None if one has none.
     owner : VectorOwner, optional
-        Their owner, already checked. By default they are used if they are the ensemble's; one text
-        is encoded to check this.
+        Their owner, already checked.
     """
-    return _sparing(uec, texts, role, vectors, owner).encode(texts, role)
-
-
-def _sparing(
-    uec: UEC,
-    texts: Sequence[str],
-    role: Role,
-    vectors: Sequence[Sequence[float] | None] | None,
-    owner: VectorOwner | None = None,
-) -> UEC:
-    """Return the ensemble with encoders that remember texts and know the given vectors."""
-    members = _remembering(uec)
-    view = copy.copy(uec)
-    view.encoders = members
+    view = _view(uec)
     given = {t: v for t, v in zip(texts, vectors or (), strict=False) if v is not None}
-    lacking = {
-        t: np.asarray(given[t], dtype=np.float32)
-        for t in (_unknown(members, list(given), role) if given else [])
-    }
-    if not lacking or (owner is None and len(lacking) == 1):  # the check would be all the work
-        return view
-    if owner is None and _owns(view, ENSEMBLE, *next(iter(lacking.items()))):
-        owner = ENSEMBLE
-    if owner is None:
-        _log.warning(
-            "%d texts have vectors already and are encoded again: these are not the ensemble's, "
-            "or carry no variance. Keep them apart from other models', and give encoders a "
-            "CachedEncoder, which serves several processes",
-            len(lacking),
-        )
-        return view
-    view.encoders = [
-        _Knowing(member, rows) if rows else member
-        for member, rows in zip(members, _vectors_by_member(view, lacking, owner), strict=True)
-    ]
-    return view
+    if given and owner is not None:
+        known = {text: np.asarray(vector, np.float32) for text, vector in given.items()}
+        by_member = _vectors_by_member(view, known, owner)
+        view.encoders = [
+            _Knowing(member, rows) if rows else member
+            for member, rows in zip(view.encoders, by_member, strict=True)
+        ]
+    return view.encode(texts, role)
 
 
-def _remembering(uec: UEC) -> list[Encoder]:
-    """Return an ensemble's encoders with a memory that lives as long as the ensemble."""
+def _view(uec: UEC) -> UEC:
+    """Return an ensemble with encoders that remember texts, as long as it lives."""
+    view = copy.copy(uec)
     with _MAKING:
         if uec not in _MEMBERS:
             _MEMBERS[uec] = [
@@ -135,13 +103,8 @@ def _remembering(uec: UEC) -> list[Encoder]:
                 else CachedEncoder(encoder, None)
                 for encoder in uec.encoders
             ]
-        return _MEMBERS[uec]
-
-
-def _unknown(members: Sequence[Encoder], texts: Sequence[str], role: Role) -> list[str]:
-    """Return the texts that some encoder would have to encode."""
-    lacking = [set(m.unknown(texts, role)) for m in members if isinstance(m, CachedEncoder)]
-    return [text for text in texts if any(text in some for some in lacking)]
+        view.encoders = _MEMBERS[uec]
+    return view
 
 
 def _owns(view: UEC, owner: VectorOwner, text: str, vector: FloatArray) -> bool:

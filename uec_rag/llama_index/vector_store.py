@@ -148,8 +148,7 @@ class UECVectorStore(BasePydanticVectorStore):
                 )
         if not passages:
             return []
-        texts = [passage.text for passage in passages]
-        parts = encode(self.uec, texts, "passage", [node.embedding for node in nodes])
+        parts = encode(self.uec, [passage.text for passage in passages], "passage")
         return self._retriever.add_encoded(passages, parts)
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:

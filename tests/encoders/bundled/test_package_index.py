@@ -221,33 +221,6 @@ def test_what_one_place_has_not_the_next_may(index, serve, download, monkeypatch
     assert (empty.paths, extra.paths) == ([PAGE], [PAGE, FILE])
 
 
-@pytest.mark.parametrize("page", ["folder", "file URL", "page"])
-def test_links_may_lie_in_a_folder_or_on_a_page(index, download, monkeypatch, tmp_path, page):
-    folder = tmp_path / ("a%20folder" if page == "folder" else "a folder")
-    folder.mkdir()
-    (folder / WHEEL).write_bytes(CONTENT)
-    given = {"folder": "a%20folder", "file URL": folder.as_uri(), "page": f"{index.url}{PAGE}"}
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("UV_FIND_LINKS", given[page])
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert download() == CONTENT
-    assert len(index.asked) == (2 if page == "page" else 0)
-    monkeypatch.delenv("UV_FIND_LINKS")
-    with pytest.raises(OSError, match="set to ask no index"):
-        download()
-
-
-def test_an_index_may_be_a_folder(download, monkeypatch, tmp_path):
-    page = tmp_path / "simple" / "tiny-model"
-    page.mkdir(parents=True)
-    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
-    with pytest.raises(OSError, match="does not list it"):
-        download()
-    (page / "index.html").write_text(f"<a href='../../{WHEEL}'>{WHEEL}</a>")
-    (tmp_path / WHEEL).write_bytes(CONTENT)
-    assert download() == CONTENT
-
-
 @pytest.mark.parametrize("name", ["PIP_CONFIG_FILE", "XDG_CONFIG_HOME", "sys.prefix"])
 def test_pips_files_are_read_and_its_variables_count_before_them(
     index, serve, download, monkeypatch, tmp_path, name

