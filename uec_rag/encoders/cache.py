@@ -122,8 +122,8 @@ class CachedEncoder(EncoderInside):
     Raises
     ------
     ValueError
-        If the encoder has no revision and none is given or it has no vectors, the database is
-        damaged, or it holds another model's vectors.
+        If the encoder has no revision and none is given, it has no vectors, or the database is
+        damaged.
     OSError
         If something else than a file stands in the database's place.
     """
@@ -158,10 +158,6 @@ class CachedEncoder(EncoderInside):
             self._widths = database.execute(
                 "SELECT length(embedding), length(features) FROM embedding LIMIT 1"
             ).fetchone()
-        # A black box has no revision of its own, and may have to be asked for its dimension.
-        known = self._encoder.revision and self._widths is not None
-        if known and not _fit(self._widths, self._encoder):
-            raise self._mixed()
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts, from the cache if they are there.
@@ -169,7 +165,8 @@ class CachedEncoder(EncoderInside):
         Raises
         ------
         TypeError, ValueError
-            As the encoder inside; ValueError also if the database is damaged.
+            As the encoder inside; ValueError also if the database is damaged, or holds another
+            model's vectors.
         """
         keys, misses, found = self._lookup(texts, role)
         if not misses:
@@ -273,13 +270,11 @@ class CachedEncoder(EncoderInside):
         if self._widths is None:
             self._widths = widths
         if widths != self._widths:
-            raise self._mixed()
-
-    def _mixed(self) -> ValueError:
-        return ValueError(
-            f"embedding cache {self.path or 'in memory'} holds vectors of different widths: two "
-            "models were cached under one revision; delete the file and give each its own revision"
-        )
+            raise ValueError(
+                f"embedding cache {self.path or 'in memory'} holds vectors of different widths: "
+                "two models were cached under one revision; delete the file and give each its own "
+                "revision"
+            )
 
     def _assemble(self, keys: list[bytes], found: dict[bytes, _Row]) -> Encoded:
         if not keys:
@@ -289,13 +284,6 @@ class CachedEncoder(EncoderInside):
         if features[0] is None:
             return Encoded(embedding, embedding)
         return Encoded(embedding, _matrix([row or b"" for row in features]))
-
-
-def _fit(widths: tuple[int, int | None], encoder: Encoder) -> bool:
-    """Tell if rows of this many bytes can be an encoder's."""
-    embedding, features = widths
-    ours = 4 * encoder.dimension, 4 * encoder.feature_dimension
-    return ours == (embedding, embedding if features is None else features)
 
 
 def _size(row: _Row) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from uec_rag.encoders.base import Encoder, InThread, LastLayer, LastLayers, is_encoder
+from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
     BlackBoxEncoder,
     LangChainEmbeddings,
@@ -22,7 +22,13 @@ from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import restore_lexical
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 from uec_rag.encoders.sparse import LearnedSparse
-from uec_rag.encoders.verifier import VerifierLike, is_cross_encoder
+from uec_rag.encoders.verifier import (
+    CrossEncoderVerifier,
+    Verifier,
+    VerifierLike,
+    is_cross_encoder,
+    load_verifier,
+)
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer, SparseEncoder
@@ -172,32 +178,40 @@ def load_encoder(
     return encoder
 
 
-def _pickled(encoder: InThread) -> tuple[Any, ...]:
-    """Pickle an encoder with weights as what it is loaded from, and its expected revision."""
-    assert is_encoder(encoder)
-    if encoder.spec is None:
+def _pickled(model: Encoder | CrossEncoderVerifier) -> tuple[Any, ...]:
+    """Pickle a model as what it is loaded from, and its expected revision."""
+    if model.spec is None:
         raise TypeError(
-            f"encoder {encoder.name!r} cannot go to another process: it is a model in memory, or "
-            "has prompts of its own, and cannot be loaded by name. Save the SentenceTransformer "
-            "with its prompts to a folder, and load the encoder from there"
+            f"{model.name!r} cannot go to another process: it is a model in memory, or has prompts "
+            "of its own, and cannot be loaded by name. Save the model, with its prompts, to a "
+            "folder, and load it from there"
         )
     settings = {
-        key: getattr(encoder, key)
+        key: getattr(model, key)
         for key in ("last_layer", "device", "dtype", "batch_size")
-        if hasattr(encoder, key)
+        if hasattr(model, key)
     }
-    return _unpickled, (encoder.spec, settings, encoder.revision)
+    load = load_verifier if isinstance(model, CrossEncoderVerifier) else load_encoder
+    return _unpickled, (load, model.spec, settings, model.revision)
 
 
-def _unpickled(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
-    encoder = load_encoder(spec, **settings)
-    if encoder.revision != revision:
+def _unpickled(
+    load: Callable[..., Encoder | Verifier], spec: str, settings: dict[str, Any], revision: str
+) -> Encoder | Verifier:
+    model = load(spec, **settings)
+    if model.revision != revision:
         raise ValueError(
-            f"encoder {spec!r} is not the model that it was in the other process: its revision is "
-            f"{encoder.revision[:12]}, expected {revision[:12]}; give both the same files"
+            f"{spec!r} is not the model that it was in the other process: its revision is "
+            f"{model.revision[:12]}, expected {revision[:12]}; give both the same files"
         )
-    return encoder
+    return model
 
 
-for _kind in (LearnedSparse, OnnxEncoder, SentenceTransformerEncoder, StaticEncoder):
+for _kind in (
+    CrossEncoderVerifier,
+    LearnedSparse,
+    OnnxEncoder,
+    SentenceTransformerEncoder,
+    StaticEncoder,
+):
     copyreg.pickle(_kind, _pickled)

@@ -175,15 +175,6 @@ class CrossEncoderVerifier(OneInstance):
         place(model, device, dtype, loaded_here=loaded_here)
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as what it is loaded from, and its expected revision."""
-        if self.spec is None:
-            raise TypeError(
-                f"verifier {self.name!r} cannot go to another process: it is a model in memory, "
-                "and cannot be loaded by name. Save it to a folder, and give that"
-            )
-        return _unpickled, (self.spec, self.device, self.dtype, self.batch_size, self.revision)
-
     def score(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Float32Array:
         """Score the passages of each query, all pairs in one call of the model's `predict`.
 
@@ -253,18 +244,6 @@ def load_verifier(
     if isinstance(spec, type) or not callable(spec):
         raise TypeError(f"verifier: expected {_ACCEPTED}, got {type(spec).__name__} {spec!r:.80}")
     return FunctionVerifier(spec)
-
-
-def _unpickled(
-    spec: str, device: str | None, dtype: Precision | None, batch_size: int, revision: str
-) -> Verifier:
-    verifier = load_verifier(spec, device=device, dtype=dtype, batch_size=batch_size)
-    if verifier.revision != revision:
-        raise ValueError(
-            f"verifier {spec!r} is not the model that it was in the other process; give both the "
-            "same files"
-        )
-    return verifier
 
 
 def is_verifier(value: object) -> TypeGuard[Verifier]:

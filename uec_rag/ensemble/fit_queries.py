@@ -155,19 +155,7 @@ def fit_pair_scores(
     _, free = _line(scores[held_out], truth, slope)
     nothing = np.zeros(len(truth), dtype=np.float32)
     nll = float(predictive_nll(scores[held_out], nothing, truth, slope, free).mean())
-    return PosteriorSummary(
-        slope=slope,
-        intercept=intercept,
-        prior_precision=0.0,
-        scale=0.0,
-        log_trace_mean=0.0,
-        log_trace_sd=1.0,
-        pairs=int(fitting.sum()),
-        held_out=len(truth),
-        nll=nll,
-        nll_deterministic=nll,
-        log_marginal_likelihood=0.0,
-    )
+    return PosteriorSummary(slope, intercept, int(fitting.sum()), len(truth), nll, nll)
 
 
 def _line(

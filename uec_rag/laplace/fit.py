@@ -103,15 +103,10 @@ def fit_posterior(
     summary = PosteriorSummary(
         slope=slope,
         intercept=intercept,
-        prior_precision=0.0,
-        scale=0.0,
-        log_trace_mean=0.0,
-        log_trace_sd=1.0,
         pairs=len(train),
         held_out=len(test),
         nll=float(deterministic.mean()),
         nll_deterministic=float(deterministic.mean()),
-        log_marginal_likelihood=0.0,
         by_prior=("slope",) if decided_by_prior(slope, plain) else (),
     )
     if isinstance(similar, OfTerms):

@@ -41,15 +41,15 @@ class PosteriorSummary:
 
     slope: float
     intercept: float
-    prior_precision: float
-    scale: float
-    log_trace_mean: float
-    log_trace_sd: float
     pairs: int
     held_out: int
     nll: float
     nll_deterministic: float
-    log_marginal_likelihood: float
+    prior_precision: float = 0.0
+    scale: float = 0.0
+    log_trace_mean: float = 0.0
+    log_trace_sd: float = 1.0
+    log_marginal_likelihood: float = 0.0
     by_prior: tuple[str, ...] = ()
 
     def metadata(self) -> dict[str, object]:

@@ -194,7 +194,8 @@ class Kept:
         return None
 
     def _payloads(self, names: Sequence[str], keys: list[str]) -> list[dict[str, Any]]:
+        ids = [*map(point_id, names)]
         found = self._ask(
-            self._client.retrieve, self._collection, [*map(point_id, names)], with_payload=keys
+            self._client.retrieve, self._collection, ids, with_payload=keys, with_vectors=False
         )
         return [point.payload for point in found if point.payload]
