@@ -23,7 +23,7 @@ from benchmarks.quality.options import Data, Models
 from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.ensemble.convolution import FEATURES, CoefficientRule, Evidence, Fixed, Trace, Uniform
 from uec_rag.ensemble.evidence_fit import fit_evidence_weights
 from uec_rag.ensemble.fit import fit_posteriors

@@ -19,7 +19,7 @@ from benchmarks.paper.metrics import score_retrieval
 from benchmarks.quality.options import Data, Models
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
-from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.bundled.packages import cache_folder
 
 SETS = "xquad_zh,xquad_ru,xquad_en,belebele_de,fiqa_small"
 K = 10

@@ -43,7 +43,7 @@ from uec_rag.confidence.readings import (
     underspecified,
 )
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
-from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.retrieval.pipeline import ambiguities, candidates, decide, estimate, find
 from uec_rag.retrieval.result import Result
 

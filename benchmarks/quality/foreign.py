@@ -21,8 +21,8 @@ from benchmarks.paper.data import Collection, load_collection
 from benchmarks.quality.options import Data
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.encoders import CachedEncoder
-from uec_rag.encoders.artifacts import cache_folder
 from uec_rag.encoders.base import WithoutVectors
+from uec_rag.encoders.bundled.packages import cache_folder
 
 ELSEWHERE = {
     "belebele_en": "fiqa_small",

@@ -152,7 +152,7 @@ def test_a_vector_of_another_width_is_refused_even_if_it_is_all_there_is(tiny, t
     cached.encode(["a"], "query")
     tampered(cached, "UPDATE embedding SET embedding = ?", bytes(8))
     with pytest.raises(ValueError, match="vectors of different widths"):
-        CachedEncoder(encoder, tmp_path)
+        CachedEncoder(encoder, tmp_path).encode(["a"], "query")
 
 
 def test_an_encoder_that_returns_nan_leaves_nothing_in_the_cache(tiny, tmp_path, monkeypatch):

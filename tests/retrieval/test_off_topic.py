@@ -12,7 +12,7 @@ from uec_rag.corpora import passages_of
 from uec_rag.corpora.document import Document, Section
 from uec_rag.corpora.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import CachedEncoder
-from uec_rag.encoders.artifacts import cache_folder
+from uec_rag.encoders.bundled.packages import cache_folder
 
 EVERYDAY = """
 How long do I boil an egg?

@@ -41,8 +41,8 @@ def build_ensemble(models: Sequence[str] | None) -> UEC:
     So a text is encoded once for fitting and indexing, and by an interrupted run.
     """
     from uec_rag.encoders import EMBEDDED, CachedEncoder
-    from uec_rag.encoders.artifacts import cache_folder
     from uec_rag.encoders.base import WithoutVectors
+    from uec_rag.encoders.bundled.packages import cache_folder
     from uec_rag.ensemble import UEC
 
     say(f"Loading {', '.join(models or EMBEDDED)} ...")

@@ -94,7 +94,7 @@ def doctor(json: Json = False) -> None:
     """
     say("Looking at the installed libraries ...")
     from uec_rag.base.environment import report
-    from uec_rag.encoders.artifacts import cache_folder
+    from uec_rag.encoders.bundled.packages import cache_folder
 
     found = report()
     rows = found.rows | {"cache folder": str(cache_folder())}

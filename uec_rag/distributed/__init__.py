@@ -9,7 +9,6 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("ray", "ray")) from error
 
-from uec_rag.distributed.fit import Resources, fit
-from uec_rag.distributed.index import index, read_passages
+from uec_rag.distributed.cluster import Resources, fit, index, read_passages
 
 __all__ = ["Resources", "fit", "index", "read_passages"]

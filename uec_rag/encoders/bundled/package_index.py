@@ -6,6 +6,7 @@ https://packaging.python.org/en/latest/specifications/simple-repository-api/
 
 import base64
 import configparser
+import hashlib
 import json
 import os
 import re
@@ -24,9 +25,9 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 import truststore
 
 from uec_rag.base.checks import one_line
+from uec_rag.base.regular import open_regular
 from uec_rag.base.retries import is_passing, retried
 from uec_rag.base.version import __version__
-from uec_rag.encoders.artifacts import sha256_of
 
 _PUBLIC = "https://pypi.org/simple"
 _ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
@@ -193,6 +194,12 @@ def _pip_settings() -> dict[str, str]:
         k.removeprefix("PIP_"): v for k, v in os.environ.items() if k.startswith("PIP_") and v
     }
     return {name.lower().replace("_", "-"): value for name, value in found.items()}
+
+
+def sha256_of(path: Path) -> str:
+    """Compute the SHA-256 (hex) of a regular file; OSError if it is none, or cannot be read."""
+    with open_regular(path, follow_symlinks=True) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _without_login(address: str) -> str:

