@@ -201,7 +201,7 @@ class TestSaving:
     def test_a_callable_is_given_again_and_the_error_says_how(self, verified, tmp_path):
         verified.save(tmp_path / "uec")
         given = {encoder.name: encoder for encoder in verified.encoders}
-        with pytest.raises(ValueError, match=r"verifier 'shared_words' cannot be loaded by name"):
+        with pytest.raises(ValueError, match=r"\['shared_words'\] cannot be loaded by name"):
             UEC.load(tmp_path / "uec", encoders=given)
         with pytest.raises(ValueError, match=r"among \['fine', .*'shared_words'\], got \['x'\]"):
             UEC.load(tmp_path / "uec", encoders=given | {"x": shared_words})

@@ -13,6 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
@@ -118,6 +119,19 @@ class Pool:
             ray.kill(actor)
 
 
+@contextmanager
+def _pools(encoders: Sequence[Encoder], resources: Resources) -> Iterator[list[Pool]]:
+    """Yield a pool for each encoder, on the cluster that is there or one of this machine."""
+    if not ray.is_initialized():
+        ray.init(include_dashboard=False, log_to_driver=False)
+    pools = [Pool(encoder, resources) for encoder in encoders]
+    try:
+        yield pools
+    finally:
+        for pool in pools:
+            pool.close()
+
+
 class OnCluster(InThread, EncoderInside):
     """An encoder with vectors whose texts its pool encodes.
 
@@ -171,21 +185,17 @@ def fit(
     UEC
         The same, fitted.
     """
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False)
-    dense = [encoder for encoder in uec.encoders if not isinstance(encoder, WithoutVectors)]
-    pools = {id(encoder): Pool(encoder, resources) for encoder in dense}
-    encoders = [
-        OnCluster(encoder, pools[id(encoder)]) if id(encoder) in pools else encoder
-        for encoder in uec.encoders
-    ]
 
     def mapped(layer: Layer) -> Curvature:
         task = ray.remote(num_cpus=resources.num_cpus, max_retries=-1)(accumulate)
         parts = [task.remote(part) for part in layer.parts(_PARTS * resources.workers)]
         return reduce(add, ray.get(parts))
 
-    try:
+    with _pools(uec.encoders, resources) as pools:
+        encoders = [
+            encoder if isinstance(encoder, WithoutVectors) else OnCluster(encoder, pool)
+            for encoder, pool in zip(uec.encoders, pools, strict=True)
+        ]
         uec.fitted = fit_here(
             encoders,
             uec.fitted,
@@ -195,9 +205,6 @@ def fit(
             verify_k=uec.verify_k,
             curvature=mapped,
         )
-    finally:
-        for pool in pools.values():
-            pool.close()
     return uec
 
 
@@ -250,10 +257,7 @@ def index(
     ray.exceptions.RayError
         If an encoder fails; actors that die are started again.
     """
-    if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False)
     uec = retriever.uec
-    pools = [Pool(encoder, resources) for encoder in uec.encoders]
     members = zip(uec.names, uec.encoders, strict=True)
     words = {name for name, encoder in members if isinstance(encoder, WithoutVectors)}
     window = _AHEAD * resources.workers
@@ -265,26 +269,20 @@ def index(
         parts = uec.fitted.gaussians(ray.get(references))
         return len(retriever.add_encoded(some, parts))
 
-    try:
-        with filling(retriever.store):
-            for part in _parts(passages):
-                there = {held.id: held for held in retriever.get([passage.id for passage in part])}
-                lacking = [p for p in part if p.id not in there or not is_as(there[p.id], p, words)]
-                read += len(part)
-                if lacking:
-                    texts = [passage.text for passage in lacking]
-                    on_their_way.append(
-                        (lacking, [pool.submit(texts, "passage") for pool in pools])
-                    )
-                if len(on_their_way) >= window:
-                    written += write()
-                if advance is not None:
-                    advance(len(part))
-            while on_their_way:
+    with _pools(uec.encoders, resources) as pools, filling(retriever.store):
+        for part in _parts(passages):
+            there = {held.id: held for held in retriever.get([passage.id for passage in part])}
+            lacking = [p for p in part if p.id not in there or not is_as(there[p.id], p, words)]
+            read += len(part)
+            if lacking:
+                texts = [passage.text for passage in lacking]
+                on_their_way.append((lacking, [pool.submit(texts, "passage") for pool in pools]))
+            if len(on_their_way) >= window:
                 written += write()
-    finally:
-        for pool in pools:
-            pool.close()
+            if advance is not None:
+                advance(len(part))
+        while on_their_way:
+            written += write()
     return Indexed(read, written)
 
 

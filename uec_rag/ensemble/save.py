@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -35,7 +35,7 @@ from uec_rag.laplace.posterior import Posterior, PosteriorSummary
 # only if the user says so; what is on the machine already, or comes with this package, is loaded.
 
 
-_Member = TypeVar("_Member")
+_Member = TypeVar("_Member", Encoder, Verifier)
 
 
 def load_named(spec: str, load: Callable[[bool], _Member], *, trust: bool) -> _Member:
@@ -93,54 +93,59 @@ def _check_outside(folder: Path) -> None:
         )
 
 
-FILE = "verifier.json"
-
-
 @dataclass(frozen=True)
-class SavedVerifier:
-    """The saved state of a verifier, without the model.
-
-    Attributes
-    ----------
-    name, spec, revision
-        As of `Verifier`; the name made unique among the encoders'.
-    k : int
-        How many hits it reads.
-    """
+class _SavedModel:
+    """The saved state of an encoder or a verifier, without its weights."""
 
     name: str
     spec: str | None
     revision: str
+
+    def __post_init__(self) -> None:
+        if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
+            raise TypeError("a model's name, spec and revision are strings")
+
+    def load(
+        self,
+        given: Mapping[str, MemberLike],
+        load: Callable[[MemberLike, bool], _Member],
+        *,
+        trust: bool,
+    ) -> _Member:
+        """Load the model, or take the one given; `load` is told if the hub may be asked.
+
+        Raises ValueError if it is not to be fetched unasked. FingerprintMismatch if it is not the
+        one that was saved.
+        """
+        if self.name in given:
+            model = load(given[self.name], True)
+        else:
+            spec = str(self.spec)
+            model = load_named(spec, partial(load, spec), trust=trust)
+        if model.revision != self.revision:
+            said = "give the same weights, or fit and save again."
+            if isinstance(model, Lexical):
+                said = (
+                    "its terms of a text have changed, through another tokenizer, setting or "
+                    "version of PyStemmer, regex or uec-rag: go back to that, or fit and index "
+                    "again."
+                )
+            raise FingerprintMismatch(
+                f"encoders: {self.name!r} is not the model that was saved (revision "
+                f"{model.revision[:12]!r}, expected {self.revision[:12]!r}); {said}"
+            )
+        return model
+
+
+FILE = "verifier.json"
+
+
+@dataclass(frozen=True)
+class SavedVerifier(_SavedModel):
+    """The saved state of a verifier; `k` is how many hits it reads."""
+
     k: int
     fitted: FittedVerifier | None
-
-    def load(self, given: Mapping[str, MemberLike], device: str | None, *, trust: bool) -> Verifier:
-        """Load the model, or take the one given.
-
-        Raises ValueError if it has to be given, or is not to be fetched unasked.
-        FingerprintMismatch if it is not the one that was saved.
-        """
-        spec = self.spec
-        if self.name in given:
-            verifier = load_verifier(cast(VerifierLike, given[self.name]), device=device)
-        elif spec is None:
-            raise ValueError(
-                f"encoders: the verifier {self.name!r} cannot be loaded by name (a callable or a "
-                f"model in memory); pass it, as in UEC.load(path, encoders={{{self.name!r}: ...}})."
-            )
-        else:
-            verifier = load_named(
-                spec,
-                lambda fetch: load_verifier(spec, device=device, fetch=fetch),
-                trust=trust,
-            )
-        if verifier.revision != self.revision:
-            raise FingerprintMismatch(
-                f"encoders: the verifier {self.name!r} is not the model that was saved (revision "
-                f"{verifier.revision[:12]!r}, expected {self.revision[:12]!r}); give the same "
-                "weights, or fit and save again."
-            )
-        return verifier
 
 
 def write_verifier(
@@ -189,8 +194,6 @@ def read_verifier(folder: Path, *, words: bool) -> SavedVerifier | None:
     state = read_json(file)
     with as_corrupted(file):
         name, spec, revision, k = (state[key] for key in ("name", "spec", "revision", "k"))
-        if not all(isinstance(value, str) for value in (name, spec or "", revision)):
-            raise TypeError("a verifier's name, spec and revision are strings")
         fitted = None
         if "fitted" in state:
             saved = state["fitted"]
@@ -301,15 +304,8 @@ def write_ensemble(
 
 
 @dataclass(frozen=True)
-class _SavedEncoder:
-    name: str
-    spec: str | None
-    revision: str
+class _SavedEncoder(_SavedModel):
     dimension: int
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(value, str) for value in (self.name, self.spec or "", self.revision)):
-            raise TypeError("an encoder's name, spec and revision are strings")
 
 
 @dataclass(frozen=True)
@@ -374,13 +370,24 @@ def read_ensemble(
     saved = read_fit(folder)
     fitted, options = saved.fitted, saved.options
     checked = read_verifier(folder, words=not all(one.dimension for one in saved.encoders))
-    known = [*fitted.names, *([] if checked is None else [checked.name])]
+    models: list[_SavedModel] = [*saved.encoders, *([] if checked is None else [checked])]
+    known = [model.name for model in models]
     unknown = sorted({*encoders} - {*known})
     if unknown:
         raise ValueError(f"encoders: expected names among {known}, got {unknown}.")
+    missing = [model.name for model in models if model.spec is None and model.name not in encoders]
+    if missing:
+        raise ValueError(
+            f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
+            f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
+        )
     verifier = None
     if checked is not None:
-        verifier = checked.load(encoders, device, trust=trust)
+
+        def read(given: MemberLike, fetch: bool) -> Verifier:
+            return load_verifier(cast(VerifierLike, given), device=device, fetch=fetch)
+
+        verifier = checked.load(encoders, read, trust=trust)
         report = fitted.report
         if report is not None and checked.fitted is not None:
             summaries = report.encoders | {checked.name: checked.fitted.summary}
@@ -405,42 +412,18 @@ def _load_encoders(
     *,
     trust: bool,
 ) -> list[Encoder]:
-    missing = [e.name for e in saved if e.spec is None and e.name not in given]
-    if missing:
-        raise ValueError(
-            f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
-            f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
-        )
     encoders = []
     for entry in saved:
 
         def load(layer: LastLayer, entry: _SavedEncoder = entry) -> Encoder:
-            if entry.name in given:
-                return load_encoder(
-                    cast(EncoderLike, given[entry.name]), last_layer=layer, device=device
-                )
-            assert entry.spec is not None
-            spec = entry.spec
-            return load_named(
-                spec,
-                lambda fetch: load_encoder(spec, last_layer=layer, device=device, fetch=fetch),
-                trust=trust,
-            )
+            def read(spec: MemberLike, fetch: bool) -> Encoder:
+                like = cast(EncoderLike, spec)
+                return load_encoder(like, last_layer=layer, device=device, fetch=fetch)
+
+            return entry.load(given, read, trust=trust)
 
         encoder = load_layer(last_layer, load)
         encoders.append(encoder)
-        if entry.revision != encoder.revision:
-            raise FingerprintMismatch(
-                f"encoders: {entry.name!r} is not the model that was saved (revision "
-                f"{encoder.revision[:12]!r}, expected {entry.revision[:12]!r}); "
-                + (
-                    "its terms of a text have changed, through another tokenizer, setting or "
-                    "version of PyStemmer, regex or uec-rag: go back to that, or fit and index "
-                    "again."
-                    if isinstance(encoder, Lexical)
-                    else "give the same weights, or fit and save again."
-                )
-            )
         if entry.dimension != encoder.dimension:
             raise FingerprintMismatch(
                 f"encoders: {entry.name!r} gives vectors of width {encoder.dimension}, expected "

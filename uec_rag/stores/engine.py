@@ -83,7 +83,7 @@ class EngineStore(ABC):
     """True if the passages are elsewhere, and a search looks at candidates only."""
 
     def __init__(self, candidates: int = CANDIDATES) -> None:
-        self.candidates = candidates
+        self.candidates = check_k(candidates, "candidates")
         self._condition: Condition | None = None
         self._fingerprint: str | None = None
         self._is_view = False
@@ -98,16 +98,6 @@ class EngineStore(ABC):
     def __deepcopy__(self, memo: object) -> Self:
         """Copy the store, but not the collection in the engine."""
         return copy(self)
-
-    @property
-    def candidates(self) -> int:
-        """The least number of passages that a search scores."""
-        return self._candidates
-
-    @candidates.setter
-    def candidates(self, count: int) -> None:
-        count = check_k(count, "candidates")
-        self._candidates = int(count)
 
     def __len__(self) -> int:
         if not self._is_view:

@@ -44,10 +44,6 @@ def test_a_server_that_is_too_old_is_refused(version):
 def test_a_number_of_candidates_is_expected(given, error):
     with pytest.raises(error, match="candidates: expected an integer"):
         QdrantStore(location=":memory:", candidates=given)
-    store = QdrantStore(location=":memory:")
-    with pytest.raises(error, match="candidates: expected an integer"):
-        store.candidates = given
-    assert store.candidates == 256
 
 
 def test_a_collection_of_someone_else_is_refused():

@@ -4,7 +4,7 @@ A static model's vector of a text is the mean of its tokens' vectors. Transforme
 onnxruntime.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -30,13 +30,41 @@ if TYPE_CHECKING:
 _AT_ONCE = 64  # texts whose tokens' vectors are held at a time
 
 
-class StaticEncoder(IdentityHead):
+class _RowByRow(IdentityHead):
+    """The base of encoders whose last layer is the identity on the output, made row by row."""
+
+    name: str
+    prompts: Mapping[Role, str]
+    dimension: int
+
+    def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
+        raise NotImplementedError
+
+    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
+        """Embed texts as queries or as passages.
+
+        Raises TypeError, ValueError if texts or role are not what they must be, or a text has no
+        token that is known.
+        """
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        check_role(role)
+        prompted = [self.prompts[role] + text for text in check_texts(texts)]
+        vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
+        rows = tqdm(self._rows(prompted, role), "Texts", len(prompted), disable=not show_progress)
+        for place, row in enumerate(rows):
+            vectors[place] = row
+        embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
+        return Encoded(embedding, embedding)
+
+
+class StaticEncoder(_RowByRow):
     """A table of token vectors and a tokenizer, as model2vec and WordLlama store them.
 
     The same vectors as from sentence-transformers' `StaticEmbedding`, whose import alone takes
     several times as long as a search.
 
-    Its last layer is the identity on its output, so `features` is `embedding`.
+    No text is cut off.
 
     Parameters
     ----------
@@ -75,24 +103,9 @@ class StaticEncoder(IdentityHead):
         self.tokenizer.no_padding()
         self.dimension = int(self._table.shape[1])
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts as queries or as passages; no text is cut off.
-
-        Raises TypeError, ValueError if texts or role are not what they must be, or a text has no
-        token that is known.
-        """
-        from tqdm.auto import tqdm  # type: ignore[import-untyped]
-
-        check_role(role)
-        prompted = [self.prompts[role] + text for text in check_texts(texts)]
-        vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
-        with tqdm(total=len(prompted), desc="Texts", disable=not show_progress) as progress:
-            for start in range(0, len(prompted), _AT_ONCE):
-                some = prompted[start : start + _AT_ONCE]
-                vectors[start : start + len(some)] = self._means(some)
-                progress.update(len(some))
-        embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
-        return Encoded(embedding, embedding)
+    def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
+        for start in range(0, len(texts), _AT_ONCE):
+            yield from self._means(texts[start : start + _AT_ONCE])
 
     def _means(self, texts: list[str]) -> Float32Array:
         """Compute the means of the tokens' vectors, (n, d); zeros for a text without any."""
@@ -113,7 +126,7 @@ _MAX_THREADS = 8
 _REMEMBERED = 4096  # questions whose vectors are kept, some 8 MB: people ask the same again
 
 
-class OnnxEncoder(IdentityHead):
+class OnnxEncoder(_RowByRow):
     """A BERT-like encoder with CLS pooling, stored as a quantised ONNX graph.
 
     Texts run one at a time, on as many threads as there are cores. A dynamically quantised graph
@@ -121,7 +134,7 @@ class OnnxEncoder(IdentityHead):
     neighbours (cosine as low as .990 to itself, measured) and short ones would pay for padding;
     one at a time each core is twice as fast.
 
-    Its last layer is the identity on its output, so `features` is `embedding`.
+    What is longer than 512 tokens is cut off.
 
     Parameters
     ----------
@@ -154,24 +167,9 @@ class OnnxEncoder(IdentityHead):
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
         self._recall = lru_cache(_REMEMBERED)(self._embed)
 
-    def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
-        """Embed texts as queries or as passages; what is longer than 512 tokens is cut off.
-
-        Raises TypeError, ValueError if texts or role are not what they must be.
-        """
-        from tqdm.auto import tqdm
-
-        check_role(role)
-        checked = check_texts(texts)
-        vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
-        prompted = [self.prompts[role] + text for text in checked]
+    def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
         with ThreadPoolExecutor(threads()) as pool:
-            rows = pool.map(self._recall if role == "query" else self._embed, prompted)
-            progress = tqdm(rows, "Texts", len(checked), disable=not show_progress)
-            for i, row in enumerate(progress):
-                vectors[i] = row
-        embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
-        return Encoded(embedding, embedding)
+            yield from pool.map(self._recall if role == "query" else self._embed, texts)
 
     def _embed(self, text: str) -> Float32Array:
         """Compute the vector of the first token."""
