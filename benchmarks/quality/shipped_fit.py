@@ -24,8 +24,7 @@ from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import EMBEDDED, CachedEncoder
 from uec_rag.encoders.base import WithoutVectors
-from uec_rag.ensemble.save import write_ensemble
-from uec_rag.ensemble.shipped import FOLDER
+from uec_rag.ensemble.save import SHIPPED_FIT, write_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 # Of these half the questions give pairs enough to fit on.
@@ -144,7 +143,7 @@ def save(uec: UEC, pairs: int) -> None:
     report = replace(
         uec.report, encoding_seconds=0.0, fitting_seconds=0.0, source=source, facts=None
     )
-    write_ensemble(FOLDER, uec.encoders, replace(uec.fitted, report=report), uec.options)
+    write_ensemble(SHIPPED_FIT, uec.encoders, replace(uec.fitted, report=report), uec.options)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,10 @@ import pytest
 from tests.helpers import bag_of_words, index_of, pairs
 from uec_rag import UEC, IndexCorrupted
 from uec_rag.encoders import EMBEDDED, Lexical
-from uec_rag.ensemble import shipped
+from uec_rag.ensemble import save
 from uec_rag.ensemble.convolution import Evidence, Uniform
 from uec_rag.ensemble.fitted import FitOptions, Fitted
-from uec_rag.ensemble.save import read_fit
-from uec_rag.ensemble.shipped import FOLDER, with_shipped_fit
+from uec_rag.ensemble.save import SHIPPED_FIT, read_fit, with_shipped_fit
 
 OPTIONS = FitOptions()
 TEXTS = [
@@ -24,7 +23,7 @@ TEXTS = [
 QUESTIONS = ["When do I get my money back?", "Can I get cash for a gift card?"]
 
 
-SHIPPED = read_fit(FOLDER)
+SHIPPED = read_fit(SHIPPED_FIT)
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_a_damaged_package_is_noticed(known, unfitted, monkeypatch):
     covariance[3, 3] += 1
     posteriors = (replace(first, covariance=covariance), *others)
     damaged = replace(SHIPPED, fitted=replace(SHIPPED.fitted, posteriors=posteriors))
-    monkeypatch.setattr(shipped, "read_fit", lambda folder: damaged)
+    monkeypatch.setattr(save, "read_fit", lambda folder: damaged)
     with pytest.raises(IndexCorrupted, match="install uec-rag again"):
         with_shipped_fit(known, unfitted, OPTIONS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
@@ -440,3 +441,66 @@ def _read_posteriors(saved: Sequence[dict[str, object]], file: Path) -> tuple[Po
         )
         for i, metadata in enumerate(saved)
     )
+
+
+SHIPPED_FIT = Path(__file__).with_name("shipped")
+"""The fit that comes with the package, for the embedded ensemble: what `UEC()` starts with.
+
+`benchmarks/quality/shipped_fit.py` saved it.
+"""
+
+
+def with_shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions) -> Fitted:
+    """Use the fit that comes with the package if it is of these encoders.
+
+    Its confidence model is the one learned from many collections, at this ensemble's temperature.
+
+    Parameters
+    ----------
+    encoders : sequence of Encoder
+        The embedded ones.
+    options : FitOptions
+        How the ensemble would be fitted. If that is not how the package's fit was made, the
+        ensemble stays as it is.
+
+    Returns
+    -------
+    Fitted
+        Not fitted, with a warning, if an encoder's revision is not the one that was fitted.
+
+    Raises
+    ------
+    IndexCorrupted
+        If what the package brings is not what was written into it.
+    """
+    saved = read_fit(SHIPPED_FIT)
+    shipped, model = saved.fitted, saved.fitted.confidence_model
+    alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
+    if replace(alike, seed=options.seed) != options:
+        return unfitted
+    changed = [
+        known.name
+        for known, encoder in zip(saved.encoders, encoders, strict=True)
+        if known.revision != encoder.revision
+    ]
+    if changed:
+        warnings.warn(
+            f"The fit shipped with the package is for other revisions of {changed} than those "
+            "loaded: this UEC() is not fitted. Call fit(pairs), or install the versions of the "
+            "libraries that the package was tested with.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return unfitted
+    assert model is not None
+    evidence = unfitted.evidence_weights is None and isinstance(unfitted.rule, Evidence)
+    fitted = replace(
+        shipped,
+        names=unfitted.names,
+        rule=shipped.rule if evidence else unfitted.rule,
+        beta=unfitted.beta,
+        confidence_model=replace(shipped_model("words"), temperature=model.temperature),
+    )
+    if fingerprint(encoders, fitted, "projection") != saved.fingerprint:
+        raise IndexCorrupted("The fit shipped with the package is damaged; install uec-rag again.")
+    return fitted

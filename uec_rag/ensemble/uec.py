@@ -132,7 +132,7 @@ class UEC:
         self.fitted = Fitted(tuple(names), space, rule, self.options.beta)
         self._warned = False
         if encoders is None:
-            from uec_rag.ensemble.shipped import with_shipped_fit
+            from uec_rag.ensemble.save import with_shipped_fit
 
             self.fitted = with_shipped_fit(self.encoders, self.fitted, self.options)
 
