@@ -178,7 +178,7 @@ def load_encoder(
     return encoder
 
 
-def _pickled(model: Encoder | CrossEncoderVerifier) -> tuple[Any, ...]:
+def _pickled(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
     """Pickle a model as what it is loaded from, and its expected revision."""
     if model.spec is None:
         raise TypeError(

@@ -21,7 +21,6 @@ from uec_rag.stores.base import (
     Filter,
     Found,
     Passage,
-    Store,
     Top,
     check_query,
     check_range,
@@ -42,11 +41,11 @@ from uec_rag.stores.memory.state import (
 )
 from uec_rag.stores.memory.vectors import Dtype, Means, longest, make_scan, with_room
 
-_S = TypeVar("_S", bound=Store)
+_S = TypeVar("_S", bound="MemoryStore")
 
 
-def packed(store: Store) -> dict[str, bytes]:
-    """Return what `Store.save` writes, by file name.
+def packed(store: MemoryStore) -> dict[str, bytes]:
+    """Return what `MemoryStore.save` writes, by file name.
 
     TypeError if metadata cannot be written as JSON. RuntimeError if they do not load again.
     """

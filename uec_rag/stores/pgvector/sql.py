@@ -294,8 +294,10 @@ def row_of(point: Point) -> tuple[object, ...]:
 
 def point_of(row: Sequence[Any]) -> Point:
     """Make a point of id, text, metadata, and of its vectors and terms, if these were read."""
-    passage, vectors, rest = Passage(*row[:3]), row[3:5], row[5:]
-    return Point(passage, *map(_sent, vectors), words=_words_of(rest))
+    passage = Passage(*row[:3])
+    if len(row) == 3:
+        return Point(passage)
+    return Point(passage, _sent(row[3]), _sent(row[4]), _words_of(row[5:]))
 
 
 def _sendable(vector: FloatArray) -> bytes:
