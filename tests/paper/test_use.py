@@ -157,18 +157,6 @@ def test_long_texts_are_read_to_their_end(encoder):
     )
 
 
-def test_nothing_to_embed_is_no_vectors(encoder):
-    assert encoder.encode([], "query").embedding.shape == (0, 512)
-
-
-def test_other_weights_are_another_revision(encoder, weights, tmp_path):
-    np.savez(tmp_path / "weights.npz", **weights | {"d0": weights["d0"] + 1})
-    (tmp_path / "sp.model").write_bytes(b"".join(PIECES) + field(3, field(2, CHARACTERS)))
-    other = UniversalSentenceEncoder(tmp_path, name="use")
-    assert len(other.revision) == 64
-    assert other.revision != encoder.revision
-
-
 def test_pickled_weights_are_not_loaded(weights, tmp_path):
     np.savez(tmp_path / "weights.npz", **weights | {"d0": np.array([{}], dtype=object)})
     (tmp_path / "sp.model").write_bytes(b"".join(PIECES) + field(3, field(2, CHARACTERS)))
@@ -206,15 +194,3 @@ def test_the_real_model_has_the_vectors_of_its_own_package():
     found = load().encode(texts, "query").embedding
     np.testing.assert_allclose(found[:, :6], first, atol=1e-4)
     np.testing.assert_allclose(found @ found.T, cosines, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_a_question_is_answered_in_another_language():
-    encoder = load()
-    questions = ["Why did the prices of shares fall?", "Who eats fish in the sea?"]
-    passages = ["Киты дышат воздухом и едят рыбу.", "利率上升后股价下跌。"]
-    scores = (
-        encoder.encode(questions, "query").embedding
-        @ encoder.encode(passages, "passage").embedding.T
-    )
-    np.testing.assert_array_equal(scores.argmax(axis=1), [1, 0])

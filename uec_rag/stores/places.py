@@ -104,6 +104,8 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
     TypeError
         If what is given is no store.
     """
+    if given is not None:
+        check_store(given)
     noted = read_json(folder / "store.json")
     if noted.get("store", "memory") == "memory":
         if given is not None:
@@ -116,5 +118,4 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
             "is not opened just because a saved folder names it; if it is yours, open it: "
             f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
-    check_store(given)
     return lambda: given

@@ -59,11 +59,6 @@ def test_a_layer_that_does_not_reach_the_embedding_is_left_out(encoder):
     )
 
 
-def test_more_layers_than_there_are_are_refused(encoder):
-    with pytest.raises(ValueError, match="has 12 linear layers, got 13"):
-        last_linear_layers(encoder.model, 13)
-
-
 def test_the_logit_is_that_of_the_encoders_cosine(encoder, model):
     queries = encoder.encode(QUERIES, "query").embedding
     passages = encoder.encode(PASSAGES, "passage").embedding
@@ -111,19 +106,6 @@ def test_a_batch_of_kept_texts_embeds_as_the_model_does(encoder):
     assert torch.allclose(tail.embed(texts), expected, atol=1e-5)
 
 
-def test_layers_of_all_blocks_leave_nothing_to_keep(encoder):
-    tail = Tail(encoder.model, last_linear_layers(encoder.model, 12))
-    expected = encoder.model.encode(["a cat"], convert_to_tensor=True, normalize_embeddings=True)
-    assert torch.allclose(tail.embed(["a cat"]), expected, atol=1e-5)
-
-
-def test_freezing_is_undone(encoder):
-    before = [p.requires_grad for p in encoder.model.parameters()]
-    with only_trainable(encoder.model, last_linear_layers(encoder.model, 1)):
-        assert sum(p.requires_grad for p in encoder.model.parameters()) == 1
-    assert [p.requires_grad for p in encoder.model.parameters()] == before
-
-
 def labelled(count, seed):
     rng = np.random.default_rng(seed)
     letters = list("abcdefghijklmnop")
@@ -154,11 +136,6 @@ def test_every_number_of_layers_meets_every_fraction(results):
         for fraction, pairs in ((1.0, 80), (0.5, 40), (0.1, 8), (0.01, 1), (0.0, 0))
         for draw in range(3 if pairs in (40, 8, 1) else 1)
     ]
-
-
-def test_draws_of_one_size_are_different_pairs(results):
-    variances = [r.variance for r in results if (r.layers, r.fraction) == (1, 0.1)]
-    assert not np.allclose(variances[0], variances[1], rtol=1e-3, atol=0)
 
 
 def test_predictions_are_probabilities_of_the_test_pairs(results):
@@ -196,15 +173,3 @@ def _map(encoder, pairs):
     passages = encoder.encode([p[1] for p in pairs], "passage").embedding
     labels = np.array([p[2] for p in pairs])
     return bernoulli_map((queries * passages).sum(axis=1), labels)
-
-
-def test_pairs_of_one_label_are_refused(encoder):
-    good = labelled(10, 0)
-    with pytest.raises(ValueError, match="tune: expected pairs of both labels"):
-        layer_ablation(encoder, good, [(q, p, 1) for q, p, _ in good], good)
-
-
-def test_a_fraction_out_of_range_is_refused(encoder):
-    good = labelled(10, 0)
-    with pytest.raises(ValueError, match="fractions: expected numbers from 0 to 1"):
-        layer_ablation(encoder, good, good, good, fractions=[1.5])

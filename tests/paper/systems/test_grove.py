@@ -73,24 +73,6 @@ def test_far_from_the_training_data_the_variance_grows(fitted):
     assert traces[0] < traces[1] < traces[2]
 
 
-def test_the_same_seed_gives_the_same_model():
-    settings = {"latent": 4, "inducing": 8, "epochs": 2}
-    first, second = (
-        Grove(encoder, **settings).fit(pairs(64)).embed(["query 1 topic 1"], "query")
-        for _ in range(2)
-    )
-    assert np.array_equal(first.mean, second.mean)
-    assert np.array_equal(first.variance, second.variance)
-
-
-def test_fitting_leaves_the_random_numbers_of_others_alone():
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
-    Grove(encoder, latent=4, inducing=8, epochs=1).fit(pairs(64))
-    assert torch.equal(torch.rand(2), expected)
-
-
 def test_alignment_brings_the_two_sides_of_a_pair_together():
     def distance(alignment):
         grove = Grove(encoder, latent=8, inducing=16, epochs=15, alignment=alignment).fit(pairs())
@@ -110,38 +92,8 @@ def test_principal_directions_whiten_the_embeddings():
     assert torch.allclose(covariance, torch.eye(3, dtype=covariance.dtype), atol=1e-8)
 
 
-def test_no_more_directions_than_the_data_have():
-    flat = torch.zeros(10, 6)
-    flat[:, :2] = torch.randn(10, 2, generator=torch.Generator().manual_seed(0))
-    assert len(principal_directions(flat, flat, 5)) == 2
-
-
 def test_symmetric_kl_is_torchs():
     a, b = torch.distributions.Normal(0.3, 0.5), torch.distributions.Normal(-0.2, 0.8)
     expected = torch.distributions.kl_divergence(a, b) + torch.distributions.kl_divergence(b, a)
     ours = symmetric_kl(a.mean, a.variance, b.mean, b.variance)
     assert torch.allclose(ours, expected)
-
-
-def test_unfitted_it_says_so():
-    with pytest.raises(RuntimeError, match=r"call fit\(pairs\) first"):
-        Grove(encoder).embed(["query 1 topic 1"], "query")
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ({"means": "raw"}, "means: expected one of"),
-        ({"latent": 0}, "latent: expected at least 1, got 0"),
-        ({"epochs": 0}, "epochs: expected at least 1"),
-        ({"alignment": -1.0}, "alignment: expected a number >= 0"),
-    ],
-)
-def test_options_out_of_range_are_refused(option, message):
-    with pytest.raises(ValueError, match=message):
-        Grove(encoder, **option)
-
-
-def test_sides_of_different_size_are_refused():
-    with pytest.raises(ValueError, match="expected the shape of queries"):
-        Grove(encoder).fit_embeddings(np.zeros((40, 3), "f4"), np.zeros((41, 3), "f4"))

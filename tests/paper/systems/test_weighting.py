@@ -25,11 +25,6 @@ def test_the_grid_covers_the_simplex_in_tenths(count, size):
     assert np.allclose(grid * 10, np.round(grid * 10))
 
 
-def test_the_grid_refuses_a_step_that_does_not_divide_one():
-    with pytest.raises(ValueError, match=r"step: expected .* got 0\.3"):
-        simplex_grid(2, step=0.3)
-
-
 def test_the_best_weights_maximise_the_score():
     target = np.array([0.2, 0.5, 0.3])
     found = best_weights(lambda weights: -float(((weights - target) ** 2).sum()), 3)
@@ -40,11 +35,6 @@ def test_the_best_weights_maximise_the_score():
 def test_of_equally_good_weights_the_nearest_to_uniform_are_taken():
     found = best_weights(lambda weights: float(weights[0] >= 0.2), 2)
     assert np.allclose(found.weights, [0.5, 0.5])
-
-
-def test_a_score_that_is_not_a_number_is_refused():
-    with pytest.raises(ValueError, match="got NaN"):
-        best_weights(lambda weights: float("nan"), 2)
 
 
 @settings(max_examples=30)
@@ -79,11 +69,6 @@ def test_a_query_without_relevant_passages_scores_zero():
     assert np.allclose(ndcg, [0, 1])
 
 
-def test_relevance_refuses_another_number_of_queries():
-    with pytest.raises(ValueError, match="expected 2 rows, one per query, got 3"):
-        Relevance.of([{0: 1.0}, {1: 1.0}]).ndcg(np.eye(3, dtype=np.float32))
-
-
 def test_retrieval_weights_follow_the_encoder_that_finds_the_answers():
     rng = np.random.default_rng(0)
     good = np.eye(50, dtype=np.float32)
@@ -92,12 +77,6 @@ def test_retrieval_weights_follow_the_encoder_that_finds_the_answers():
     found = best_retrieval_weights([noise[0], good, noise[1]], relevance)
     assert found.weights.argmax() == 1
     assert found.score == pytest.approx(1.0)
-
-
-def test_similarities_of_different_shapes_are_refused():
-    relevance = Relevance.of([{0: 1.0}])
-    with pytest.raises(ValueError, match="arrays of one shape"):
-        best_retrieval_weights([np.zeros((1, 2), "f4"), np.zeros((1, 3), "f4")], relevance)
 
 
 def test_all_weight_on_one_encoder_gives_its_own_similarity():
