@@ -9,7 +9,7 @@ from scipy.special import softmax as expected_softmax
 from tests.helpers import random_gaussian
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.postings import Corpus, Postings
-from uec_rag.base.similarity import largest, moments, probit, score, softmax, weighted_sum
+from uec_rag.base.similarity import largest, moments, probit, score, softmax, tiles, weighted_sum
 
 SHAPES = pytest.mark.parametrize(
     ("query_factors", "candidate_factors"), [(None, None), (2, 2), (None, 2), (2, None)]
@@ -171,3 +171,12 @@ def test_a_weighted_sum_may_be_written_over_its_first_matrix():
 def test_a_softmax_of_any_logits_is_of_shares(seed, spread):
     logits = np.random.default_rng(seed).normal(0, spread, (3, 2, 9)).astype(np.float32)
     np.testing.assert_allclose(softmax(logits), expected_softmax(logits, axis=-1), atol=1e-6)
+
+
+@given(rows=st.integers(1, 5), columns=st.integers(1, 200_000))
+def test_tiles_cover_a_matrix_once(rows, columns):
+    seen = sum(
+        len(range(*row.indices(rows))) * len(range(*column.indices(columns)))
+        for row, column in tiles(rows, columns)
+    )
+    assert seen == rows * columns

@@ -69,15 +69,6 @@ def test_vectors_that_change_their_width_are_refused():
         encoder.encode(["a", "b", "c"], "passage")
 
 
-def test_texts_are_checked_before_the_model_is_asked(remote):
-    encoder = BlackBoxEncoder(remote)
-    with pytest.raises(ValueError, match=r"texts\[1\] is empty"):
-        encoder.encode(["a", ""], "passage")
-    with pytest.raises(ValueError, match="role must be"):
-        encoder.encode(["a"], "title")
-    assert remote.calls == []
-
-
 @pytest.mark.parametrize("source", [3, None, Embeddings, object()])
 def test_what_cannot_embed_is_refused(source):
     with pytest.raises(TypeError, match="expected a LangChain Embeddings"):

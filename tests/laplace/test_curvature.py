@@ -1,7 +1,6 @@
 """The closed forms against autograd in float64, and against laplace-torch's own backends."""
 
 import sys
-from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from laplace import DiagLaplace, KronLaplace
-from laplace.curvature import AsdlGGN, BackPackGGN, CurvlinopsGGN
 from laplace.utils import Kron
 from torch import nn
 
@@ -209,66 +207,7 @@ def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(like
         np.testing.assert_allclose(leverage * trial.profile, expected, rtol=1e-6)
 
 
-class OneAgainstAll(nn.Module):
-    """The softmax of a query over every passage, (n, 1 + n, m), which curvlinops understands."""
-
-    def __init__(self, slope, weight):
-        super().__init__()
-        self.slope = slope
-        self.linear = nn.Linear(M, D, bias=False)
-        self.linear.weight.data = weight
-
-    def forward(self, x):
-        z = self.linear(x)
-        return self.slope * (z[:, :1] * z[:, 1:]).sum(dim=-1)
-
-
-@STRUCTURES
-def test_the_softmax_over_a_batch_equals_laplace_torch_with_curvlinops(structure):
-    """diag, and the factor G. Of A curvlinops would average over n (n + 1) places, each passage
-    once per query; ours counts every text once, which is compared with autograd above.
-    """
-    whole = layer(structure, "in_batch", gain=np.ones(D))
-    given = next(whole.parts(3))
-    h, h2 = (torch.from_numpy(side.features) for side in (given.queries, given.passages))
-    h, h2 = h[given.pairs.query_index], h2[given.pairs.passage_index]
-    size = len(h)
-    rows = torch.cat([h[:, None], h2[None].expand(size, size, M)], dim=1)
-    weight = torch.linalg.lstsq(h, torch.from_numpy(given.queries.embedding)).solution.T
-    theirs = CurvlinopsGGN(OneAgainstAll(given.slope, weight), "classification")
-    if structure == "diag":
-        _, expected = theirs.diag(rows, torch.arange(size), N=size)
-        expected = expected.reshape(D, M)
-    else:
-        expected = theirs.kron(rows, torch.arange(size), N=size)[1].kfacs[0][0]
-    np.testing.assert_allclose(accumulate(given).factors[0], expected, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.filterwarnings("ignore:.*backward hook")
-@pytest.mark.parametrize("other", [BackPackGGN, AsdlGGN, CurvlinopsGGN])
-def test_with_one_side_held_fixed_every_backend_of_laplace_torch_agrees(other):
-    """Passages with no features: the layer is used once, which all of them can differentiate."""
-    given = layer("diag", gain=np.ones(D))
-    fixed = np.random.default_rng(1).standard_normal(D)
-    passages = Encoded(np.tile(fixed, (N, 1)), np.zeros((N, M)))
-    given = replace(given, passages=passages)
-    h = torch.from_numpy(given.queries.features)
-    first, to_logits = nn.Linear(M, D, bias=False), nn.Linear(D, 2)
-    first.weight.data = torch.linalg.lstsq(h, torch.from_numpy(given.queries.embedding)).solution.T
-    to_logits.weight.data = torch.from_numpy(np.stack([0 * fixed, given.slope * fixed]))
-    to_logits.bias.data = torch.tensor([0.0, given.intercept], dtype=torch.float64)
-    theirs = other(nn.Sequential(first, to_logits).double(), "classification")
-    _, expected = theirs.diag(h, torch.from_numpy(given.pairs.labels).long(), N=N)
-    found = accumulate(given).factors[0]
-    np.testing.assert_allclose(found, expected[: D * M].reshape(D, M), rtol=1e-6)
-
-
 def test_without_laplace_torch_its_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "laplace", None)
     with pytest.raises(ImportError, match=r"uec-rag\[fit\]"):
         by_laplace_torch(layer("diag"))
-
-
-def test_laplace_torch_is_not_asked_for_a_batch():
-    with pytest.raises(ValueError, match="likelihood: expected 'pairs'"):
-        by_laplace_torch(layer("diag", "in_batch"))

@@ -4,7 +4,6 @@ from benchmarks.paper import tiny
 from benchmarks.paper.data import (
     load_collection,
     load_labelled_texts,
-    load_positive_pairs,
     load_scored_pairs,
     sample_collection,
 )
@@ -35,11 +34,6 @@ def test_nothing_that_is_fitted_on_is_reported(tiny_data):
     searched = set(made.tasks[0].collection.queries.values())
     assert fitted
     assert not fitted & searched
-
-
-def test_a_set_that_is_not_there_is_named(tiny_data):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        make_plan(tiny_data, sets=["nowhere"], fit=[tiny.FIT])
 
 
 def test_a_folder_with_none_of_the_known_sets_needs_to_be_told_what_to_fit_on(tiny_data):
@@ -80,8 +74,3 @@ def test_similarity_scores_end_up_between_0_and_1(tmp_path, tiny_data):
 def test_a_pool_of_training_texts_has_so_many_of_each_label(tiny_data):
     pool = load_labelled_texts(tiny_data / "tiny_subjects", "train", per_label=3)
     assert {pool.labels.count(label) for label in pool.labels} == {3}
-
-
-def test_an_unknown_split_is_refused_with_those_there_are(tiny_data):
-    with pytest.raises(ValueError, match="train"):
-        load_positive_pairs(tiny_data / "tiny_pairs", "nope", 1)
