@@ -130,30 +130,28 @@ def report() -> EnvironmentReport:
         problems.append(Problem(what, 'pip install -e ".[all]" in its folder'))
     core = {each.name for each in stated if each.marker is None}
     for extra in ("", *FEATURES):
-        needed = [
-            each
-            for each in stated
-            if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)
-        ]
-        versions = {each.name: _version(each.name) for each in needed}
-        rows |= {name: version for name, version in versions.items() if version}
-        missing = [each for each in needed if versions[each.name] is None]
-        names = ", ".join(each.name for each in missing)
+        missing = []
+        for each in stated:
+            if not (each.marker.evaluate({"extra": extra}) if each.marker else not extra):
+                continue
+            version, wanted = _version(each.name), f"{each.name}{each.specifier}"
+            if version is None:
+                missing.append((each.name, wanted))
+                continue
+            rows[each.name] = version
+            # A newer version of what is needed anyway, as an extra may ask for, is no problem.
+            known = extra and each.name in core
+            if not known and not each.specifier.contains(version, prereleases=True):
+                what = f"{each.name} {version} is not {wanted}"
+                problems.append(Problem(what, f'pip install "{wanted}"'))
+        names = ", ".join(name for name, _ in missing)
         if extra:
             rows[f"[{extra}]"] = (
                 f'without {names}: pip install "uec-rag[{extra}]"' if missing else "installed"
             )
         elif missing:
-            wanted = " ".join(f'"{each.name}{each.specifier}"' for each in missing)
-            problems.append(Problem(f"not installed: {names}", f"pip install {wanted}"))
-        for each in needed:
-            version, wanted = versions[each.name], f"{each.name}{each.specifier}"
-            # A newer version of what is needed anyway, as an extra may ask for, is no problem.
-            if (extra and each.name in core) or version is None:
-                continue
-            if not each.specifier.contains(version, prereleases=True):
-                what = f"{each.name} {version} is not {wanted}"
-                problems.append(Problem(what, f'pip install "{wanted}"'))
+            command = " ".join(["pip install", *(f'"{wanted}"' for _, wanted in missing)])
+            problems.append(Problem(f"not installed: {names}", command))
     if importlib.util.find_spec("torch") is not None:
         try:
             rows |= _torch_rows()

@@ -50,12 +50,7 @@ _ACCEPTED = (
 
 
 def load_encoders(
-    specs: Sequence[EncoderLike],
-    *,
-    last_layer: LastLayers = "projection",
-    device: str | None = None,
-    dtype: Precision | None = None,
-    batch_size: int = 32,
+    specs: Sequence[EncoderLike], *, last_layer: LastLayers = "projection", **settings: Any
 ) -> list[Encoder]:
     """Make the encoders of an ensemble; parameters as in `load_encoder`.
 
@@ -73,9 +68,7 @@ def load_encoders(
         raise ValueError("encoders: expected at least one, got none.")
 
     def load(spec: EncoderLike, layer: LastLayer) -> Encoder:
-        return load_encoder(
-            spec, last_layer=layer, device=device, dtype=dtype, batch_size=batch_size
-        )
+        return load_encoder(spec, last_layer=layer, **settings)
 
     return [load_layer(last_layer, partial(load, spec)) for spec in specs]
 

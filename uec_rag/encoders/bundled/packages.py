@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dacite import Config, from_dict
 
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.bundled.models import OnnxEncoder, StaticEncoder
 from uec_rag.encoders.bundled.package_index import PackageIndex, sha256_of
-from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 _log = logging.getLogger(__name__)
@@ -115,23 +115,19 @@ def embedded_packages() -> list[Package]:
     ]
 
 
-def load_pypi(
-    name: str,
-    *,
-    last_layer: LastLayer = "projection",
-    device: str | None = None,
-    dtype: Precision | None = None,
-    batch_size: int = 32,
-) -> Encoder:
+def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: Any) -> Encoder:
     """Load a model that ships inside a package; fetched on first use.
 
     Parameters
     ----------
     name
         Name of the package, without "pypi:".
-    last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`; the quantised and static models run on the CPU in
-        their own way, without torch, and have only their projection as last layer.
+    last_layer
+        As in `SentenceTransformerEncoder`; the quantised and static models have only their
+        projection.
+    **settings
+        `device`, `dtype` and `batch_size`, as there; the quantised and static models run on the CPU
+        in their own way, without torch.
 
     Raises
     ------
@@ -146,33 +142,18 @@ def load_pypi(
     if name not in _PACKAGES:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
         raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
-    package = _PACKAGES[name]
-    spec = f"pypi:{name}"
-    kind = _kind(package)
-    if kind is None:
-        return SentenceTransformerEncoder(
-            package_folder(package),
-            name=package.model,
-            last_layer=last_layer,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
-            spec=spec,
-        )
+    package, spec = _PACKAGES[name], f"pypi:{name}"
+    kind: type[OnnxEncoder | StaticEncoder] = OnnxEncoder
+    if "model.onnx" not in package.files:
+        kind = StaticEncoder
+        if set(package.files) != {"model.safetensors", "tokenizer.json"}:
+            folder, settings = package_folder(package), settings | {"last_layer": last_layer}
+            return SentenceTransformerEncoder(folder, name=package.model, spec=spec, **settings)
     if last_layer == "ffn":
         raise ValueError(
             f"encoder {spec!r} has no inner layers that can be read; use last_layer='projection'"
         )
     return kind(package_folder(package), name=package.model, spec=spec)
-
-
-def _kind(package: Package) -> type[OnnxEncoder | StaticEncoder] | None:
-    """Return the encoder class of a model without torch; None if it needs sentence-transformers."""
-    if "model.onnx" in package.files:
-        return OnnxEncoder
-    if set(package.files) == {"model.safetensors", "tokenizer.json"}:
-        return StaticEncoder
-    return None
 
 
 def package_folder(package: Package, into: Path | None = None) -> Path:
