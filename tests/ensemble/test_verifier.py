@@ -231,7 +231,7 @@ class TestSaving:
         np.testing.assert_array_equal(one.gain, other.gain)
 
         folder_of(tmp_path / "tiny", seed=1)
-        with pytest.raises(FingerprintMismatch, match="verifier 'tiny' is not the model"):
+        with pytest.raises(FingerprintMismatch, match="'tiny' is not the model"):
             UEC.load(tmp_path / "uec", encoders=given)
 
     def test_a_hub_name_is_not_fetched_unasked(self, verified, tmp_path):
