@@ -40,11 +40,6 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
     from uec_rag.ensemble.fit import PairsLike
-if TYPE_CHECKING:
-    from ray import ObjectRef
-
-    from uec_rag.encoders import Encoded
-
 
 _AT_ONCE = 256  # texts of a task, passages encoded and written together
 

@@ -41,10 +41,6 @@ from uec_rag.encoders.hub import (
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
     from torch import Tensor, nn
     from torch.utils.hooks import RemovableHandle
 

@@ -202,7 +202,7 @@ def fit_evidence_weights(
     spread = np.maximum(pooled.std(axis=0), 0.05)
     encoders = len(slopes)
     problems = [
-        _Problem(
+        (
             # Without the intercept: it is one number per query and drops out of the softmax.
             np.stack([np.float32(a) * s for a, s in zip(slopes, cut, strict=True)]),
             standardise(e, location, spread).astype(np.float64),
@@ -217,7 +217,7 @@ def fit_evidence_weights(
         total = penalty * float(shrunk @ shrunk)
         gradient = 2 * penalty * shrunk
         for problem in problems:
-            value, slope = problem.loss(parameters)
+            value, slope = _loss(parameters, *problem)
             total += value / count
             gradient += slope / count
         return total, gradient
@@ -236,41 +236,34 @@ def fit_evidence_weights(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """The part of the loss that one view contributes.
+def _loss(
+    parameters: NDArray[np.float64],
+    logits: FloatArray,
+    evidence: NDArray[np.float64],
+    relevant: NDArray[np.bool_],
+) -> tuple[float, NDArray[np.float64]]:
+    """Sum the negative log likelihood of one view; with its gradient by the parameters.
 
-    Attributes
-    ----------
-    logits : array, shape (K, n, N)
-    evidence : array, shape (n, K, F)
-        Standardised.
-    relevant : array of bool, shape (n, N)
+    `parameters`: weights, log scale and prior. `logits`: array, shape (K, n, N). `evidence`:
+    standardised, shape (n, K, F). `relevant`: shape (n, N).
     """
-
-    logits: FloatArray
-    evidence: NDArray[np.float64]
-    relevant: NDArray[np.bool_]
-
-    def loss(self, parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Sum the negative log likelihood; with its gradient by weights, log scale and prior."""
-        features = self.evidence.shape[2]
-        scale = np.exp(parameters[features])
-        scores = self.evidence @ parameters[:features] + parameters[features + 1 :]
-        pi = np.exp(scores - scores.max(axis=1, keepdims=True))
-        pi /= pi.sum(axis=1, keepdims=True)
-        fused = np.einsum("nk,knc->nc", (scale * pi).astype(np.float32), self.logits)
-        mass = np.exp(fused - fused.max(axis=1, keepdims=True))
-        posterior = mass / mass.sum(axis=1, keepdims=True)
-        right = np.maximum(np.where(self.relevant, posterior, 0).sum(axis=1), 1e-30)
-        target = np.where(self.relevant, posterior, 0) / right[:, None]
-        pull = np.einsum("nc,knc->nk", posterior - target, self.logits).astype(np.float64)
-        drift = scale * pi * (pull - (pi * pull).sum(axis=1, keepdims=True))
-        gradient = np.concatenate(
-            [
-                np.einsum("nk,nkf->f", drift, self.evidence),
-                [scale * (pi * pull).sum()],
-                drift.sum(axis=0),
-            ]
-        )
-        return -float(np.log(right).sum()), gradient
+    features = evidence.shape[2]
+    scale = np.exp(parameters[features])
+    scores = evidence @ parameters[:features] + parameters[features + 1 :]
+    pi = np.exp(scores - scores.max(axis=1, keepdims=True))
+    pi /= pi.sum(axis=1, keepdims=True)
+    fused = np.einsum("nk,knc->nc", (scale * pi).astype(np.float32), logits)
+    mass = np.exp(fused - fused.max(axis=1, keepdims=True))
+    posterior = mass / mass.sum(axis=1, keepdims=True)
+    right = np.maximum(np.where(relevant, posterior, 0).sum(axis=1), 1e-30)
+    target = np.where(relevant, posterior, 0) / right[:, None]
+    pull = np.einsum("nc,knc->nk", posterior - target, logits).astype(np.float64)
+    drift = scale * pi * (pull - (pi * pull).sum(axis=1, keepdims=True))
+    gradient = np.concatenate(
+        [
+            np.einsum("nk,nkf->f", drift, evidence),
+            [scale * (pi * pull).sum()],
+            drift.sum(axis=0),
+        ]
+    )
+    return -float(np.log(right).sum()), gradient

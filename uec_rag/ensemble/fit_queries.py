@@ -108,18 +108,6 @@ def read_views(
     )
 
 
-def fit_verifier(name: str, k: int, read: ReadViews, encoders: int, seed: int) -> FittedVerifier:
-    """Fit a verifier's slope and intercept, and confidence if it has read.
-
-    `k`: how many hits it reads. `encoders`: how many there are beside it. `seed`: of the held-out
-    split.
-    """
-    summary = fit_pair_scores(read.scores, read.labels, read.query, seed)
-    weight = 1 / encoders
-    model = fit_confidence(read.joined(summary, weight))
-    return FittedVerifier(name, k, weight, summary, model)
-
-
 def fit_pair_scores(
     scores: FloatArray,
     labels: FloatArray,
@@ -260,9 +248,12 @@ class FitQueries:
         name: str,
         k: int,
     ) -> FittedVerifier:
-        """Fit a verifier on what the ensemble finds for the questions."""
+        """Fit a verifier's line on what the ensemble finds for the questions; and confidence."""
         read = self._read(fitted, weights, CORPUS_SIZES, verifier, k)
-        return fit_verifier(name, k, read, len(fitted.names), self.seed)
+        summary = fit_pair_scores(read.scores, read.labels, read.query, self.seed)
+        weight = 1 / len(fitted.names)
+        model = fit_confidence(read.joined(summary, weight))
+        return FittedVerifier(name, k, weight, summary, model)
 
     def _read(
         self,
