@@ -9,6 +9,7 @@ from typing import Self
 
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.similarity import moments
+from uec_rag.confidence.fit import fit_confidence
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
@@ -91,7 +92,7 @@ def fit(
         strange = _in_no_language(encoders, fitted, found.questions, options.seed, show_progress)
         weights = questions.fit_evidence_weights(fitted, strange)
         fitted = replace(fitted, rule=Evidence(weights))
-    model = questions.fit_confidence(fitted, fitted.evidence_weights)
+    model = fit_confidence(questions.views(fitted, fitted.evidence_weights))
     words = any(part.terms for part in found.queries)
     known = shipped_model("words" if words else "fitted")
     summaries = {n: post.summary for n, post in zip(fitted.names, found.posteriors, strict=True)}

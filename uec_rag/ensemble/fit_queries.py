@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit import FitView, fit_confidence
-from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.verifier import Verifier, bounded
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.evidence_fit import (
@@ -222,10 +221,6 @@ class FitQueries:
             seed=self.seed,
             beside=beside,
         )
-
-    def fit_confidence(self, fitted: Fitted, weights: EvidenceWeights | None) -> ConfidenceModel:
-        """Learn relevance and confidence, on corpora of several sizes that lack some answers."""
-        return fit_confidence(self.views(fitted, weights))
 
     def views(
         self,

@@ -31,6 +31,7 @@ from uec_rag.laplace.pairs import (
     OfTerms,
     OfVectors,
     Pairs,
+    Similarities,
     held_out_pairs,
     split_queries,
     training_pairs,
@@ -82,7 +83,7 @@ def fit_posterior(
         What accumulates the curvature, here or in parts elsewhere.
     """
     fitting, held_out = split_queries(pairs, seed)
-    similar: OfTerms | OfVectors = OfVectors(queries.embedding, passages.embedding)
+    similar: Similarities = OfVectors(queries.embedding, passages.embedding)
     if queries.terms is not None and passages.terms is not None:
         similar, likelihood, negatives = OfTerms(queries.terms, passages.terms), "pairs", "hard"
     train = training_pairs(pairs, fitting, similar, seed, negatives)

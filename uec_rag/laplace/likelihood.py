@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from uec_rag.base.gaussian import PROBIT
 
@@ -137,7 +138,7 @@ def bernoulli_map(
     def loss(theta: Vector) -> Derivatives:
         a, b = (theta[0], theta[1]) if slope is None else (slope, theta[0])
         logit = a * s + b
-        yes = _sigmoid(logit)
+        yes = expit(logit)
         error, weight = yes - y, yes * (1 - yes)
         cross = (weight * s).mean()
         gradient = np.array([(error * s).mean(), error.mean()])
@@ -237,7 +238,7 @@ def variance_scale(
         bend = (-twice + 1.5 * once**2 * root**2) * root**3 / 2
         plain = slope * similarity + theta[1]
         logit = plain * root
-        yes = _sigmoid(logit)
+        yes = expit(logit)
         error, weight = yes - labels, yes * (1 - yes)
         by_scale = plain * slower
         cross = (weight * by_scale * root + error * slower).mean()
@@ -284,7 +285,7 @@ def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slop
 
     def loss(theta: Vector) -> Derivatives:
         logit = (slope * similarity + theta[0]) * root
-        yes = _sigmoid(logit)
+        yes = expit(logit)
         error, weight = yes - labels, yes * (1 - yes)
         return (
             float((np.logaddexp(0, logit) - labels * logit).mean()),
@@ -300,8 +301,3 @@ def _scale_for(variance: float, single: float, double: float) -> float:
     if double <= 0:
         return variance / max(single, 1e-30)
     return float(2 * variance / (single + np.sqrt(single**2 + 4 * double * variance)))
-
-
-def _sigmoid(x: Floats) -> Floats:
-    sigmoid: Floats = 0.5 * (1 + np.tanh(x / 2))
-    return sigmoid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,19 +176,6 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[NDArray[np.int64], NDArray[n
     return np.setdiff1d(np.arange(len(pairs.queries)), held_out), held_out
 
 
-class Similarities(Protocol):
-    """The similarity of queries and passages, by vectors or by words."""
-
-    def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """Return similarities of queries (n,) to passages (n, p), given by index, shape (n, p)."""
-
-    def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """Return the similarity of each pair, shape (n,)."""
-
-    def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """Return similarities of each query to every passage, shape (n, n_p), as a new array."""
-
-
 @dataclass(frozen=True, eq=False)
 class OfVectors:
     """The inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
@@ -197,7 +184,7 @@ class OfVectors:
     passages: FloatArray
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """See `Similarities`."""
+        """Return similarities of queries (n,) to passages (n, p), given by index, shape (n, p)."""
         out = np.empty(passage.shape, dtype=np.float32)
         for part in _slices(len(query), passage.shape[1] * self.passages.shape[1]):
             asked = self.queries[query[part], :, None]
@@ -205,13 +192,13 @@ class OfVectors:
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """See `Similarities`."""
+        """Return the similarity of each pair, shape (n,)."""
         sides = self.queries[pairs.query_index], self.passages[pairs.passage_index]
         product: FloatArray = np.einsum("nd,nd->n", *sides)
         return product
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """See `Similarities`."""
+        """Return similarities of each query to every passage, shape (n, n_p), as a new array."""
         product: FloatArray = self.queries[query] @ self.passages.T
         return product
 
@@ -224,7 +211,7 @@ class OfTerms:
         self._postings = Postings.of(passages)
 
     def of(self, query: NDArray[np.int64], passage: NDArray[np.int64]) -> FloatArray:
-        """See `Similarities`."""
+        """See `OfVectors`."""
         out = np.empty(passage.shape, dtype=np.float32)
         order = np.argsort(query, kind="stable")  # a query's similarities are found once
         for part in _slices(len(query), self._corpus.rows):
@@ -233,12 +220,16 @@ class OfTerms:
         return out
 
     def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """See `Similarities`."""
+        """See `OfVectors`."""
         return self.of(pairs.query_index, pairs.passage_index[:, None])[:, 0]
 
     def to_all(self, query: NDArray[np.int64]) -> FloatArray:
-        """See `Similarities`."""
+        """See `OfVectors`."""
         return self._postings.similarities(self._queries[query], self._corpus)
+
+
+Similarities: TypeAlias = OfVectors | OfTerms
+"""The similarity of queries and passages, by vectors or by words."""
 
 
 def training_pairs(
