@@ -85,12 +85,11 @@ def test_both_frameworks_hand_the_store_on(engine, uec, tmp_path):
 
     index = index_of(uec, ["a text", "another text"], ["a", "b"], store=engine())
     index.save(tmp_path / "index")
-    data, path = LlamaIndexStore(index).to_dict(), str(tmp_path / "index")
+    path = str(tmp_path / "index")
     index.store.close()
     for load in (
         lambda **options: UECVectorStore.load(path, uec, **options),
         lambda **options: LlamaIndexStore.from_persist_path(path, uec=uec, **options),
-        lambda **options: LlamaIndexStore.from_dict(data, uec=uec, **options),
     ):
         with pytest.raises(ValueError, match=r"store=\.\.\."):
             load()
