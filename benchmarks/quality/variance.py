@@ -30,6 +30,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -119,11 +120,15 @@ class Seen:
             columns.append(np.log(self.half.sigma2[:, 0]))
         return np.stack(columns, axis=1)
 
-    def ndcg(self, beta: float) -> float:
-        """Of the hits in the order of the score with all of the variance."""
-        order = np.argsort(-probit(self.whole.mu, self.whole.sigma2, beta), kind="stable")
-        ids = [[row[i] for i in o[:_K]] for row, o in zip(self.whole.ids, order, strict=True)]
-        return mean_ndcg(self.collection, ids)
+    @cached_property
+    def ndcg(self) -> np.ndarray:
+        """Of the hits in the order of the score with all of the variance, for each beta."""
+        found = []
+        for beta in _BETAS:
+            order = np.argsort(-probit(self.whole.mu, self.whole.sigma2, beta), kind="stable")
+            ids = [[row[i] for i in o[:_K]] for row, o in zip(self.whole.ids, order, strict=True)]
+            found.append(mean_ndcg(self.collection, ids))
+        return np.array(found)
 
 
 def asked(uec: UEC, collection: Collection, lost: set[str]) -> tuple[Retriever, SearchResult]:
@@ -182,8 +187,7 @@ def figures(
     first["-confidence"] = -whole.by_cutoff[:, 0]
     sides = whole.mu[:, :_K].ravel(), one.truth.ravel()
     error = np.abs(whole.relevance[:, 0] - one.relevant[:, 0])
-    gains = [np.mean([o.ndcg(b) - o.ndcg(0) for o in others]) for b in _BETAS]
-    beta = _BETAS[int(np.argmax(gains))]
+    best = int(np.argmax(np.mean([o.ndcg for o in others], axis=0)))
     plain, more = (presence(one, others, with_) for with_ in (False, True))
     return {
         "Wrong first hits against right ones, AUROC": {
@@ -202,8 +206,8 @@ def figures(
         "Its use": {
             "Spearman within": float(spearmanr(whole.within[:, 0], error).statistic),
             "Spearman both": float(spearmanr(whole.sigma2[:, 0], error).statistic),
-            "beta": beta,
-            "nDCG@10 gained": one.ndcg(beta) - one.ndcg(0),
+            "beta": _BETAS[best],
+            "nDCG@10 gained": float(one.ndcg[best] - one.ndcg[0]),
             "AUROC of in_corpus": plain,
             "gained": more - plain,
         },
