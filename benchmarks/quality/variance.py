@@ -12,15 +12,16 @@ others, among the first ten hits of its collection. Printed of each collection:
   through one draw of W, and how many times `within` that is; beside them what the similarity and
   the confidence in one hit say, the lower the more suspect;
 - coverage, the share of the first ten hits whose truth lies within two standard deviations, and the
-  mean squared residual in units of the variance; Var-ECE of the paper's eq. 31;
+  mean squared residual in units of the variance; Var-ECE of the paper's eq. 31. "shipped" has the
+  package's variance of a member's own error; "chosen" one at which the coverage of collections of
+  other domains is .95 on average, of this ensemble's; "elsewhere", of the other ensembles';
 - Spearman's correlation of the first hit's variance with the error of its relevance;
 - what nDCG@10 gains where twenty hits are ordered by the score with all of the variance;
 - AUROC of `in_corpus` for questions whose answers are in the corpus against those, a random half,
   whose are not, and what it gains from the logarithm of the first hit's variance.
 
-Whatever is chosen is chosen on collections of other domains: the factor on `between`, for a mean
-squared residual of 1 in the mean of the collections (but where it says "shipped", and the factor is
-the package's); beta; the logistic regression of `in_corpus`.
+Whatever else is chosen is chosen on collections of other domains, too: beta, and the logistic
+regression of `in_corpus`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -48,13 +50,13 @@ from uec_rag.base.gaussian import probit
 from uec_rag.confidence.model import log_odds
 from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.ensemble.convolution import blocks
-from uec_rag.ensemble.fitted import BETWEEN
+from uec_rag.ensemble.fitted import OWN_ERROR
 
 LANGUAGES = {f"xquad_{name}": name for name in ("zh", "ru", "ar")} | {"belebele_de": "de"}
 _K, _READ = 10, 20
 _BETAS = (0, 1, 3, 10, 30, 100, 300, 1000)
-_FACTORS = (1e-3, 1e4)
-_SIZES = ("within", "both", "shipped")
+_COVERED = 0.95
+_LARGEST_ERROR = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +92,10 @@ class Seen:
         shared = cross_term(uec, index, whole)
         return cls(collection, whole, half, np.array(relevant), gone, shared)
 
-    def variance(self, factor: float, half: bool = False) -> np.ndarray:
-        """`within`, and `between` as another factor would have it, shape (n, _READ)."""
-        result = self.half if half else self.whole
-        return result.within + result.between * (factor / BETWEEN)
+    def variance(self, error: float = OWN_ERROR) -> np.ndarray:
+        """`sigma2` with another variance of a member's own error, shape (n, _READ)."""
+        counted = (self.whole.coefficients**2).sum(axis=1, keepdims=True)
+        return self.whole.sigma2 + (error - OWN_ERROR) * counted
 
     @property
     def truth(self) -> np.ndarray:
@@ -101,23 +103,32 @@ class Seen:
         mu, right = self.whole.mu[:, :_K], self.relevant[:, :_K]
         return np.where(right, mu[right].mean(), mu[~right].mean())
 
-    def residual(self, factor: float) -> float:
+    def covered(self, variance: np.ndarray) -> float:
+        """The share of truths within two standard deviations."""
+        deviation = np.abs(self.whole.mu[:, :_K] - self.truth)
+        return float((deviation < 2 * np.sqrt(variance[:, :_K])).mean())
+
+    def residual(self, variance: np.ndarray) -> float:
         """The mean squared residual over its variance."""
         squared = (self.whole.mu[:, :_K] - self.truth) ** 2
-        return float((squared / self.variance(factor)[:, :_K]).mean())
+        return float((squared / variance[:, :_K]).mean())
 
-    def presence(self, factor: float | None) -> np.ndarray:
+    def presence(self, with_variance: bool) -> np.ndarray:
         """Log odds of `in_corpus`, and the log of the variance if wanted; shape (n, F)."""
         columns = [log_odds(self.half.in_corpus)]
-        if factor is not None:
-            columns.append(np.log(self.variance(factor, half=True)[:, 0]))
+        if with_variance:
+            columns.append(np.log(self.half.sigma2[:, 0]))
         return np.stack(columns, axis=1)
 
-    def ndcg(self, factor: float, beta: float) -> float:
-        """Of the hits in the order of the score with all of the variance."""
-        order = np.argsort(-probit(self.whole.mu, self.variance(factor), beta), kind="stable")
-        ids = [[row[i] for i in o[:_K]] for row, o in zip(self.whole.ids, order, strict=True)]
-        return mean_ndcg(self.collection, ids)
+    @cached_property
+    def ndcg(self) -> np.ndarray:
+        """Of the hits in the order of the score with all of the variance, for each beta."""
+        found = []
+        for beta in _BETAS:
+            order = np.argsort(-probit(self.whole.mu, self.whole.sigma2, beta), kind="stable")
+            ids = [[row[i] for i in o[:_K]] for row, o in zip(self.whole.ids, order, strict=True)]
+            found.append(mean_ndcg(self.collection, ids))
+        return np.array(found)
 
 
 def asked(uec: UEC, collection: Collection, lost: set[str]) -> tuple[Retriever, SearchResult]:
@@ -158,74 +169,67 @@ def auroc(wrong: np.ndarray, variance: np.ndarray) -> float:
     return float(roc_auc_score(wrong, variance)) if wrong.any() else float("nan")
 
 
-def figures(one: Seen, others: Sequence[Seen]) -> dict[str, dict[str, float]]:
-    """What holds of a collection, with all that is chosen chosen on others."""
-    factor = factor_of(others)
+def figures(
+    one: Seen, others: Sequence[Seen], elsewhere: Sequence[Seen]
+) -> dict[str, dict[str, float]]:
+    """What holds of a collection.
+
+    `others`: collections of other domains, of this ensemble; `elsewhere`: of the other ensembles.
+    """
     wrong, whole = ~one.relevant[:, 0], one.whole
-    variance, mu = one.variance(factor), whole.mu[:, :_K]
-    shipped, shared = one.variance(BETWEEN), whole.within + one.shared
+    shared = whole.within + one.shared
+    variances = {"within": whole.within, "shipped": whole.sigma2}
+    variances["chosen"] = one.variance(error_of(others))
+    if elsewhere:
+        variances["elsewhere"] = one.variance(error_of(elsewhere))
+    first = {"within": whole.within[:, 0], "shared": shared[:, 0], "between": whole.between[:, 0]}
+    first |= {"both": whole.sigma2[:, 0], "-mu": -whole.mu[:, 0]}
+    first["-confidence"] = -whole.by_cutoff[:, 0]
+    sides = whole.mu[:, :_K].ravel(), one.truth.ravel()
     error = np.abs(whole.relevance[:, 0] - one.relevant[:, 0])
-    deviation = np.abs(mu - one.truth)
-    covered = [
-        float((deviation < 2 * np.sqrt(v[:, :_K])).mean())
-        for v in (whole.within, variance, shipped)
-    ]
-    ece = [
-        var_ece(mu.ravel(), v[:, :_K].ravel(), one.truth.ravel()) for v in (whole.within, variance)
-    ]
-    gains = [np.mean([o.ndcg(factor, b) - o.ndcg(factor, 0) for o in others]) for b in _BETAS]
-    beta = _BETAS[int(np.argmax(gains))]
-    plain, more = (presence(one, others, with_) for with_ in (None, factor))
+    best = int(np.argmax(np.mean([o.ndcg for o in others], axis=0)))
+    plain, more = (presence(one, others, with_) for with_ in (False, True))
     return {
         "Wrong first hits against right ones, AUROC": {
-            "within": auroc(wrong, whole.within[:, 0]),
-            "shared": auroc(wrong, shared[:, 0]),
-            "times": float((shared / whole.within)[:, 0].mean()),
-            "between": auroc(wrong, whole.between[:, 0]),
-            "both": auroc(wrong, variance[:, 0]),
-            "both, shipped": auroc(wrong, shipped[:, 0]),
-            "-mu": auroc(wrong, -whole.mu[:, 0]),
-            "-confidence": auroc(wrong, -whole.by_cutoff[:, 0]),
+            **{name: auroc(wrong, values) for name, values in first.items()},
+            "shared / within": float((shared / whole.within)[:, 0].mean()),
         },
         "Its size": {
-            "factor": factor,
-            **{f"coverage {name}": value for name, value in zip(_SIZES, covered, strict=True)},
-            "residual within": one.residual(0),
-            "both": one.residual(factor),
-            "shipped": one.residual(BETWEEN),
-            "100 Var-ECE within": 100 * ece[0],
-            "Var-ECE both": 100 * ece[1],
+            **{f"coverage {name}": one.covered(v) for name, v in variances.items()},
+            **{f"residual {name}": one.residual(v) for name, v in variances.items()},
+            **{
+                f"100 Var-ECE {name}": 100
+                * var_ece(sides[0], variances[name][:, :_K].ravel(), sides[1])
+                for name in ("within", "shipped")
+            },
         },
         "Its use": {
             "Spearman within": float(spearmanr(whole.within[:, 0], error).statistic),
-            "Spearman both": float(spearmanr(variance[:, 0], error).statistic),
-            "beta": beta,
-            "nDCG@10 gained": one.ndcg(factor, beta) - one.ndcg(factor, 0),
+            "Spearman both": float(spearmanr(whole.sigma2[:, 0], error).statistic),
+            "beta": _BETAS[best],
+            "nDCG@10 gained": float(one.ndcg[best] - one.ndcg[0]),
             "AUROC of in_corpus": plain,
             "gained": more - plain,
         },
     }
 
 
-def factor_of(others: Sequence[Seen]) -> float:
-    """The factor on `between` at which residuals have the variance that is shown."""
+def error_of(collections: Sequence[Seen]) -> float:
+    """The variance of a member's own error at which the mean coverage is `_COVERED`."""
 
-    def excess(log_factor: float) -> float:
-        return float(np.mean([o.residual(float(np.exp(log_factor))) for o in others])) - 1
+    def excess(error: float) -> float:
+        return float(np.mean([one.covered(one.variance(error)) for one in collections])) - _COVERED
 
-    low, high = np.log(_FACTORS)
-    if excess(low) < 0 or excess(high) > 0:
-        return _FACTORS[0] if excess(low) < 0 else _FACTORS[1]
-    return float(np.exp(brentq(excess, low, high)))
+    return float(brentq(excess, 0, _LARGEST_ERROR, xtol=1e-5)) if excess(0) < 0 else 0.0
 
 
-def presence(one: Seen, others: Sequence[Seen], factor: float | None) -> float:
+def presence(one: Seen, others: Sequence[Seen], with_variance: bool) -> float:
     """AUROC of a logistic regression that other collections taught, each with equal weight."""
-    features = np.concatenate([o.presence(factor) for o in others])
+    features = np.concatenate([o.presence(with_variance) for o in others])
     there = np.concatenate([~o.gone for o in others])
     weight = np.concatenate([np.full(len(o.gone), 1 / len(o.gone)) for o in others])
     learned = LogisticRegression().fit(features, there, weight * len(there) / weight.sum())
-    return float(roc_auc_score(~one.gone, learned.decision_function(one.presence(factor))))
+    return float(roc_auc_score(~one.gone, learned.decision_function(one.presence(with_variance))))
 
 
 def main(
@@ -237,31 +241,34 @@ def main(
     passages: Annotated[int, typer.Option(help="Passages beside their answers at most.")] = 600,
     markdown: Markdown = False,
 ) -> None:
-    """Print a table per ensemble."""
+    """Print three tables per ensemble."""
     warnings.simplefilter("ignore")
     domains = DOMAINS | LANGUAGES
     collections = [
         sample_collection(load_collection(data / name), queries, passages) for name in domains
     ]
+    seen: dict[str, dict[str, Seen]] = {}
     for members in ensemble:
         uec = UEC([cached(load_encoder(name)) for name in members.split(",")])
         if tuple(members.split(",")) == EMBEDDED:
             uec.fitted = UEC().fitted
         else:
             uec.fit(load_collection(data / fit, "train").pairs()[:pairs])
-        seen = {collection.name: Seen.of(uec, collection) for collection in collections}
-        rows = {
-            name: figures(one, [seen[o] for o in seen if domains[o] != domains[name]])
-            for name, one in seen.items()
-        }
-        print(f"factor of all: {factor_of(list(seen.values())):.3g}", file=sys.stderr)
+        seen[", ".join(uec.names)] = {one.name: Seen.of(uec, one) for one in collections}
+    everything = [one for part in seen.values() for one in part.values()]
+    print(f"own error of all: {error_of(everything):.2g}", file=sys.stderr)
+    for names, part in seen.items():
+        rows = {}
+        for name, one in part.items():
+            strange = [o for o in everything if domains[o.collection.name] != domains[name]]
+            others = [o for o in strange if o in part.values()]
+            rows[name] = figures(one, others, [o for o in strange if o not in part.values()])
         for title in next(iter(rows.values())):
             values = {name: list(row[title].values()) for name, row in rows.items()}
             values["mean"] = np.nanmean(list(values.values()), axis=0).tolist()
             header = ["collection", *rows[collections[0].name][title]]
             table = [[name, *(f"{v:.3f}" for v in row)] for name, row in values.items()]
-            title = f"{title}: {', '.join(uec.names)}"
-            print_table(title, header, table, markdown=markdown)
+            print_table(f"{title}: {names}", header, table, markdown=markdown)
 
 
 if __name__ == "__main__":

@@ -125,6 +125,14 @@ def test_a_name_in_the_titles_of_several_subjects_is_asked_back_about_however_mu
     assert probability(question, several) > ASK > 0.3 > probability(question, one)
 
 
+def test_namesakes_are_told_by_their_titles_if_the_best_hit_has_none():
+    said = ("Elkins", "founded")
+    found = candidates(["", *PLACES], [said] * 3, [9, 5, 5])
+    titled = candidates(PLACES, [said] * 2)
+    question = "When was Elkins founded?"
+    assert named(question, found)["namesakes"] == named(question, titled)["namesakes"] > 0.3
+
+
 def test_a_name_is_no_namesake_of_what_has_less_of_it():
     idf = {"Elkins": 5.0, "Arkansas": 5.0}
     found = candidates(PLACES[::-1], [(*idf,), ("Elkins",)], idf=idf)

@@ -18,7 +18,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import probit, score
-from uec_rag.ensemble.fitted import BETWEEN
+from uec_rag.ensemble.fitted import OWN_ERROR
 from uec_rag.retrieval import Boost, Preferences
 from uec_rag.stores import MemoryStore
 
@@ -123,14 +123,14 @@ def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
 
 
 def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, texts):
-    """By the law of total variance, of logits that each member counts from its best passage."""
+    """By the law of total variance, of each member's odds over those of its best passage."""
     everything = full.search(queries, k=len(texts))
     result, fitted = full.search(queries, k=3), full.uec.fitted
     own = np.array(fitted.slopes)[:, None] * of_members(everything, "similarities")
-    below = own - own.max(axis=2, keepdims=True)
+    odds = np.exp(own - own.max(axis=2, keepdims=True))
     pi = everything.coefficients[:, :, None]
-    spread = (pi * (below - (pi * below).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    expected = BETWEEN * spread / fitted.slope**2
+    disagreement = (pi * (odds - (pi * odds).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    expected = disagreement + OWN_ERROR * (pi**2).sum(axis=1)
     np.testing.assert_allclose(everything.between, expected, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(result.between, expected[:, :3], rtol=1e-3, atol=1e-6)
     np.testing.assert_array_equal(result.sigma2, result.within + result.between)
@@ -138,11 +138,20 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     assert told["uec_sigma2"] == told["uec_within"] + told["uec_between"] > told["uec_within"] > 0
 
 
-@pytest.mark.parametrize("make", [UEC.paper, lambda members: UEC(members[:1])])
-def test_one_member_and_the_paper_know_of_no_variance_between(make, fit_pairs, texts, queries):
-    retriever = index_of(
-        make([bag_of_words(16, "a"), bag_of_words(16, "b", 1)]).fit(fit_pairs), texts
-    )
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda members, pairs: UEC.paper(members).fit(pairs),
+        lambda members, pairs: UEC(members[:1]).fit(pairs),
+        lambda members, pairs: UEC(members),
+    ],
+    ids=["paper", "one member", "unfitted"],
+)
+def test_the_paper_one_member_and_an_unfitted_ensemble_know_of_no_variance_between(
+    make, fit_pairs, texts, queries
+):
+    retriever = index_of(make([bag_of_words(16, "a"), bag_of_words(16, "b", 1)], fit_pairs), texts)
     result = retriever.search(queries, k=3)
     assert not result.between.any()
     np.testing.assert_array_equal(result.sigma2, result.within)

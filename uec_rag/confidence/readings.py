@@ -204,10 +204,10 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     referent
         1 if `lacks_referent`, else 0: evidence in English alone.
     namesakes
-        The share of the question's squared idf that is in the best subject's titles and in another
-        one's as well, less what the best has and that one lacks, in titles and in texts; of the
-        subject that has the most, at least 0: how far what it says is a name that several bear. 0
-        if it says one title in full, which is meant.
+        The share of the question's squared idf that is in the titles of the best subject that has
+        any and in another one's as well, less what the best has and that one lacks, in titles and
+        in texts; of the subject that has the most, at least 0: how far what it says is a name that
+        several bear. 0 if it says one title in full, which is meant.
 
     Any idf is in units of that of a word that no passage has, so that a corpus's size cancels.
 
@@ -234,8 +234,12 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
         _by_subject(some, subject, words) for some in (held, heads, titled)
     )
     rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
-    names = (in_title & in_title[0]).astype(np.float64) - _lacking(in_title) - _lacking(in_text)
-    namesakes = (names @ idf**2)[1:].max(initial=0.0) / max(float(idf @ idf), 1e-12)
+    titles = zip(subject.tolist(), candidates.titles, strict=True)
+    best_titled = next((number for number, title in titles if title), 0)
+    names = (in_title & in_title[best_titled]).astype(np.float64)
+    names -= _lacking(in_title, best_titled) + _lacking(in_text, best_titled)
+    shared = np.delete(names @ idf**2, best_titled)
+    namesakes = shared.max(initial=0.0) / max(float(idf @ idf), 1e-12)
     meant = _title_said(question, {*zip(subject.tolist(), candidates.titles, strict=True)})
     if meant:
         namesakes = 0.0
@@ -299,9 +303,9 @@ def _by_subject(
     return table
 
 
-def _lacking(by_subject: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Tell which words of the first subject each subject lacks."""
-    lacking: NDArray[np.float64] = (by_subject[0] & ~by_subject).astype(np.float64)
+def _lacking(by_subject: NDArray[np.bool_], number: int = 0) -> NDArray[np.float64]:
+    """Tell which words of one subject each subject lacks."""
+    lacking: NDArray[np.float64] = (by_subject[number] & ~by_subject).astype(np.float64)
     return lacking
 
 

@@ -38,9 +38,9 @@ from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 _ENOUGH = 300  # pairs; with fewer a prior decides much of what a fit finds
 _IGNORED = 0.02  # a member's mean share, below which it counts for nothing
 _CONSTANT = 0.01  # standard deviation of the shares, below which queries do not matter
-# Factor on the variance between members at which the residuals of held-out hits have, on average
-# over other collections, the variance that is shown; see `benchmarks/quality/variance.py`.
-BETWEEN = 18.0
+# Variance of a member's own error, at which two standard deviations hold the similarity of a hit's
+# kind for 95 % of the hits of three ensembles; see `benchmarks/quality/variance.py`.
+OWN_ERROR = 0.0065
 
 
 @dataclass(frozen=True)
@@ -537,13 +537,14 @@ class Fitted:
     def disagreement(
         self, own: FloatArray, best: FloatArray, coefficients: FloatArray
     ) -> FloatArray:
-        """Compute the variance between the encoders' similarities, on the ensemble's scale, (n, k).
+        """Compute the variance that lies between the encoders, shape (n, k).
 
-        The second half of the law of total variance: ``sum_k pi_k (l_k - sum_j pi_j l_j)^2`` over
-        the slope squared, times a constant. What an encoder says of a passage, l_k, is how far the
-        passage's logit lies below that of the best in the corpus: each has an offset of its own in
-        each query, which says nothing of a passage. With the offset the variance tells wrong first
-        hits from right ones no better than chance (`benchmarks/quality/variance.py`).
+        ``sum_k pi_k (o_k - sum_j pi_j o_j)^2 + OWN_ERROR sum_k pi_k^2``: how far they disagree, the
+        second half of the law of total variance, and the errors that each makes on its own, which
+        average out the more encoders count. What an encoder says of a passage is its odds over
+        those of the best in the corpus, o_k = exp(l_k - max l_k) from 0 to 1: each logit has an
+        offset of its own in each query, which says nothing of a passage. 0 for one encoder, and
+        before `UEC.fit`.
 
         Parameters
         ----------
@@ -553,11 +554,14 @@ class Fitted:
             The highest of each encoder's similarities to the corpus.
         coefficients : array, shape (n, K)
         """
-        below = np.asarray(self.slopes, np.float32)[:, None] * (own - best[:, :, None])
+        if self.posteriors is None or len(self.names) == 1:
+            return np.zeros((len(own), own.shape[2]), dtype=np.float32)
+        slopes = np.asarray(self.slopes, np.float32)[:, None]
+        odds = np.exp(np.minimum(slopes * (own - best[:, :, None]), 0))
         pi = coefficients[:, :, None]
-        mean = (pi * below).sum(axis=1, keepdims=True)
-        spread: FloatArray = (pi * (below - mean) ** 2).sum(axis=1)
-        return spread * np.float32(BETWEEN / self.slope**2)
+        mean = (pi * odds).sum(axis=1, keepdims=True)
+        spread: FloatArray = (pi * (odds - mean) ** 2 + np.float32(OWN_ERROR) * pi**2).sum(axis=1)
+        return spread
 
     def standardised_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Return each query's log total variance, standardised by encoder, shape (n, K)."""
