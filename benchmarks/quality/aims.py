@@ -48,10 +48,10 @@ from benchmarks.quality.shipped_confidence import (
     strange_questions,
 )
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.features import Features
 from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
+    Features,
     log_odds,
     shipped_model,
     sigmoid,

@@ -44,7 +44,7 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
-from uec_rag.retrieval.pipeline import ambiguities, candidates, decide, estimate, find
+from uec_rag.retrieval.pipeline import ambiguities, decide, estimate, find
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -134,8 +134,8 @@ class Corpus:
         sure = estimate(method, found)
         [ambiguity] = ambiguities(found, sure)
         result = decide(method, found, 0, sure, ambiguity, K, len(store))
-        [near] = candidates(found)
-        return example(row, label, near, result)
+        assert ambiguity.competing is not None
+        return example(row, label, ambiguity.competing, result)
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

@@ -53,7 +53,7 @@ from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import EMBEDDED, load_encoder
 from uec_rag.encoders.lexical import ENGLISH, split_words
 from uec_rag.ensemble.convolution import gap
-from uec_rag.retrieval.pipeline import compare, fuse, weigh
+from uec_rag.retrieval.pipeline import compare, fuse
 
 MEASURES = ("tau", "removed", "others'", "right at 4")
 DEPTH = 100
@@ -137,7 +137,8 @@ def measured(
     for texts, gone in ((asked, 0 * relevant), (asked, relevant), (others, np.zeros((1, 1)))):
         parts = uec.encode(texts, "query")
         similarities = compare(fitted, view, parts)
-        pi = weigh(retriever.method(), parts, similarities)
+        weights = retriever.evidence_weights
+        pi = fitted.weigh(weights, parts, similarities.own, similarities.best)
         fused = fuse(fitted, view, fitted.combine(parts, pi), similarities, pi)
         words = np.array([len(split_words(text)) for text in texts])
         own = dict(zip(uec.names, similarities.own, strict=True))

@@ -104,7 +104,7 @@ def ask(collection: Collection, count: int, wrong_only: bool = False) -> Found:
     keys = [terms.keys[a:b] for a, b in zip(terms.starts, terms.starts[1:], strict=False)]
     return Found(
         found,
-        postings.contributions(terms, found, corpus),
+        postings.contributions(terms, found, corpus)[0],
         [(key >> np.uint64(1)).astype(np.int64) % _BUCKETS for key in keys],
         np.array([np.isin(row, right) for row, right in zip(found, answers, strict=True)]),
     )

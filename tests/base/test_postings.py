@@ -64,7 +64,7 @@ def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
     held = Terms.of([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
     asked, corpus = Terms.of([[1, 2]], Saturation(1.5, 1.0)), Corpus(2)
     assert Postings.of(held).similarities(asked, corpus)[0, 0] == 0
-    [added] = Postings.of(held).contributions(asked, np.array([[0, 1]]), corpus)
+    [added], _ = Postings.of(held).contributions(asked, np.array([[0, 1]]), corpus)
     assert (added[0] == 0).all()
     assert added[1, 0] > 0
 
@@ -74,7 +74,7 @@ def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
 def test_contributions_add_up_to_the_similarities(passages, queries):
     postings, corpus = Postings.of(terms(passages)), Corpus(len(passages))
     rows = np.tile(np.arange(len(passages)), (len(queries), 1))
-    parts = postings.contributions(terms(queries), rows, corpus)
+    parts, _ = postings.contributions(terms(queries), rows, corpus)
     found = postings.similarities(terms(queries), corpus)
     np.testing.assert_allclose([part.sum(axis=1) for part in parts], found, atol=1e-6)
 

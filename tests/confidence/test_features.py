@@ -1,10 +1,9 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from uec_rag.confidence.features import NEAREST, features
+from uec_rag.confidence.model import NEAREST, features
 
 
 def hits(seed: int, rows: int, count: int) -> np.ndarray:
@@ -72,24 +71,3 @@ def test_a_corpus_of_one_passage_leaves_no_doubt_about_which():
     seen = of(np.float32([[3.0]]))
     assert seen.in_corpus[0, 0] == 0
     assert seen.relevance[0, 0, 1] == 0
-
-
-@pytest.mark.parametrize(
-    ("logits", "temperature", "message"),
-    [
-        (np.zeros((2, 0)), 1.0, "first hit"),
-        (np.zeros(3), 1.0, "expected shape"),
-        (np.full((1, 2), -np.inf), 1.0, "no first hit"),
-        (np.zeros((1, 2)), 0.0, "temperature"),
-    ],
-)
-def test_what_has_no_features_is_refused(logits, temperature, message):
-    with pytest.raises(ValueError, match=message):
-        features(logits, np.zeros_like(logits), np.zeros((len(logits), 1)), temperature)
-
-
-def test_shapes_that_disagree_are_refused():
-    with pytest.raises(ValueError, match="variance: expected shape"):
-        features(np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="members: expected shape"):
-        features(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros(2))

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.confidence.features import VERSION, Features, features
 from uec_rag.confidence.model import (
     JUDGED,
+    VERSION,
     Calibrator,
     ConfidenceModel,
     Examples,
+    Features,
+    features,
     shift_prior,
 )
 

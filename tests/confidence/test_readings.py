@@ -35,7 +35,8 @@ def candidates(titles, words, logits=None, idf=IDF, texts=None, vectors=None):
     return Candidates(
         ids=[f"p{i}" for i in range(count)],
         texts=texts or [f"{title} was founded in {1800 + i}." for i, title in enumerate(titles)],
-        metadata=[{"title": title} if title else {} for title in titles],
+        titles=titles,
+        sources=[""] * count,
         logits=np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
         words=[frozenset(row) for row in words],
         idf=idf,
@@ -60,9 +61,7 @@ def test_hits_of_one_title_are_one_subject():
 
 def test_one_heading_in_two_files_is_of_two_subjects_named_with_their_files():
     plain = candidates(["OPTIONS"] * 3, [()] * 3)
-    sources = ["tag.html", "notes.html", "tag.html"]
-    metadata = [{"title": "OPTIONS", "source": source} for source in sources]
-    found = replace(plain, metadata=metadata)
+    found = replace(plain, sources=["tag.html", "notes.html", "tag.html"])
     subject = subjects(found)
     assert subject.tolist() == [0, 1, 0]
     labels = [one.label for one in readings(found, subject)]
@@ -71,12 +70,7 @@ def test_one_heading_in_two_files_is_of_two_subjects_named_with_their_files():
 
 def test_a_section_in_capitals_is_named_with_its_file():
     found = candidates(["OPTIONS", "SEE ALSO", "Locks"], [()] * 3)
-    sources = ["tag.html", "notes.html", "locks.html"]
-    metadata = [
-        {"title": title, "source": source}
-        for title, source in zip(found.titles, sources, strict=True)
-    ]
-    sourced = replace(found, metadata=metadata)
+    sourced = replace(found, sources=["tag.html", "notes.html", "locks.html"])
     labels = [one.label for one in readings(sourced, subjects(sourced))]
     assert labels == ["tag.html: OPTIONS", "notes.html: SEE ALSO", "Locks"]
     assert readings(found, subjects(found))[0].label == "OPTIONS"
@@ -261,13 +255,6 @@ def test_one_question_asks_for_all_readings():
     assert ask_back(three) == "Do you mean A, B or C?"
     assert ask_back(three[:2]) == "Do you mean A or B?"
     assert ask_back(three[:1]) == "What exactly do you mean?"
-
-
-def test_columns_of_unequal_length_are_refused():
-    with pytest.raises(ValueError, match=r"one of each per hit.*\[1, 1, 1, 2, 1\]"):
-        Candidates(["a"], ["a"], [{}], np.zeros(2, "f4"), [()], {}, 1)
-    with pytest.raises(ValueError, match="at least one hit"):
-        Candidates([], [], [], np.zeros(0, "f4"), [], {}, 1)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from uec_rag.confidence.features import features
-from uec_rag.confidence.model import shipped_model
+from uec_rag.confidence.model import features, shipped_model
 
 
 @pytest.mark.parametrize("kind", ["fitted", "words", "unfitted"])

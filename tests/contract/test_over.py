@@ -13,7 +13,7 @@ from qdrant_client import QdrantClient, models
 
 from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.confidence.features import NEAREST
+from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.gate import Gate
 
 TEXTS = list(dict.fromkeys(passages(60)))

@@ -416,21 +416,6 @@ def test_extreme_traces_are_clipped():
     assert feature(found, "trace").tolist() == [[4.0, -3.0]]
 
 
-@pytest.mark.parametrize(
-    ("similarities", "trace", "message"),
-    [
-        (np.zeros((1, 2, 3)), np.zeros((2, 2)), r"expected 2 arrays of .*, got \[\(2, 3\)\]"),
-        (np.zeros((3, 2, 3)), np.zeros((2, 2)), r"expected 2 arrays of shape \(2, N\)"),
-        (np.zeros((2, 5, 3)), np.zeros((2, 2)), r"got \[\(5, 3\), \(5, 3\)\]"),
-        (np.zeros((2, 2, 0)), np.zeros((2, 2)), "corpus is empty"),
-        (np.zeros((2, 2, 3)), np.zeros((2, 3)), r"trace: expected shape \(n, 2\)"),
-    ],
-)
-def test_shapes_that_disagree_are_refused(similarities, trace, message):
-    with pytest.raises(ValueError, match=message):
-        corpus_evidence(similarities.astype(np.float32), [1, 1], [0, 0], trace)
-
-
 def test_without_weights_all_encoders_count_alike():
     found = weights([0.0] * len(FEATURES)).coefficients(evidence_of([0.1, 0.9], [0.5, 0.5]))
     np.testing.assert_allclose(found, [[0.5, 0.5]])

@@ -7,8 +7,7 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.features import features
-from uec_rag.confidence.model import shipped_model
+from uec_rag.confidence.model import features, shipped_model
 from uec_rag.ensemble.fitted import TrainingProfile, distance
 from uec_rag.retrieval.pipeline import find
 

@@ -70,7 +70,7 @@ def contributions(store, query, hits):
     """What each term of one query adds to its similarity with passages."""
     view = view_of(store, query)
     place = {passage.id: column for column, passage in enumerate(view.passages())}
-    return view.contributions(query.terms, np.array([[place[p.id] for p in hits]]))[0][0]
+    return view.contributions(query.terms, np.array([[place[p.id] for p in hits]]))[0][0][0]
 
 
 @every_search

@@ -228,12 +228,15 @@ class _QueryTerms(NamedTuple):
         Of each of the queries' terms, behind one another, which one it is.
     shares : array, shape (t,)
         How much it counts.
+    rarity : array, shape (t,)
+        Its inverse document frequency.
     """
 
     pieces: list[_Piece]
     distinct: int
     term: NDArray[np.int64]
     shares: FloatArray
+    rarity: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,11 +337,11 @@ class Postings:
         query's terms, those that no passage holds among them: from 0 to 1.
         """
         out = np.zeros((len(queries), corpus.rows), dtype=np.float32)
-        size = self._size(corpus)
-        norms = self._norms(self.lengths[: corpus.rows], size)
+        passages, length = self._size(corpus)
+        norms = self._norms(self.lengths[: corpus.rows], length)
         for start in range(0, len(queries), _QUERIES):
             block = queries[start : start + _QUERIES]
-            asked = self._look_up(block, corpus, size[0])
+            asked = self._look_up(block, corpus, passages)
             for i, row in enumerate(out[start : start + _QUERIES]):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 share = dict(zip(asked.term[mine].tolist(), asked.shares[mine], strict=True))
@@ -348,92 +351,84 @@ class Postings:
 
     def contributions(
         self, queries: Terms, rows: NDArray[np.int64], corpus: Corpus
-    ) -> list[FloatArray]:
+    ) -> tuple[list[FloatArray], list[NDArray[np.float64]]]:
         """Return the contribution of each of a query's terms to its similarity with some rows.
 
-        `rows`, int array, shape (n, k): of each query. Returns list of n arrays, shape (k, terms of
-        the query): in the order of the query's `keys`; their sums are `similarities`.
+        And the inverse document frequency of each. `rows`, int array, shape (n, k): of each query.
+        Returns n arrays, shape (k, terms of the query), in the order of the query's `keys`, whose
+        sums are `similarities`; and n arrays, shape (terms of the query,).
         """
-        out: list[FloatArray] = []
-        size = self._size(corpus)
+        out, rare = list[FloatArray](), list[NDArray[np.float64]]()
+        passages, length = self._size(corpus)
         for start in range(0, len(queries), _QUERIES):
             block = queries[start : start + _QUERIES]
-            asked = self._look_up(block, corpus, size[0])
+            asked = self._look_up(block, corpus, passages)
             wanted, place = np.unique(rows[start : start + _QUERIES], return_inverse=True)
-            impacts = self._impacts(asked, wanted, size)
+            impacts = np.zeros((asked.distinct, len(wanted)), dtype=np.float32)
+            small = wanted.astype(np.int32)  # else all that is searched is widened
+            for piece in asked.pieces:
+                at = np.minimum(np.searchsorted(piece.rows, small), len(piece.rows) - 1)
+                hit = piece.rows[at] == small
+                impacts[piece.term, hit] = piece.weights[at[hit]]
+            norms = self._norms(self.lengths[wanted], length)
+            if norms is not None:
+                np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
             for i, of_one in enumerate(place.reshape(len(block), -1)):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 columns = impacts[np.ix_(asked.term[mine], of_one)]
                 out.append((columns * asked.shares[mine, None]).T)
-        return out
+                rare.append(asked.rarity[mine])
+        return out, rare
 
     def holding(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
         """Return the number of passages that hold each term."""
         distinct, place = np.unique(keys, return_inverse=True)
-        return _held(distinct, list(self._pieces(distinct)), corpus)[place]
-
-    def rarities(self, queries: Terms, corpus: Corpus) -> list[NDArray[np.float64]]:
-        """Compute the inverse document frequency of queries' terms, in the order of `keys`."""
-        found = rarity(self.holding(queries.keys, corpus), self._size(corpus)[0])
-        return np.split(found, queries.starts[1:-1])
-
-    def _impacts(
-        self, asked: _QueryTerms, wanted: NDArray[np.int64], size: tuple[int, float]
-    ) -> FloatArray:
-        """Return the saturated count of each term in some rows, shape (terms, rows)."""
-        out = np.zeros((asked.distinct, len(wanted)), dtype=np.float32)
-        small = wanted.astype(np.int32)  # else all that is searched is widened
-        for piece in asked.pieces:
-            place = np.minimum(np.searchsorted(piece.rows, small), len(piece.rows) - 1)
-            hit = piece.rows[place] == small
-            out[piece.term, hit] = piece.weights[place[hit]]
-        norms = self._norms(self.lengths[wanted], size)
-        if norms is not None:
-            np.divide(out, out + norms, out=out, where=out > 0)
-        return out
+        return self._find(distinct, corpus)[1][place]
 
     def _look_up(self, queries: Terms, corpus: Corpus, passages: int) -> _QueryTerms:
         """Look up the terms of a few queries in a corpus of so many passages."""
         keys, term = np.unique(queries.keys, return_inverse=True)
-        pieces = list(self._pieces(keys))
-        rare = None
-        if self.saturation is not None:
-            rare = rarity(_held(keys, pieces, corpus), passages)[term]
-        counted = [np.zeros(0)]
+        pieces, held = self._find(keys, corpus)
+        rare, counted = rarity(held, passages)[term], [np.zeros(0)]
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
-            own = None if rare is None else rare[mine]
+            own = None if self.saturation is None else rare[mine]
             counted.append(shares(queries.weights[mine], own, scale * self.scale))
-        return _QueryTerms(pieces, len(keys), term, np.concatenate(counted, dtype=np.float32))
+        return _QueryTerms(pieces, len(keys), term, np.concatenate(counted, dtype="f4"), rare)
 
-    def _pieces(self, keys: NDArray[np.uint64]) -> Iterator[_Piece]:
-        """Find the postings of some terms."""
+    def _find(
+        self, keys: NDArray[np.uint64], corpus: Corpus
+    ) -> tuple[list[_Piece], NDArray[np.int64]]:
+        """Find the postings of distinct terms, and the number of passages that hold each."""
+        pieces, held, alive = list[_Piece](), np.zeros(len(keys), dtype=np.int64), corpus.alive
         for segment in self.segments:
             if not len(segment.keys):
                 continue
             place = np.minimum(np.searchsorted(segment.keys, keys), len(segment.keys) - 1)
             for i in np.flatnonzero(segment.keys[place] == keys).tolist():
                 span = slice(segment.starts[place[i]], segment.starts[place[i] + 1])
-                yield _Piece(i, segment.rows[span], segment.weights[span])
+                rows = segment.rows[span]
+                pieces.append(_Piece(i, rows, segment.weights[span]))
+                held[i] += len(rows) if alive is None else np.count_nonzero(alive.take(rows))
+        return pieces, held if corpus.frequencies is None else corpus.frequencies.held(keys)
 
-    def _norms(self, lengths: FloatArray, size: tuple[int, float]) -> FloatArray | None:
+    def _norms(self, lengths: FloatArray, mean_length: float) -> FloatArray | None:
         """Return the BM25 damping of counts in passages of some lengths."""
         if self.saturation is None:
             return None
         k1, b = self.saturation.k1, self.saturation.b
-        mean_length = size[1] / max(1, size[0])
         norms: FloatArray = lengths * np.float32(k1 * b / max(mean_length, 1e-30))
         norms += np.float32(k1 * (1 - b))
         return norms
 
     def _size(self, corpus: Corpus) -> tuple[int, float]:
-        """Return the number of passages and the sum of their lengths."""
+        """Return the number of passages and their mean length."""
         if corpus.frequencies is not None:
-            return corpus.frequencies.passages, corpus.frequencies.length
+            return corpus.frequencies.passages, corpus.frequencies.mean_length
         lengths = self.lengths[: corpus.rows]
         if corpus.alive is not None:
             lengths = lengths[corpus.alive[: corpus.rows]]
-        return len(lengths), float(lengths.sum(dtype=np.float64))
+        return len(lengths), float(lengths.sum(dtype=np.float64)) / max(1, len(lengths))
 
     def save(self, folder: Path, name: str, rows: NDArray[np.int64]) -> dict[str, Any]:
         """Write the postings of some rows into a folder, as files of a name.
@@ -474,17 +469,6 @@ class Postings:
         return cls(saturation, scale, lengths, (segment,))
 
 
-def _held(keys: NDArray[np.uint64], pieces: Sequence[_Piece], corpus: Corpus) -> NDArray[np.int64]:
-    """Return the number of passages that hold each term."""
-    if corpus.frequencies is not None:
-        return corpus.frequencies.held(keys)
-    held = np.zeros(len(keys), dtype=np.int64)
-    for term, rows, _ in pieces:
-        alive = corpus.alive
-        held[term] += len(rows) if alive is None else np.count_nonzero(alive.take(rows))
-    return held
-
-
 def _sum_up(
     pieces: Sequence[_Piece],
     shares: Sequence[np.float32],
@@ -503,14 +487,13 @@ def _sum_up(
     cuts = [np.searchsorted(piece.rows, edges).tolist() for piece in pieces]
     counted = np.array(shares, dtype=np.float32)
     for i, (first, last) in enumerate(pairwise(edges.tolist())):
-        spans = [slice(cut[i], cut[i + 1]) for cut in cuts]
-        ends = np.cumsum([0, *(span.stop - span.start for span in spans)], dtype=np.int32)
+        spans = [(p, slice(cut[i], cut[i + 1])) for p, cut in zip(pieces, cuts, strict=True)]
+        ends = np.cumsum([0, *[some.stop - some.start for _, some in spans]], dtype=np.int32)
         if not ends[-1]:
             continue
-        rows = np.concatenate([p.rows[span] for p, span in zip(pieces, spans, strict=True)])
+        rows = np.concatenate([piece.rows[some] for piece, some in spans])
         rows -= np.int32(first)
-        weights = [p.weights[span] for p, span in zip(pieces, spans, strict=True)]
-        impacts = np.concatenate(weights, dtype=np.float32)
+        impacts = np.concatenate([p.weights[some] for p, some in spans], dtype=np.float32)
         if norms is not None:
             weighed = norms[first:last].take(rows, mode="wrap")  # all are in it: no check
             weighed += impacts

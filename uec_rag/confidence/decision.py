@@ -123,8 +123,11 @@ class Decision:
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     """Make the attributes of decisions in traces: action, confidence, in_corpus."""
     names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
-    found = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
-    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+    found: dict[str, Any] = {}
+    for key, name in names.items():
+        values = [getattr(one, name) for one in decisions]
+        found[key] = values[0] if len(values) == 1 else values
+    return found
 
 
 def is_asked_back(

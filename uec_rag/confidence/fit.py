@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.features import NEAREST, features
-from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
+from uec_rag.confidence.model import NEAREST, ConfidenceModel, Examples, features, shipped_model
 
 _CLEARLY = 0.05  # nats per query
 # A fit asks each of its questions of several corpora, and all are of one domain. Counted in full

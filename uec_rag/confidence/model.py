@@ -1,6 +1,8 @@
 """Probabilities that a hit is relevant, that the corpus holds an answer, and that the hits do.
 
-All of it is logistic in a few features of the best hits, see `uec_rag.confidence.features`.
+All of it is logistic in a few features of a question's best hits. No other passage is looked at, so
+the numbers are the same from every store (but for the rounding of dtype "int8"), and do not depend
+on how many hits a user asks for.
 """
 
 from __future__ import annotations
@@ -15,9 +17,104 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray, probit
 from uec_rag.base.records import Outdated, Record
-from uec_rag.confidence.features import VERSION, Features
+
+NEAREST = 30
+"""The number of best passages, of different texts, that shares are taken among."""
+
+VERSION = 2
+"""Of the features: a model that was learned on others is not used."""
+
+_LEAST_SHARE = 1e-4
+_SOFTER = np.arange(1, 4)[:, None, None]  # factors on the temperature
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The features of n questions and their k hits; of a hit that is not there, those of the last.
+
+    Attributes
+    ----------
+    in_corpus : array, shape (n, 3)
+        Whether the corpus has an answer: the log of the first hit's share of the softmax at three
+        times the temperature; the highest and the mean of the members' logits of the first hit,
+        over the temperature.
+    found : array, shape (n, k, 2)
+        Whether an answer is among the first 1, 2, ... k hits: the log odds of their share of the
+        softmax at twice the temperature, and the log of their number.
+    relevance : array, shape (n, k, 2)
+        Whether a hit is relevant: its probit logit, and the log of its share of the softmax.
+    doubt : array, shape (n,)
+        What to take off the log odds that the corpus has an answer, for what no logit shows.
+    """
+
+    in_corpus: FloatArray
+    found: FloatArray
+    relevance: FloatArray
+    doubt: FloatArray
+
+    @property
+    def posterior(self) -> FloatArray:
+        """The share of each hit in the softmax, shape (n, k)."""
+        shares: FloatArray = np.exp(self.relevance[..., 1])
+        return shares
+
+    def first(self, k: int) -> Features:
+        """Return the features of the first k hits; shares stay those among the `NEAREST`."""
+        return Features(self.in_corpus, self.found[:, :k], self.relevance[:, :k], self.doubt)
+
+
+def features(
+    logits: FloatArray,
+    variance: FloatArray,
+    members: FloatArray,
+    temperature: float = 1.0,
+    doubt: FloatArray | None = None,
+) -> Features:
+    """Compute the features of hits from their own logits alone.
+
+    Parameters
+    ----------
+    logits : array, shape (n, k)
+        The ensemble's logit of each hit, best first, of different texts; -inf after the last
+        passage of a corpus that has fewer. k is at least 1. Shares are among the first `NEAREST`:
+        with fewer columns of a larger corpus they are other numbers.
+    variance : array, shape (n, k)
+        Of these logits.
+    members : array, shape (n, K)
+        Each member's own logit of the first hit, ``a_k s_k + b_k``, as evidence of an answer: what
+        words say counts as far as they are whole. The ensemble's if it was not fitted: its members
+        have no logits.
+    temperature : float
+        T of the softmax over ``logits / T``; above 0.
+    doubt : array, shape (n,), optional
+        See `Features`; none by default.
+
+    Examples
+    --------
+    >>> hits, members = np.float32([[2.0, -np.inf]]), np.float32([[3.0, 1.0]])
+    >>> features(hits, np.zeros_like(hits), members).in_corpus.tolist()
+    [[0.0, 3.0, 2.0]]
+    """
+    scaled = logits.astype(np.float64) / temperature
+    highest = scaled[:, :1]
+    near = scaled[:, :NEAREST] - highest
+    normaliser, soft, softest = np.exp(near / _SOFTER).sum(axis=2, keepdims=True)
+    among = (np.exp((scaled - highest) / 2) / soft).cumsum(axis=1)
+    among = np.clip(among, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    counts = np.isfinite(scaled).cumsum(axis=1)
+    each = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
+    each = np.take_along_axis(each, counts[..., None] - 1, axis=1)
+    best, mean = members.max(axis=1) / temperature, members.mean(axis=1) / temperature
+    single = np.float32
+    return Features(
+        in_corpus=np.stack([np.log(1 / softest[:, 0]), best, mean], axis=1).astype(single),
+        found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
+        relevance=each.astype(single),
+        doubt=np.zeros(len(logits), single) if doubt is None else doubt.astype(single),
+    )
+
 
 _RANGE = 6.0
 
@@ -47,18 +144,14 @@ class Calibrator(Record):
         if not all(value > 0 for value in self.spread):
             raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
 
-    def score(self, features: FloatArray) -> FloatArray:
-        """Compute the log odds before the line, shape (...), of features (..., F)."""
+    def logits(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
+        """Compute log odds, shape (...), of features (..., F); a doubt (...) lowers them."""
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
         standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
-        score: FloatArray = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
-        return score
-
-    def logits(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
-        """Compute log odds, shape (...), of features (..., F); a doubt (...) lowers their score."""
-        score = self.score(features) - np.float32(doubt)
-        return np.float32(self.slope) * score + np.float32(self.offset)
+        score = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
+        logits: FloatArray = np.float32(self.slope) * (score - np.float32(doubt))
+        return logits + np.float32(self.offset)
 
     def predict(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
         """Compute probabilities, shape (...); parameters as of `logits`."""
@@ -427,7 +520,8 @@ class ConfidenceModel(Record):
 
         `features`: array, shape (n, c, F), of c numbers of hits, `counts`.
         """
-        return sigmoid(self.found.logits(features) + np.float32(self.per_count) * _log(counts))
+        logs = np.log(np.asarray(counts, dtype=np.float32))
+        return sigmoid(self.found.logits(features) + np.float32(self.per_count) * logs)
 
     def moved(self, examples: Examples) -> Self:
         """Return this model with its probabilities moved to examples, one line for each."""
@@ -457,7 +551,7 @@ class ConfidenceModel(Record):
                 "relevant ids are those of the index."
             )
         features, right, weight = examples.cutoffs()
-        there, log = examples.answerable, _log(examples.counts)
+        there, log = examples.answerable, np.log(np.asarray(examples.counts, dtype=np.float32))
         odds = self.found.logits(features) + np.float32(self.per_count) * log
         scores = np.stack([odds, np.broadcast_to(log, odds.shape)], axis=-1)
         (slope, per_count), offset = _line(scores[there], right[there], weight[there])
@@ -501,10 +595,6 @@ class ConfidenceModel(Record):
             per_count=0.0,
             unanswerable=examples.unanswerable,
         )
-
-
-def _log(counts: ArrayLike) -> FloatArray:
-    return np.log(np.asarray(counts, dtype=np.float32))
 
 
 def _learned(

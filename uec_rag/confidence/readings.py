@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib.resources import files
 from itertools import islice
 from typing import Any, TypeAlias
@@ -104,8 +104,10 @@ class Candidates:
     Attributes
     ----------
     ids, texts : sequence of m str
-    metadata : sequence of m mappings
-        Each passage's own; `SUBJECT_KEYS` are looked at.
+    titles : sequence of m str
+        The subject that each one's metadata names (`subject_of`); "" if none.
+    sources : sequence of m str
+        "" if that is not known.
     logits : array, shape (m,)
         Of the posterior over the hits, up to a constant: log shares of the softmax.
     words : sequence of m collections of str
@@ -117,42 +119,17 @@ class Candidates:
         N, the number of passages that were searched.
     vectors : array, shape (m, d), optional
         Stored vectors, to tell subjects apart if metadata does not; of any length.
-
-    Raises
-    ------
-    ValueError
-        If there is no hit, or the columns are not equally long.
     """
 
     ids: Sequence[str]
     texts: Sequence[str]
-    metadata: Sequence[Mapping[str, Any]]
+    titles: Sequence[str]
+    sources: Sequence[str]
     logits: FloatArray
     words: Sequence[Collection[str]]
     idf: Mapping[str, float]
     size: int
     vectors: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        columns = (self.ids, self.texts, self.metadata, self.logits, self.words)
-        lengths = [len(column) for column in columns]
-        if self.vectors is not None:
-            lengths.append(len(self.vectors))
-        if not lengths[0] or len(set(lengths)) > 1:
-            raise ValueError(
-                "ids, texts, metadata, logits, words, vectors: expected one of each per hit and at "
-                f"least one hit, got {lengths}."
-            )
-
-    @cached_property
-    def titles(self) -> list[str]:
-        """The subject that each hit's metadata names; "" if none."""
-        return [subject_of(metadata) for metadata in self.metadata]
-
-    @cached_property
-    def sources(self) -> list[str]:
-        """The source of each hit; "" if that is not known."""
-        return [str(metadata.get("source") or "") for metadata in self.metadata]
 
 
 def subjects(candidates: Candidates) -> NDArray[np.intp]:
@@ -184,7 +161,10 @@ def subjects(candidates: Candidates) -> NDArray[np.intp]:
 
 def subject_of(metadata: Mapping[str, Any]) -> str:
     """Return the subject that a passage's metadata names; "" if none."""
-    return next((str(metadata[key]).strip() for key in SUBJECT_KEYS if metadata.get(key)), "")
+    for key in SUBJECT_KEYS:
+        if metadata.get(key):
+            return str(metadata[key]).strip()
+    return ""
 
 
 def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -> FloatArray:
@@ -224,20 +204,22 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
             called.setdefault(form, set()).add(word)
         if not low.isascii():
             inside[word] = low
-    held = [candidates.idf.keys() & some for some in candidates.words]
-    titled, heads = [], []
-    for some, title, text in zip(held, candidates.titles, candidates.texts, strict=True):
-        first = " ".join(text[:400].split(None, _HEAD)[:_HEAD])
-        titled.append(_named(title, called, inside) & some)
-        heads.append(titled[-1] | _named(first, called, inside) & some)
-    in_text, in_head, in_title = (
-        _by_subject(some, subject, words) for some in (held, heads, titled)
-    )
-    rivals = np.exp(-_LACK * (_lacking(in_text) + _lacking(in_head)) @ idf)[1:].sum()
+    column = {word: place for place, word in enumerate(words)}
+    table = np.zeros((3, int(subject.max()) + 1, len(words)), dtype=bool)
+    for row, number in enumerate(subject.tolist()):
+        held = candidates.idf.keys() & candidates.words[row]
+        titled = _named(candidates.titles[row], called, inside) & held
+        head = " ".join(candidates.texts[row][:400].split(None, _HEAD)[:_HEAD])
+        for kind, some in enumerate((held, titled | _named(head, called, inside) & held, titled)):
+            table[kind, number, [column[word] for word in some]] = True
+    # Which words the hits of each subject have; and which of the first's each of them lacks.
+    in_text, _, in_title = table
+    lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
+    rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ idf)[1:].sum()
     titles = zip(subject.tolist(), candidates.titles, strict=True)
     best_titled = next((number for number, title in titles if title), 0)
-    names = (in_title & in_title[best_titled]).astype(np.float64)
-    names -= _lacking(in_title, best_titled) + _lacking(in_text, best_titled)
+    lacks_text, _, lacks_title = (table[:, [best_titled]] & ~table).astype(np.float64)
+    names = (in_title & in_title[best_titled]).astype(np.float64) - (lacks_title + lacks_text)
     shared = np.delete(names @ idf**2, best_titled)
     namesakes = shared.max(initial=0.0) / max(float(idf @ idf), 1e-12)
     meant = _title_said(question, {*zip(subject.tolist(), candidates.titles, strict=True)})
@@ -260,10 +242,12 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
     )
 
 
-def _named(text: str, called: Mapping[str, set[str]], inside: Mapping[str, str]) -> set[str]:
+def _named(text: str, called: Mapping[str, Set[str]], inside: Mapping[str, str]) -> set[str]:
     """Find the words that a short text contains, in any inflection or as a part."""
     low = text.casefold()
-    found = {word for form in _split(low) if form in called for word in called[form]}
+    found = set[str]()
+    for form in _split(low):
+        found |= called.get(form, frozenset())
     if inside and not low.isascii():
         found.update(word for word, form in inside.items() if form in low)
     return found
@@ -289,24 +273,6 @@ def _holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
 
 def _split(text: str) -> list[str]:
     return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
-
-
-def _by_subject(
-    found: Sequence[Set[str]], subject: NDArray[np.intp], words: Sequence[str]
-) -> NDArray[np.bool_]:
-    """Tell which words the hits of each subject have, shape (subjects, words)."""
-    place = {word: column for column, word in enumerate(words)}
-    table = np.zeros((int(subject.max()) + 1, len(place)), dtype=bool)
-    pairs = [*zip(subject.tolist(), found, strict=True)]
-    rows = [number for number, some in pairs for _ in some]
-    table[rows, [place[word] for _, some in pairs for word in some]] = True
-    return table
-
-
-def _lacking(by_subject: NDArray[np.bool_], number: int = 0) -> NDArray[np.float64]:
-    """Tell which words of one subject each subject lacks."""
-    lacking: NDArray[np.float64] = (by_subject[number] & ~by_subject).astype(np.float64)
-    return lacking
 
 
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -614,7 +580,7 @@ def lacks_referent(question: str) -> bool:
 def _names_something(question: str) -> bool:
     """Tell if there is a name, a number, an identifier or a quotation."""
     words = question.split()
-    if any(_MARKED.search(word) for word in words):
+    if any(map(_MARKED.search, words)):
         return True
     inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
     capitals = [
@@ -641,8 +607,11 @@ def named_words(question: str) -> frozenset[str]:
     ([], ['rss'])
     """
     words = question.split()
-    if _is_title(words):
-        return frozenset()
+    if words and words[0].casefold() not in _FUNCTION_WORDS:
+        inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
+        telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in _FUNCTION_WORDS]
+        if telling and all(map(_CAPITAL.match, telling)):
+            return frozenset()  # a title in capitals
     named: set[str] = set()
     quoted = False
     for place, word in enumerate(words):
@@ -654,17 +623,6 @@ def named_words(question: str) -> frozenset[str]:
             named.update(_WORD.findall(_CLITIC.sub("", bare).casefold()))
         quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
     return frozenset(named - _FUNCTION_WORDS)
-
-
-def _is_title(words: list[str]) -> bool:
-    """Tell if all that a text says is in capitals, and it does not begin as a question does."""
-    if not words or words[0].casefold() in _FUNCTION_WORDS:
-        return False
-    inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
-    telling = [
-        word for word in inner if word[:1].isalpha() and word.casefold() not in _FUNCTION_WORDS
-    ]
-    return bool(telling) and all(map(_CAPITAL.match, telling))
 
 
 def _refers(question: str) -> bool:

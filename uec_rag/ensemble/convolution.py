@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
@@ -68,8 +68,9 @@ def direct_sum(
         blocks, of encoders without vectors, are scaled alike.
     """
     pi = _checked(parts, coefficients)
-    factors = _factors(pi, weights)
-    factored = all(part.profile is not None for part in parts)
+    factors = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32)) * pi
+    profiles = [part.profile for part in parts if part.profile is not None]
+    factored = len(profiles) == len(parts)
     widths, means, spreads, terms = [], [], [], []
     for part, factor in zip(parts, factors.T, strict=True):
         means.append(part.mean * factor[:, None])
@@ -80,7 +81,14 @@ def direct_sum(
     mean, spread = np.concatenate(means, 1), np.concatenate(spreads, 1)
     if not factored:
         return Gaussian(mean, spread, pi, widths or [0], terms)
-    return Gaussian.factored(mean, spread, block_diagonal(parts), pi, widths or [0], terms)
+    # The profiles on the diagonal of one matrix, with zeros elsewhere.
+    profile = np.zeros((spread.shape[1], mean.shape[1]), np.float32)
+    row = column = 0
+    for block in profiles:
+        height, width = block.shape
+        profile[row : row + height, column : column + width] = block
+        row, column = row + height, column + width
+    return Gaussian.factored(mean, spread, profile, pi, widths or [0], terms)
 
 
 def block_scales(weights: FloatArray) -> FloatArray:
@@ -88,16 +96,9 @@ def block_scales(weights: FloatArray) -> FloatArray:
 
     To the bit what `direct_sum` multiplies by if coefficients are 1 / K.
     """
-    alike = np.full((1, len(weights)), 1 / len(weights), dtype=np.float32)
-    scales: FloatArray = _factors(alike, weights)[0]
+    factors = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
+    scales: FloatArray = factors * np.float32(1 / len(weights))
     return scales
-
-
-def _factors(coefficients: FloatArray, weights: FloatArray) -> FloatArray:
-    """Compute ``c_k pi_k`` of `direct_sum`, shape (n, K)."""
-    scaled = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
-    factors: FloatArray = scaled * coefficients
-    return factors
 
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:
@@ -145,14 +146,26 @@ def check_one_space(dimensions: Sequence[int]) -> None:
         )
 
 
-def block_diagonal(parts: Sequence[Gaussian]) -> FloatArray:
-    """Put profiles of factored Gaussians on the diagonal of one matrix, with zeros elsewhere."""
-    profiles = [part.profile for part in parts if part.profile is not None]
-    rows, columns = np.cumsum([(0, 0), *map(np.shape, profiles)], axis=0).T.tolist()
-    out = np.zeros((rows[-1], columns[-1]), np.float32)
-    for profile, row, column in zip(profiles, rows[:-1], columns[:-1], strict=True):
-        out[row : row + len(profile), column : column + profile.shape[1]] = profile
-    return out
+def present(vectors: Sequence[FloatArray]) -> NDArray[np.bool_]:
+    """Return a mask of the members that gave a vector for n texts, shape (n, K).
+
+    `vectors`, sequence of K arrays, shape (n, d_k): zeros for a text without one. Members without
+    vectors, of width 0, always answer.
+    """
+    return np.stack([rows.any(axis=1) | (rows.shape[1] == 0) for rows in vectors], axis=1)
+
+
+def without_missing(coefficients: FloatArray, there: NDArray[np.bool_]) -> FloatArray:
+    """Give the coefficients of members that did not answer to the others, shape (n, K).
+
+    `there`: as `present` tells.
+    """
+    if there.all():
+        return coefficients
+    # If the rule gave the others nothing they count alike.
+    left = np.where(there, np.maximum(coefficients, np.float32(1e-12)), np.float32(0))
+    shares: FloatArray = left / left.sum(axis=1, keepdims=True)
+    return shares
 
 
 def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
@@ -160,10 +173,11 @@ def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
         raise ValueError("parts: expected one Gaussian per encoder, got none.")
     expected = (len(parts[0]), len(parts))
     pi = as_matrix(coefficients, "coefficients")
-    if pi.shape != expected or any(len(part) != expected[0] for part in parts):
+    lengths = [len(part) for part in parts]
+    if pi.shape != expected or len({*lengths}) > 1:
         raise ValueError(
             f"coefficients: expected shape {expected}, one weight per text and encoder, "
-            f"got {pi.shape} for parts of {[len(part) for part in parts]} texts."
+            f"got {pi.shape} for parts of {lengths} texts."
         )
     return pi
 
@@ -422,16 +436,6 @@ _TRACE_RANGE = (-3.0, 4.0)
 _STANDARD_RANGE = 6.0
 
 
-def leaders(similarities: FloatArray, count: int = LEADERS) -> FloatArray:
-    """Return the highest similarities of each row, highest first, shape (n, at most count).
-
-    `similarities`: array, shape (n, N).
-    """
-    count = min(count, similarities.shape[1])
-    best = [row[largest(row, count)] for row in similarities]
-    return -np.sort(-np.array(best, dtype=np.float32).reshape(len(similarities), count), axis=1)
-
-
 def corpus_evidence(
     similarities: Sequence[FloatArray],
     slopes: Sequence[float],
@@ -455,11 +459,6 @@ def corpus_evidence(
     array, shape (n, K, F)
         In the order of `FEATURES`.
 
-    Raises
-    ------
-    ValueError
-        If shapes disagree or there are no passages.
-
     Examples
     --------
     >>> import numpy as np
@@ -468,23 +467,22 @@ def corpus_evidence(
     >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
     1.0
     """
-    traces = np.asarray(trace, dtype=np.float32)
-    if traces.ndim != 2 or traces.shape[1] != len(slopes):
-        raise ValueError(f"trace: expected shape (n, {len(slopes)}), got {traces.shape}.")
-    shapes = [np.shape(similarity) for similarity in similarities]
-    if len(shapes) != len(slopes) or any(len(s) != 2 or s[0] != len(traces) for s in shapes):
-        raise ValueError(
-            f"similarities: expected {len(slopes)} arrays of shape ({len(traces)}, N), got "
-            f"{shapes}."
-        )
-    if not all(size for _, size in shapes):
-        raise ValueError("similarities: the corpus is empty; add passages first.")
-    best = [
-        np.float32(slope) * leaders(similarity) + np.float32(intercept)
-        for similarity, slope, intercept in zip(similarities, slopes, intercepts, strict=True)
-    ]
-    own = np.stack([_shape(logits) for logits in best], axis=1)
-    return np.concatenate([np.clip(traces, *_TRACE_RANGE)[:, :, None], own], axis=2)
+    evidence = np.empty((*np.shape(trace), len(FEATURES)), dtype=np.float32)
+    evidence[:, :, 0] = np.clip(trace, *_TRACE_RANGE)
+    for member, (own, slope, intercept) in enumerate(
+        zip(similarities, slopes, intercepts, strict=True)
+    ):
+        count = min(LEADERS, own.shape[1])
+        best = np.reshape([row[largest(row, count)] for row in own], (len(own), count))
+        logits = np.float32(slope) * -np.sort(-best, axis=1) + np.float32(intercept)
+        mean, spread = logits.mean(axis=1), np.maximum(logits.std(axis=1), np.float32(1e-3))
+        share = softmax(logits)
+        entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=1)
+        top = np.maximum((logits[:, 0] - mean) / spread, np.float32(0.01))
+        evidence[:, member, 1] = np.clip(entropy / np.log(max(count, 2)), 0, 1)
+        evidence[:, member, 2] = gap(logits)
+        evidence[:, member, 3:] = np.stack([np.log(top), mean, np.log(spread)], axis=1)
+    return evidence
 
 
 def gap(logits: FloatArray) -> FloatArray:
@@ -495,25 +493,6 @@ def gap(logits: FloatArray) -> FloatArray:
     top, others = logits[:, 0], logits[:, 1:_NEXT]
     found: FloatArray = np.log1p(top - others.mean(axis=1)) if others.size else np.zeros_like(top)
     return found
-
-
-def _shape(logits: FloatArray) -> FloatArray:
-    """Compute entropy, gap, top, base and deviation of an encoder's best logits, shape (n, 5)."""
-    count, top = logits.shape[1], logits[:, 0]
-    mean = logits.mean(axis=1)
-    spread = np.maximum(logits.std(axis=1), np.float32(1e-3))
-    share = softmax(logits)
-    entropy = -(share * np.log(np.maximum(share, np.float32(1e-30)))).sum(axis=1)
-    return np.stack(
-        [
-            np.clip(entropy / np.log(max(count, 2)), 0, 1),
-            gap(logits),
-            np.log(np.maximum((top - mean) / spread, np.float32(0.01))),
-            mean,
-            np.log(spread),
-        ],
-        axis=1,
-    ).astype(np.float32)
 
 
 @dataclass(frozen=True)

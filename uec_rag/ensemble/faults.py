@@ -15,8 +15,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import BadRows, Encoded, Encoder, Role, WithoutVectors
+from uec_rag.ensemble.convolution import present
 from uec_rag.laplace.posterior import Posterior
 
 OnError: TypeAlias = Literal["raise", "drop"]
@@ -40,18 +41,15 @@ def encode_all(
     posteriors: Sequence[Posterior] | None,
     texts: list[str],
     role: Role,
-    on_error: OnError,
     *,
     show_progress: bool = False,
 ) -> list[Encoded]:
-    """Encode texts with each member; with "drop", zeros if it failed.
+    """Encode texts with each member; zeros if it failed.
 
-    Raises a member's own error: with "drop" only if no other answered, or it never did, so that
-    the width of its vectors is unknown.
+    Raises a member's own error only if no other answered, or it never did, so that the width of its
+    vectors is unknown.
     """
     encodes = [partial(e.encode, role=role, show_progress=show_progress) for e in encoders]
-    if on_error == "raise":
-        return [encode(texts) for encode in encodes]
     outcomes = [_attempt(encode, texts) for encode in encodes]
     return _without_failures(outcomes, encoders, posteriors, len(texts))
 
@@ -61,12 +59,9 @@ async def aencode_all(
     posteriors: Sequence[Posterior] | None,
     texts: list[str],
     role: Role,
-    on_error: OnError,
 ) -> list[Encoded]:
     """`encode_all` without blocking the event loop; members run side by side."""
     encodes = [partial(e.aencode, role=role) for e in encoders]
-    if on_error == "raise":
-        return await asyncio.gather(*(encode(texts) for encode in encodes))
     outcomes = await asyncio.gather(*(_aattempt(encode, texts) for encode in encodes))
     return await asyncio.to_thread(_without_failures, outcomes, encoders, posteriors, len(texts))
 
@@ -117,7 +112,7 @@ def _without_failures(
             reason = f"{type(found).__name__}: {found}"
             found = Encoded(np.zeros((rows, d), np.float32), np.zeros((rows, m), np.float32))
         encoded.append(found)
-        missing = rows - int(_present(found.embedding).sum())
+        missing = rows - int(present([found.embedding]).sum())
         if missing:
             _log.warning(
                 "encoder %r is left out for %d of %d texts: %s",
@@ -126,37 +121,13 @@ def _without_failures(
                 rows,
                 reason,
             )
-    answered = np.stack([_present(e.embedding) for e in encoded]).any(axis=0)
+    answered = present([e.embedding for e in encoded]).any(axis=1)
     if not answered.all():
         raise ValueError(
             f"texts: no encoder gave a vector for {rows - int(answered.sum())} of {rows} texts, "
             f"first for texts[{int(np.argmin(answered))}]."
         )
     return encoded
-
-
-def present(parts: Sequence[Gaussian]) -> NDArray[np.bool_]:
-    """Return a mask of the members that answered, shape (n, K), from their Gaussians of n texts."""
-    return np.stack([_present(part.mean) for part in parts], axis=1)
-
-
-def without_missing(coefficients: FloatArray, parts: Sequence[Gaussian]) -> FloatArray:
-    """Give the coefficients of members that did not answer to the others, shape (n, K)."""
-    there = present(parts)
-    if there.all():
-        return coefficients
-    # If the rule gave the others nothing they count alike.
-    left = np.where(there, np.maximum(coefficients, np.float32(1e-12)), np.float32(0))
-    shares: FloatArray = left / left.sum(axis=1, keepdims=True)
-    return shares
-
-
-def _present(mean: FloatArray) -> NDArray[np.bool_]:
-    """Tell which rows are vectors; members without any, of width 0, always answer."""
-    if not mean.shape[1]:
-        return np.ones(len(mean), dtype=bool)
-    there: NDArray[np.bool_] = (mean != 0).any(axis=1)
-    return there
 
 
 def _checked(encoded: Encoded) -> Encoded:

@@ -202,8 +202,7 @@ class _Encodings:
 
     def gaussians(self, texts: Sequence[str], posterior: Posterior) -> Gaussian:
         encoded = self.select(texts)
-        gaussian = posterior.gaussian(encoded.embedding, encoded.features)
-        return gaussian.with_terms(blocks_of(encoded))
+        return posterior.gaussian(encoded.embedding, encoded.features, blocks_of(encoded))
 
 
 def fit_posteriors(

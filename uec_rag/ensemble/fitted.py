@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_beta
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
@@ -27,9 +26,10 @@ from uec_rag.ensemble.convolution import (
     block_weights,
     corpus_evidence,
     direct_sum,
+    present,
     shared,
+    without_missing,
 )
-from uec_rag.ensemble.faults import present, without_missing
 from uec_rag.ensemble.verifier import FittedVerifier
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
@@ -452,12 +452,14 @@ class Fitted:
 
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute each encoder's Gaussians of the texts that it has encoded."""
-        if self.posteriors is None:
-            return [Gaussian.certain(e.embedding, blocks_of(e)) for e in encoded]
         parts = []
-        for posterior, e in zip(self.posteriors, encoded, strict=True):
-            part = posterior.gaussian(e.embedding, e.features)
-            parts.append(part if e.terms is None else part.with_terms(blocks_of(e)))
+        for member, one in enumerate(encoded):
+            terms = () if one.terms is None else (one.terms,)
+            if self.posteriors is None:
+                parts.append(Gaussian.certain(one.embedding, terms))
+            else:
+                posterior = self.posteriors[member]
+                parts.append(posterior.gaussian(one.embedding, one.features, terms))
         return parts
 
     def coefficients(self, parts: Sequence[Gaussian], role: Role) -> FloatArray:
@@ -466,14 +468,15 @@ class Fitted:
         In the direct sum passages are stored with uniform ones: coefficients of their own, which
         differ from the query's, were measured to hurt. For those that a corpus gives, see `weigh`.
         """
+        there = present([part.mean for part in parts])
         if role == "passage" and self.space == "direct":
             # The others keep theirs: their blocks must stay as long as in every other passage.
-            return np.where(present(parts), Uniform()(parts), np.float32(0))
+            return np.where(there, Uniform()(parts), np.float32(0))
         if role == "query" and isinstance(self.rule, StandardisedTrace) and self.posteriors:
-            return without_missing(self.rule.of(self.standardised_traces(parts)), parts)
+            return without_missing(self.rule.of(self.standardised_traces(parts)), there)
         # A rule that is no callable of Gaussians needs more than is known here.
         rule = self.rule if callable(self.rule) else Uniform()
-        return without_missing(rule(parts), parts)
+        return without_missing(rule(parts), there)
 
     def weigh(
         self,
@@ -493,18 +496,27 @@ class Fitted:
         parts : sequence of K Gaussian
             Each encoder's Gaussians of the queries.
         own : sequence of K arrays, shape (n, N)
-            Each encoder's similarities to the corpus that is searched.
+            Each encoder's similarities to the corpus that is searched; none in the shared space.
         best : array, shape (n, K)
             The highest of them.
         """
-        if weights is None:
+        if weights is None or not own:
             pi = self.coefficients(parts, "query")
         else:
             traces = self.standardised_traces(parts)
             evidence = corpus_evidence(own, self.slopes, self.intercepts, traces)
-            pi = without_missing(weights.coefficients(evidence), parts)
+            pi = weights.coefficients(evidence)
+            there = present([part.mean for part in parts])
+            if not there.all():
+                pi = without_missing(pi, there)
+        if not own:
+            return pi
         words = np.array([bool(part.terms) for part in parts])
-        return without_silent(pi, (best > 0) | ~words)
+        left = np.where((best > 0) | ~words, pi, np.float32(0))
+        total = left.sum(axis=1, keepdims=True)
+        # If no encoder knows the query the coefficients stay as they are.
+        known: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
+        return known.astype(np.float32)
 
     def own_blocks(self, parts: Sequence[Gaussian]) -> list[FloatArray | Terms]:
         """Scale queries so that products with the stored blocks are each encoder's cosines."""
@@ -526,9 +538,8 @@ class Fitted:
 
     def member_logits(self, own: FloatArray) -> FloatArray:
         """Compute each encoder's own logits ``a_k s_k + b_k`` of its similarities, shape (n, K)."""
-        slopes, intercepts = (np.asarray(v, np.float32) for v in (self.slopes, self.intercepts))
-        logits: FloatArray = slopes * own + intercepts
-        return logits
+        logits: FloatArray = np.asarray(self.slopes, np.float32) * own
+        return logits + np.asarray(self.intercepts, np.float32)
 
     def logit_variance(self, sigma2: FloatArray) -> FloatArray:
         """Compute the variance of the logits of similarities of variance `sigma2`."""
@@ -589,15 +600,3 @@ class Fitted:
 def blocks_of(encoded: Encoded) -> tuple[Terms, ...]:
     """Return the sparse blocks of an encoder's output."""
     return () if encoded.terms is None else (encoded.terms,)
-
-
-def without_silent(coefficients: FloatArray, known: NDArray[np.bool_]) -> FloatArray:
-    """Coefficients that leave out members which know nothing of a query, shape (n, K).
-
-    `coefficients`: array, shape (n, K). `known`, array of bool, shape (n, K): whether any passage
-    has a similarity to the query. If no member has one the coefficients stay as they are.
-    """
-    left = np.where(known, coefficients, np.float32(0))
-    total = left.sum(axis=1, keepdims=True)
-    shares: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), coefficients)
-    return shares.astype(np.float32)

@@ -257,28 +257,31 @@ class UEC:
         """Compute each encoder's own Gaussians of the texts, in the order of `encoders`."""
         check_role(role)
         checked = check_texts(texts)
-        self._warn_unfitted()
+        fitted, members = self.fitted, self.encoders
+        if fitted.posteriors is None or self.verifier is not None:
+            self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            encoded = encode_all(
-                self.encoders,
-                self.posteriors,
-                checked,
-                role,
-                self.on_error,
-                show_progress=show_progress,
-            )
-        return self.fitted.gaussians(encoded)
+            if self.on_error == "raise":
+                encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
+            else:
+                encoded = encode_all(
+                    members, fitted.posteriors, checked, role, show_progress=show_progress
+                )
+        return fitted.gaussians(encoded)
 
     async def aencode(self, texts: Sequence[str], role: Role) -> list[Gaussian]:
         """`encode` without blocking the event loop; encoders run side by side."""
         check_role(role)
         checked = await asyncio.to_thread(check_texts, texts)
-        self._warn_unfitted()
+        fitted, members = self.fitted, self.encoders
+        if fitted.posteriors is None or self.verifier is not None:
+            self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
-            encoded = await aencode_all(
-                self.encoders, self.posteriors, checked, role, self.on_error
-            )
-        return await asyncio.to_thread(self.fitted.gaussians, encoded)
+            if self.on_error == "raise":
+                encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))
+            else:
+                encoded = await aencode_all(members, fitted.posteriors, checked, role)
+        return await asyncio.to_thread(fitted.gaussians, encoded)
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
         """Make the sparse blocks of `embed` for passages, without running models that give vectors.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 
 Structure = Literal["kron", "diag"]
 
@@ -85,19 +85,21 @@ class Posterior:
     profile: FloatArray
     summary: PosteriorSummary
 
-    def gaussian(self, embedding: FloatArray, features: FloatArray) -> Gaussian:
+    def gaussian(
+        self, embedding: FloatArray, features: FloatArray, terms: Sequence[Terms] = ()
+    ) -> Gaussian:
         """Compute each text's Gaussian: its embedding and the last layer's predictive variance.
 
         ``kron``: ``var = (h' A^-1 h) diag(G^-1)``, one scalar per text; ``diag``: ``var = S h^2``.
 
         `embedding`: array, shape (n, d). `features`, array, shape (n, m): input of the last layer,
-        see `uec_rag.encoders.Encoded`.
+        see `uec_rag.encoders.Encoded`. `terms`: sparse blocks beside them.
         """
         scale = np.float32(self.summary.scale)
         if self.structure == "diag":
-            return Gaussian(embedding, scale * (features**2 @ self.covariance))
+            return Gaussian(embedding, scale * (features**2 @ self.covariance), terms=terms)
         leverage = ((features @ self.covariance) ** 2).sum(axis=1, keepdims=True)
-        return Gaussian.factored(embedding, scale * leverage, self.profile)
+        return Gaussian.factored(embedding, scale * leverage, self.profile, terms=terms)
 
     def standardised_log_trace(self, gaussian: Gaussian) -> FloatArray:
         """Return each text's log total variance, standardised for this encoder.

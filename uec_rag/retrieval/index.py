@@ -13,7 +13,8 @@ import numpy as np
 
 from uec_rag.base.checks import listed
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.ensemble.faults import MISSING, present
+from uec_rag.ensemble.convolution import present
+from uec_rag.ensemble.faults import MISSING
 from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.result import without_findings
@@ -200,7 +201,7 @@ def _noting_missing(
 
     Raises ValueError if no member can find a passage.
     """
-    there = present(parts)
+    there = present([part.mean for part in parts])
     for member, part in enumerate(parts):
         for block in part.terms:
             there[:, member] &= np.diff(block.starts) > 0

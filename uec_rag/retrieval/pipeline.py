@@ -2,9 +2,9 @@
 
     encode     each encoder's Gaussians of the questions (`UEC.encode`), in a conversation also
                mixed with the turns before them (`search`)
-    views      the passages that the questions are compared with, in columns that do not change
+    view       the passages that the questions are compared with, in columns that do not change
     compare    every encoder's similarities to every column
-    weigh      the coefficients: how far each encoder counts in each question
+    weigh      the coefficients: how far each encoder counts in each question (`Fitted.weigh`)
     fuse       the ensemble's mean similarities mu_s
     top_k      the columns of the highest s_hat, and what they hold
     rerank     the verifier's scores of the first texts, if there is one
@@ -27,13 +27,19 @@ from typing import Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
+from uec_rag.base.gaussian import FloatArray, Gaussian, probit
 from uec_rag.base.similarity import largest, weighted_sum
 from uec_rag.base.spans import span
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one, outcome
-from uec_rag.confidence.features import NEAREST, Features, features
-from uec_rag.confidence.model import JUDGED, ConfidenceModel, Probabilities
+from uec_rag.confidence.model import (
+    JUDGED,
+    NEAREST,
+    ConfidenceModel,
+    Features,
+    Probabilities,
+    features,
+)
 from uec_rag.confidence.readings import Candidates, Reading, named_words
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights
@@ -92,10 +98,6 @@ class Method:
     def without_verifier(self) -> Method:
         """The same method without a verifier."""
         return replace(self, verification=None, model=self.unread_model or self.model)
-
-    def judging(self, hits: Hits) -> ConfidenceModel:
-        """Return the confidence model of some hits: another one if the verifier failed on them."""
-        return self.model if hits.verified else self.unread_model or self.model
 
 
 def search(
@@ -197,7 +199,10 @@ def with_alone(
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The findings for n questions compared with one view, which is None if it is empty."""
+    """The findings for n questions compared with one view, which is None if it is empty.
+
+    `model`: of confidence; another one if the verifier failed on the hits.
+    """
 
     view: View | None
     queries: Sequence[str]
@@ -208,10 +213,13 @@ class Found:
     unfamiliar: list[str]
     doubt: FloatArray
     features: Features | None
+    model: ConfidenceModel
     exact: bool
 
     @classmethod
-    def nothing(cls, queries: Sequence[str], coefficients: FloatArray) -> Self:
+    def nothing(
+        cls, queries: Sequence[str], coefficients: FloatArray, model: ConfidenceModel
+    ) -> Self:
         """Make the findings of a search among no passages."""
         count = len(queries)
         none = np.zeros((count, 0), dtype=np.float32)
@@ -227,6 +235,7 @@ class Found:
             [""] * count,
             hits.floor,
             None,
+            model,
             exact=True,
         )
 
@@ -244,21 +253,33 @@ def find(
     `lengths`, array, shape (n, K): of the means in `parts`, 1 by default; the features are as of
     means of length 1, which confidence has learned from.
     """
-    fitted = method.fitted
-    for rows, view in views(fitted, store, queries, parts, k):
-        asked, own = queries[rows], [part[rows] for part in parts]
+    fitted, count = method.fitted, len(queries)
+    # As many questions at a time as memory takes; of a remote store each has its own candidates.
+    step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+    for start in range(0, count, 1 if store.remote else step):
+        rows = slice(start, start + (1 if store.remote else step))
+        asked, own = queries[rows], list(parts)
+        if len(asked) < count:
+            own = [part[rows] for part in parts]
+        view = cast(View, store)
+        if store.remote:
+            query = fitted.combine(own, fitted.coefficients(own, "query"))
+            view = cast(RemoteStore, store).fetch(asked[0], query, _FEWEST * max(k, NEAREST))
         if not len(view):
-            yield Found.nothing(asked, _plain(fitted, own))
+            plain = fitted.coefficients(own, "query")
+            yield Found.nothing(asked, plain, method.model)
             continue
         similarities = compare(fitted, view, own)
-        coefficients = weigh(method, own, similarities)
+        coefficients = fitted.weigh(method.weights, own, similarities.own, similarities.best)
         query = fitted.combine(own, coefficients)
         mu = fuse(fitted, view, query, similarities, coefficients)
         hits = top_k(fitted, view, query, mu, k)
-        hits = rerank(fitted, method.verification, asked, hits)
+        if method.verification is not None:
+            hits = rerank(fitted, method.verification, asked, hits)
+        model = method.model if hits.verified else method.unread_model or method.model
         attribution = attribute(view, own, similarities, hits, k)
         reasons, strange = unfamiliar_questions(method, asked, hits)
-        vectors = [bool(part.dimension) for part in own]
+        vectors = np.array([part.mean.shape[1] > 0 for part in own])
         doubt = _STRANGE_LETTERS * strange * coefficients[:, vectors].sum(axis=1)
         seen = hits, attribution
         if lengths is not None and attribution.own.size:
@@ -266,7 +287,6 @@ def find(
             gain = (coefficients * fitted.weights)[:, :, None] * (whole - attribution.own)
             seen = replace(hits, mu=hits.mu + gain.sum(axis=1)), replace(attribution, own=whole)
         unnamed = lacks_names(asked, hits, attribution)
-        observed = observe(method, store, own, coefficients, *seen, strange, unnamed)
         yield Found(
             view,
             asked,
@@ -276,33 +296,10 @@ def find(
             attribution,
             reasons,
             doubt,
-            observed,
+            observe(method, model, store, own, coefficients, *seen, strange, unnamed),
+            model,
             exact=not store.remote or 0 < len(store) <= len(view),  # an engine may not know
         )
-
-
-def views(
-    fitted: Fitted, store: Store, queries: Sequence[str], parts: Sequence[Gaussian], k: int
-) -> Iterator[tuple[slice, View]]:
-    """Yield the views that questions are compared with, and the rows of these questions.
-
-    All of a store in memory, for as many questions at a time as memory takes; of a remote store,
-    the candidates of each question.
-    """
-    count = len(queries)
-    if not store.remote:
-        view, step = cast(View, store), max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-        yield from ((slice(start, start + step), view) for start in range(0, count, step))
-        return
-    elsewhere, query = cast(RemoteStore, store), fitted.combine(parts, _plain(fitted, parts))
-    for row in range(count):
-        one, fetched = query[row : row + 1], _FEWEST * max(k, NEAREST)
-        yield slice(row, row + 1), elsewhere.fetch(queries[row], one, fetched)
-
-
-def _plain(fitted: Fitted, parts: Sequence[Gaussian]) -> FloatArray:
-    """Compute the coefficients without evidence of a corpus, shape (n, K)."""
-    return fitted.coefficients(parts, "query")
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,18 +318,6 @@ class Similarities:
     own: list[FloatArray]
     best: FloatArray
 
-    def ranks(self, row: int, columns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rank columns (k,) by each encoder's similarity to a question, from 1, shape (K, k).
-
-        0 beyond the best `_RANKED`.
-        """
-        out = np.zeros((len(self.own), len(columns)), dtype=np.int64)
-        for member, of_all in enumerate(self.own):
-            similarities = of_all[row]
-            best = similarities[largest(similarities, min(_RANKED, len(similarities)))]
-            out[member] = (best > similarities[columns][:, None]).sum(axis=1) + 1
-        return np.where(out > _RANKED, 0, out)
-
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similarities:
     """Compare each encoder's Gaussians of the questions with its own block of the passages."""
@@ -341,14 +326,6 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
     own = view.compare(fitted.own_blocks(parts))
     best = [similarities.max(axis=1, initial=-np.inf) for similarities in own]
     return Similarities(own, np.stack(best, axis=1))
-
-
-def weigh(method: Method, parts: Sequence[Gaussian], similarities: Similarities) -> FloatArray:
-    """Compute the coefficients of the encoders in each question, shape (n, K)."""
-    fitted = method.fitted
-    if not similarities.own or not similarities.own[0].shape[1]:
-        return _plain(fitted, parts)
-    return fitted.weigh(method.weights, parts, similarities.own, similarities.best)
 
 
 def fuse(
@@ -437,16 +414,12 @@ def _first_of_text(passages: Sequence[Sequence[Passage]], count: int) -> NDArray
     return first
 
 
-def rerank(
-    fitted: Fitted, verification: Verification | None, queries: Sequence[str], hits: Hits
-) -> Hits:
+def rerank(fitted: Fitted, verification: Verification, queries: Sequence[str], hits: Hits) -> Hits:
     """Have a verifier read the first different texts, and order these by its scores.
 
     A score holds for every hit of its text. None of those that were read falls behind the others:
     its score is at least that of the last of them before.
     """
-    if verification is None:
-        return hits
     places = hits.distinct(verification.fitted.k)
     texts = [
         [row[place].text for place in chosen if place >= 0]
@@ -517,11 +490,16 @@ def attribute(
     if not terms:
         return Attribution(own, None, rarity)
     some = columns[:, : max(k, NEAREST)]
-    added, rarities = view.contributions(terms, some), view.rarities(terms)
     words: list[list[dict[str, float]]] = [[{} for _ in row] for row in some]
-    for block, of_block, rarity_of_block in zip(terms, added, rarities, strict=True):
+    for block, (of_block, rarity_of_block) in zip(
+        terms, view.contributions(terms, some), strict=True
+    ):
         for row in range(len(block)):
-            names = _named_terms(block, row)
+            if block.labels is None:
+                continue
+            # The words of the question by the places of their terms, without parts of words.
+            labels, keys = block.labels[row], block.keys[block.starts[row] : block.starts[row + 1]]
+            names = {place: labels[key] for place, key in enumerate(keys.tolist()) if key in labels}
             for term, word in names.items():
                 known = rarity[row].get(word, 0.0)
                 rarity[row][word] = max(known, float(rarity_of_block[row][term]))
@@ -532,15 +510,6 @@ def attribute(
         [dict(sorted(hit.items(), key=itemgetter(1), reverse=True)) for hit in row] for row in words
     ]
     return Attribution(own, most_first, rarity)
-
-
-def _named_terms(block: Terms, row: int) -> dict[int, str]:
-    """Return the words of a text by the places of their terms, without parts of words."""
-    if block.labels is None:
-        return {}
-    labels = block.labels[row]
-    keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
-    return {place: labels[key] for place, key in enumerate(keys) if key in labels}
 
 
 def unfamiliar_questions(
@@ -559,6 +528,7 @@ def unfamiliar_questions(
 
 def observe(
     method: Method,
+    model: ConfidenceModel,
     store: Store,
     parts: Sequence[Gaussian],
     coefficients: FloatArray,
@@ -572,7 +542,7 @@ def observe(
     `strange`, `unnamed`: which questions are in letters that no encoder knows, and which say a name
     that no first text has.
     """
-    fitted, model = method.fitted, method.judging(hits)
+    fitted = method.fitted
     if not hits.mu.size:
         return None
     slope, offset = scale(method, store, parts, coefficients)
@@ -597,8 +567,7 @@ def scale(
     """
     fitted, count = method.fitted, len(coefficients)
     if not method.model.standardised:
-        zero = np.zeros((count, 1), dtype=np.float32)
-        return np.float32(fitted.slope), fitted.logits(zero, coefficients)[:, 0]
+        return np.float32(fitted.slope), coefficients @ np.asarray(fitted.intercepts, np.float32)
     mean, deviation = unrelated(store, sum(bool(part.terms) for part in parts) / len(parts))
     return np.float32(1 / deviation), np.full(count, -mean / deviation, dtype=np.float32)
 
@@ -679,40 +648,7 @@ def estimate(method: Method, found: Found) -> Probabilities | None:
     """Estimate relevance, confidence and `in_corpus`; None if nothing was found."""
     if found.features is None:
         return None
-    model = method.judging(found.hits)
-    return model.probabilities(found.features, method.unanswerable, found.doubt)
-
-
-def candidates(found: Found) -> list[Candidates]:
-    """Gather the nearest different texts of each question, among which its readings are found.
-
-    None without a member of words, and if nothing was found.
-    """
-    hits, words = found.hits, found.attribution.words
-    if found.view is None or found.features is None or words is None:
-        return []
-    # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
-    # would be nearly alike.
-    shares, out = found.features.relevance[..., 1], []
-    reach = len(words[0])
-    for row, places in enumerate(hits.distinct(NEAREST)):
-        near = [place for place in places.tolist() if 0 <= place < reach]
-        passages = [hits.passages[row][place] for place in near]
-        ids = [passage.id for passage in passages]
-        named = all(readings.subject_of(passage.metadata) for passage in passages)
-        out.append(
-            Candidates(
-                ids,
-                [passage.text for passage in passages],
-                [passage.metadata for passage in passages],
-                shares[row, : len(near)],
-                [words[row][place] for place in near],
-                found.attribution.rarity[row],
-                len(found.view),
-                None if named else found.view.vectors(ids).mean,
-            )
-        )
-    return out
+    return found.model.probabilities(found.features, method.unanswerable, found.doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -733,26 +669,39 @@ class Ambiguity:
     competing: Candidates | None = None
     subject: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
-    @property
-    def readings(self) -> list[Reading]:
-        """The readings of the question; none if no threshold asks back about it."""
-        if self.competing is None or self.underspecified < _WORTH_ASKING:
-            return []
-        return readings.readings(self.competing, self.subject)
-
 
 def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:
-    """Estimate how underspecified each question is; not at all without words, or hits."""
-    competing = candidates(found)
-    if not competing or sure is None:
+    """Estimate how underspecified each question is, by its nearest different texts.
+
+    Not at all without a member of words, and if nothing was found.
+    """
+    hits, words = found.hits, found.attribution.words
+    if found.view is None or found.features is None or words is None or sure is None:
         return [Ambiguity() for _ in found.queries]
-    out = []
-    for query, one, held in zip(found.queries, competing, sure.in_corpus, strict=True):
-        subject = readings.subjects(one)
-        unsaid = readings.features(query, one, subject)[None]
-        probability = float(readings.underspecified(unsaid, np.array([held]))[0])
-        out.append(Ambiguity(probability, one, subject))
-    return out
+    # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
+    # would be nearly alike.
+    shares, reach = found.features.relevance[..., 1], len(words[0])
+    estimates = []
+    for row, places in enumerate(hits.distinct(NEAREST)):
+        near = places[(places >= 0) & (places < reach)]
+        passages = [hits.passages[row][place] for place in near]
+        titles = [readings.subject_of(passage.metadata) for passage in passages]
+        competing = Candidates(
+            [passage.id for passage in passages],
+            [passage.text for passage in passages],
+            titles,
+            [str(passage.metadata.get("source") or "") for passage in passages],
+            shares[row, : len(near)],
+            [words[row][place] for place in near],
+            found.attribution.rarity[row],
+            len(found.view),
+            None if all(titles) else found.view.means(hits.columns[row, near]),
+        )
+        subject = readings.subjects(competing)
+        unsaid = readings.features(found.queries[row], competing, subject)[None]
+        [probability] = readings.underspecified(unsaid, sure.in_corpus[row : row + 1]).tolist()
+        estimates.append(Ambiguity(probability, competing, subject))
+    return estimates
 
 
 def decide(
@@ -780,10 +729,13 @@ def decide(
     if own.size:
         [between] = fitted.disagreement(own, found.similarities.best[one], pi)
         members = _members(method, found, row, kept)
+    meant: list[Reading] = []
+    if ambiguity.competing is not None and ambiguity.underspecified >= _WORTH_ASKING:
+        meant = readings.readings(ambiguity.competing, ambiguity.subject)
     decision = decide_one(
         float(sure.confidence[0]),
         ambiguity.underspecified,
-        tuple(ambiguity.readings),
+        tuple(meant),
         in_corpus=float(sure.in_corpus[0]),
         unfamiliar=found.unfamiliar[row],
     )
@@ -829,7 +781,14 @@ def _members(method: Method, found: Found, row: int, kept: slice) -> Members:
     fitted, hits, words = method.fitted, found.hits, found.attribution.words
     own = found.attribution.own[row, :, kept]
     counted = (found.coefficients[row] * fitted.weights)[:, None] * own
-    names, places = fitted.names, found.similarities.ranks(row, hits.columns[row, kept])
+    names = fitted.names
+    places = np.zeros(own.shape, dtype=np.int64)
+    for member, of_all in enumerate(found.similarities.own):
+        similarities = of_all[row]
+        best = similarities[largest(similarities, min(_RANKED, len(similarities)))]
+        above = best > similarities[hits.columns[row, kept]][:, None]
+        places[member] = above.sum(axis=1) + 1
+    places[places > _RANKED] = 0  # not known
     if method.verification is not None and hits.verified:
         read, score = ~np.isnan(hits.read[row]), hits.read[row]
         # Texts that occur twice were read once; equal scores share a place, as encoders' do.

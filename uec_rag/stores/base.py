@@ -127,21 +127,18 @@ class View(Protocol):
         """Return the passages of columns (n, k)."""
         ...
 
+    def means(self, columns: NDArray[np.int64]) -> FloatArray:
+        """Return the stored means of columns (k,), shape (k, d)."""
+        ...
+
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
-    ) -> list[list[FloatArray]]:
+    ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
         """Compute what each term of n queries adds to the similarity with columns (n, k).
 
-        For each sparse block a list of n arrays, shape (k, terms of the query).
+        For each sparse block n arrays, shape (k, terms of the query), and n arrays of the terms'
+        inverse document frequencies.
         """
-        ...
-
-    def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
-        """Compute the inverse document frequency of queries' terms, for each sparse block."""
-        ...
-
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if one is not there."""
         ...
 
 
@@ -334,15 +331,6 @@ def checked_text(text: str, where: str) -> str:
             "clean it with value.replace('\\0', ' ')."
         )
     return str.__str__(text)  # of a subclass, too
-
-
-def copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
-    """Copy a result of `normalised`, or a part of it."""
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) for item in value]
-    return value
 
 
 def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from uec_rag.base.similarity import probit
-from uec_rag.stores.memory.state import top_k
+from uec_rag.stores.memory.store import best_rows
 
 # Few distinct values, so that ties abound; similarities of both signs; variances that turn the
 # order upside down, up to ones that press every score to 0.
@@ -57,9 +57,11 @@ def test_pruned_search_with_a_bound_of_the_variance_equals_scoring_everything(pr
     mu, sigma2, k, beta = problem
     mu -= np.float32(0.5)  # most of them negative
     expected, expected_scores, _ = everything(mu, sigma2, k, beta)
-    top = top_k(mu, Moments(mu, sigma2), k, beta, most=lambda: slack * float(sigma2.max()))
-    assert top.rows.tolist() == expected
-    np.testing.assert_array_equal(top.scores, expected_scores)
+    rows, scores, *_ = best_rows(
+        mu, Moments(mu, sigma2), k, beta, most=lambda: slack * float(sigma2.max())
+    )
+    assert rows.tolist() == expected
+    np.testing.assert_array_equal(scores, expected_scores)
 
 
 @settings(max_examples=400, deadline=None)
@@ -67,11 +69,11 @@ def test_pruned_search_with_a_bound_of_the_variance_equals_scoring_everything(pr
 def test_pruned_search_equals_scoring_everything(problem):
     mu, sigma2, k, beta = problem
     expected, expected_scores, expected_sigma2 = everything(mu, sigma2, k, beta)
-    top = top_k(mu, Moments(mu, sigma2), k, beta)
-    assert top.rows.tolist() == expected
-    np.testing.assert_array_equal(top.scores, expected_scores)
-    np.testing.assert_array_equal(top.mu, mu[expected])
-    np.testing.assert_array_equal(top.sigma2, expected_sigma2)
+    rows, scores, found, variances = best_rows(mu, Moments(mu, sigma2), k, beta)
+    assert rows.tolist() == expected
+    np.testing.assert_array_equal(scores, expected_scores)
+    np.testing.assert_array_equal(found, mu[expected])
+    np.testing.assert_array_equal(variances, expected_sigma2)
 
 
 @settings(max_examples=400, deadline=None)
@@ -85,9 +87,9 @@ def test_it_does_where_similarities_are_known_up_to_an_error(problem, error, see
     seen = mu + off
     # Rounded up: of a mu of 1e-34 beside an error of 1e-6 nothing is left, and the bound must hold.
     bound = np.nextafter(np.abs(seen.astype("f8") - mu).max(), np.inf)
-    top = top_k(seen, Moments(mu, sigma2), k, beta, error=float(bound))
-    assert top.rows.tolist() == expected
-    np.testing.assert_array_equal(top.scores, expected_scores)
+    rows, scores, *_ = best_rows(seen, Moments(mu, sigma2), k, beta, error=float(bound))
+    assert rows.tolist() == expected
+    np.testing.assert_array_equal(scores, expected_scores)
 
 
 @settings(max_examples=50, deadline=None)
@@ -97,7 +99,7 @@ def test_it_does_where_the_best_similarities_are_the_most_uncertain(seed, k, bet
     rng = np.random.default_rng(seed)
     mu = rng.normal(0.2, 0.3, 5000).astype(np.float32)
     sigma2 = (1e4 * np.maximum(mu, 0) ** 8).astype(np.float32)
-    rows, scores, *_ = top_k(mu, Moments(mu, sigma2), k, beta)
+    rows, scores, *_ = best_rows(mu, Moments(mu, sigma2), k, beta)
     expected, expected_scores, _ = everything(mu, sigma2, k, beta)
     assert rows.tolist() == expected
     np.testing.assert_array_equal(scores, expected_scores)
@@ -105,34 +107,34 @@ def test_it_does_where_the_best_similarities_are_the_most_uncertain(seed, k, bet
 
 def test_ties_go_to_the_earlier_row():
     mu = np.float32([0.25, 0.5, 0.5, 0.25] * 50)
-    rows = top_k(mu, Moments(mu, np.zeros(200)), 5, beta=1.0).rows
+    rows = best_rows(mu, Moments(mu, np.zeros(200)), 5, beta=1.0)[0]
     assert rows.tolist() == [1, 2, 5, 6, 9]
 
 
 def test_a_tie_across_the_edge_of_the_candidates_goes_to_the_earlier_row():
     """A row that was left out may score as much as the last hit: then it must be looked at."""
     mu = np.full(500, 0.5, dtype=np.float32)
-    rows = top_k(mu, Moments(mu, np.zeros(500)), 3, beta=1.0).rows
+    rows = best_rows(mu, Moments(mu, np.zeros(500)), 3, beta=1.0)[0]
     assert rows.tolist() == [0, 1, 2]
 
 
 def test_negative_similarities_are_raised_by_their_variance():
     mu = np.float32([-0.5, -0.1, -0.9] + [-1.0] * 100)
     sigma2 = np.float32([1e6, 0.0, 1e9] + [0.0] * 100)
-    rows = top_k(mu, Moments(mu, sigma2), 3, beta=1.0).rows
+    rows = best_rows(mu, Moments(mu, sigma2), 3, beta=1.0)[0]
     assert rows.tolist() == [2, 0, 1]
 
 
 def test_rows_that_do_not_take_part_are_never_found():
     mu = np.array([-np.inf, 0.1, -np.inf, -0.4, 0.3], dtype=np.float32)
-    rows = top_k(mu, Moments(mu, np.full(5, 0.5)), 3, beta=1.0).rows
+    rows = best_rows(mu, Moments(mu, np.full(5, 0.5)), 3, beta=1.0)[0]
     assert rows.tolist() == [4, 1, 3]
 
 
 def test_without_beta_the_ranking_is_that_of_the_similarity():
     rng = np.random.default_rng(0)
     mu = rng.standard_normal(1000).astype(np.float32)
-    rows, scores, *_ = top_k(mu, Moments(mu, rng.gamma(1, 9, 1000)), 10, beta=0.0)
+    rows, scores, *_ = best_rows(mu, Moments(mu, rng.gamma(1, 9, 1000)), 10, beta=0.0)
     assert rows.tolist() == np.argsort(-mu)[:10].tolist()
     np.testing.assert_array_equal(scores, mu[rows])
 
@@ -142,7 +144,7 @@ def test_only_a_few_rows_are_looked_at_where_variances_are_alike(k):
     rng = np.random.default_rng(0)
     mu = rng.normal(0.3, 0.1, 100_000).astype(np.float32)
     variances = Moments(mu, 0.05 + 0.001 * rng.random(100_000))
-    rows = top_k(mu, variances, k, beta=1.0).rows
+    rows = best_rows(mu, variances, k, beta=1.0)[0]
     assert rows.tolist() == everything(mu, variances.sigma2, k, 1.0)[0]
     assert variances.asked < 10_000
 
@@ -153,6 +155,6 @@ def test_negative_similarities_are_searched_in_passes_that_grow_fast(most):
     rng = np.random.default_rng(0)
     mu = -np.abs(rng.normal(0.3, 0.1, 16_000)).astype(np.float32) - np.float32(0.1)
     variances = Moments(mu, 0.05 + 0.001 * rng.random(16_000))
-    rows = top_k(mu, variances, 10, beta=1.0, most=lambda: most).rows
+    rows = best_rows(mu, variances, 10, beta=1.0, most=lambda: most)[0]
     assert rows.tolist() == everything(mu, variances.sigma2, 10, 1.0)[0]
     assert variances.asked < (1000 if most < 1 else 40_000)

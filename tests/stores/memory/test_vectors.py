@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag.stores.memory.vectors import Means, with_room
+from uec_rag.stores.memory.vectors import Means, row_slices, with_room
 
 RNG = np.random.default_rng(0)
 # Small whole numbers: sums of their products are exact in float32, in whatever order.
@@ -70,3 +70,8 @@ def test_room_is_at_least_doubled_so_that_appending_is_cheap_on_average():
         copies += grown is not buffer
         buffer = grown
     assert copies <= 11
+
+
+@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 10_000])
+def test_slices_cover_every_row_once(count):
+    assert [i for tile in row_slices(count, 5000) for i in range(count)[tile]] == list(range(count))

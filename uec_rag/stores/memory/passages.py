@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.saved.files import open_regular, read_array
-from uec_rag.stores.base import Passage, copied, keepable
+from uec_rag.stores.base import Passage, keepable
 from uec_rag.stores.filters import (
     And,
     Compare,
@@ -85,7 +85,7 @@ class PassageLog:
         else:
             is_long = self._offsets[row + 1] - self._offsets[row] > _LONG
             held = (self._read if is_long else self._recall)(row)
-        return Passage(held.id, held.text, copied(held.metadata))
+        return Passage(held.id, held.text, _copied(held.metadata))
 
     def write(self, rows: NDArray[np.int64], folder: Path) -> list[str]:
         """Write rows, ascending, as ``passages.jsonl`` and ``offsets.npy``; returns their ids.
@@ -119,6 +119,15 @@ class PassageLog:
         log._ids, log._read, log._recall = self._ids, self._read, self._recall
         log._added = self._added[: rows - on_disk]
         return log
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
+    """Copy metadata of a passage, or a part of them."""
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
 
 
 def _read_passage(

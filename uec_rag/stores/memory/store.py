@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.errors import proving
 from uec_rag.base.forks import free_after_fork
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.postings import Frequencies, Postings
+from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, Terms, probit
+from uec_rag.base.postings import Corpus, Frequencies, Postings
+from uec_rag.base.similarity import largest
 from uec_rag.stores.base import (
     Filter,
     Found,
@@ -33,13 +35,18 @@ from uec_rag.stores.memory.state import (
     bound,
     check_fits,
     compacted,
-    contributions,
-    exact_top_k,
     filtered,
-    similarities,
     without_leftovers,
 )
-from uec_rag.stores.memory.vectors import Dtype, Means, longest, make_scan, with_room
+from uec_rag.stores.memory.vectors import (
+    LARGEST_PRODUCT,
+    Dtype,
+    Means,
+    checked,
+    longest,
+    make_scan,
+    with_room,
+)
 
 _S = TypeVar("_S", bound="MemoryStore")
 
@@ -63,6 +70,10 @@ def unpacked(kind: type[_S], files: Mapping[str, bytes]) -> _S:
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
         return kind.load(Path(folder))
+
+
+_COPY_BELOW = 0.25  # share of rows below which they are copied out rather than all multiplied
+_BLOCK = 2**26  # similarities held at a time
 
 
 class MemoryStore:
@@ -133,7 +144,8 @@ class MemoryStore:
         return view
 
     def __len__(self) -> int:
-        return self._state.count
+        state = self._state
+        return state.rows if state.live is None else len(state.live)
 
     def snapshot(self, filter: Filter | None = None) -> MemoryStore:
         """Return a view that does not change while others write; it copies nothing.
@@ -151,7 +163,8 @@ class MemoryStore:
             If it is not a filter; see `uec_rag.stores.filters`.
         """
         view = MemoryStore.__new__(MemoryStore)
-        view._state, view._is_snapshot = filtered(self._state, filter), True
+        view._state = self._state if filter is None else filtered(self._state, filter)
+        view._is_snapshot = True
         view._writing = threading.RLock()  # of its own: it waits for no writer
         return view
 
@@ -251,7 +264,10 @@ class MemoryStore:
             If an id is not there.
         """
         state = self._state
-        return state.gaussians(_rows(state, ids))
+        rows = [state.row(id_) for id_ in ids]
+        if None in rows:
+            raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
+        return state.gaussians(np.array(rows, dtype=np.int64))
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those a filter lets through, in the order they came."""
@@ -266,11 +282,89 @@ class MemoryStore:
 
         Those of a store of dtype "int8" are off by its rounding: around 1e-3 for unit vectors.
         """
-        return similarities(self._state, blocks)
+        state, live, words = self._state, self._state.live, iter(self._words())
+        dense = [block for block in blocks if not isinstance(block, Terms)]
+        if not len(self) or not state.means.dimension:  # perhaps of no dimension yet; words alone
+            products = [np.zeros((len(block), len(self)), dtype=np.float32) for block in dense]
+        else:
+            few = live is not None and len(live) < state.rows * _COPY_BELOW
+            rows = live if live is not None and few else slice(state.rows)
+            products = (state.scan or state.means).products(rows, dense) if dense else []
+            checked(products, LARGEST_PRODUCT)
+            if live is not None and not few:
+                products = [product[:, live] for product in products]
+        out, multiplied = [], iter(products)
+        for block in blocks:
+            if not isinstance(block, Terms):
+                out.append(next(multiplied))
+            elif not len(self):
+                out.append(np.zeros((len(block), 0), dtype=np.float32))
+            else:
+                held, corpus = next(words)
+                found = held.similarities(block, corpus)
+                out.append(found if live is None else found[:, live])
+        return out
 
-    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns of the k highest s_hat of n queries, whose mu_s (n, N) are known."""
-        return exact_top_k(self._state, query, k, beta, mu)
+    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray | None = None) -> Top:
+        """Find the columns of the k highest s_hat of n queries.
+
+        `mu`, array, shape (n, N): their mu_s, if they are known.
+        """
+        state, variance = self._state, query.variance
+        second = query.mean**2 + variance
+        weights = second if state.profile is None else second @ state.profile.T
+        errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
+        best, step = [], max(1, _BLOCK // max(1, len(self)))
+        for start in range(0, len(query), step):
+            block = slice(start, start + step)
+            known = self._fused(query[block]) if mu is None else mu[block]
+            for i, row in enumerate(known, start):
+                moments = partial(self._moments, query, weights, i, row)
+                most = partial(self._most, query, weights, i)
+                best.append(best_rows(row, moments, k, beta, errors[i], most))
+        return Top(*map(np.stack, zip(*best, strict=True)))
+
+    def _fused(self, query: Gaussian) -> FloatArray:
+        """Compute mu_s of queries and all passages, shape (n, N)."""
+        first, *others = self.compare([query.mean, *query.terms])
+        for other in others:
+            first += other
+        return first
+
+    def _moments(
+        self,
+        query: Gaussian,
+        weights: FloatArray,
+        i: int,
+        known: FloatArray,
+        columns: NDArray[np.int64],
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute mu_s and sigma_s^2 of one of the queries and some columns.
+
+        `weights`: what each query's variances are multiplied with. `known`, array, shape (N,):
+        mu_s, which is exact unless the store is compressed.
+        """
+        state, rows = self._state, self._rows(columns)
+        [means] = checked([state.means.rows(rows)])
+        if state.scan is None:
+            mu = known[columns]
+        else:
+            mu = means @ query.mean[i]
+            for block in self.contributions(
+                [block[i : i + 1] for block in query.terms], columns[None]
+            ):
+                mu += block[0][0].sum(axis=1)
+        sigma2: FloatArray = state.scales[rows] @ weights[i]
+        sigma2 += means**2 @ query.variance[i]
+        checked([mu, sigma2])
+        return mu, sigma2
+
+    def _most(self, query: Gaussian, weights: FloatArray, i: int) -> float:
+        """Bound sigma_s^2 of one of the queries and any passage, up to rounding."""
+        state = self._state
+        passages = (state.scales[: state.rows] @ weights[i]).max(initial=0.0)
+        own = query.variance[i].max(initial=0.0) * np.float64(state.longest) ** 2
+        return float(passages + own) * (1 + 1e-4)
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
         """Return the passages of columns (n, k); one that several questions find is made once."""
@@ -278,29 +372,44 @@ class MemoryStore:
         texts: dict[int, str] = {}
         out = []
         for of_one in rows.tolist():
-            found = [passages[row] for row in of_one]
-            pairs = zip(found, of_one, strict=True)
-            out.append([replace(p, text=texts.setdefault(row, p.text)) for p, row in pairs])
+            pairs = [(row, passages[row]) for row in of_one]
+            out.append([replace(p, text=texts.setdefault(row, p.text)) for row, p in pairs])
         return out
+
+    def means(self, columns: NDArray[np.int64]) -> FloatArray:
+        """Return the stored means of columns (k,), shape (k, d)."""
+        [means] = checked([self._state.means.rows(self._rows(columns))])
+        return means
 
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
-    ) -> list[list[FloatArray]]:
+    ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
         """Compute what each term of n queries adds to the similarity with columns (n, k).
 
-        For each sparse block a list of n arrays, shape (k, terms of the query).
+        For each sparse block n arrays, shape (k, terms of the query), and n arrays of the terms'
+        inverse document frequencies.
         """
-        return contributions(self._state, terms, self._rows(columns))
+        rows = self._rows(columns)
+        # Without terms a query is known as a vector only.
+        pairs = zip(self._words() if terms else (), terms, strict=True)
+        return [held.contributions(block, rows, corpus) for (held, corpus), block in pairs]
+
+    def _words(self) -> list[tuple[Postings, Corpus]]:
+        """Return each sparse block, and the corpus over which a term's rarity is counted.
+
+        That is all rows that live, let through or not, or what is known of a larger corpus.
+        """
+        state = self._state
+        alive = state.alive[: state.rows]
+        left = None if alive.all() else alive
+        known = state.frequencies or [None] * len(state.postings)
+        pairs = zip(state.postings, known, strict=True)
+        return [(held, Corpus(state.rows, left, frequencies)) for held, frequencies in pairs]
 
     def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that hold each term of a sparse block."""
-        held, corpus = self._state.words[block]
+        held, corpus = self._words()[block]
         return held.holding(keys, corpus)
-
-    def rarities(self, terms: Sequence[Terms]) -> list[list[NDArray[np.float64]]]:
-        """Compute the inverse document frequency of queries' terms, for each sparse block."""
-        pairs = zip(self._state.words, terms, strict=False)
-        return [held.rarities(block, corpus) for (held, corpus), block in pairs]
 
     def _rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         live = self._state.live
@@ -315,7 +424,7 @@ class MemoryStore:
     ) -> Found:
         """Find the k passages of the highest s_hat, exactly.
 
-        `uec_rag.stores.memory.state` says how. Equal scores go to the passage that came first.
+        Equal scores go to the passage that came first.
 
         Raises
         ------
@@ -325,16 +434,19 @@ class MemoryStore:
             If an argument is of another type, or the filter none: see `uec_rag.stores.filters`.
         """
         k = check_k(k)
-        _check_types(query, beta)
+        if not isinstance(query, Gaussian):
+            raise TypeError(f"query: expected a Gaussian, got {type(query).__name__}.")
+        check_range(query, "query")
+        check_beta(beta)
         view = self.snapshot(filter)  # others may write before the hits are looked up
         state = view._state
         if state.rows:
             check_query(query, state.means.dimension)
-        k = min(k, state.count)
+        k = min(k, len(view))
         if not k or not len(query):
             return Found.nothing(len(query))
-        top = exact_top_k(state, query, k, beta)
-        return Found(view.gather(top.columns), top.scores, top.mu, top.sigma2, exact=True)
+        columns, scores, mu, sigma2 = view.top_k(query, k, beta=beta)
+        return Found(view.gather(columns), scores, mu, sigma2, exact=True)
 
     def _check_writable(self) -> None:
         if self._is_snapshot:
@@ -366,15 +478,60 @@ class MemoryStore:
         return store
 
 
-def _check_types(query: object, beta: float) -> None:
-    if not isinstance(query, Gaussian):
-        raise TypeError(f"query: expected a Gaussian, got {type(query).__name__}.")
-    check_range(query, "query")
-    check_beta(beta)
+# Exact top-k by the uncertainty-aware score, looking at a few candidates only.
+#
+# For beta >= 0 a score lies between mu_s and 0. So: take the m best by mu_s, score those, and if
+# the k-th score is above what the best mu_s left out can score at most, nothing left out can
+# enter; else take more. At most it scores mu_s itself, if that is positive; a negative one is
+# raised towards 0 by its variance, at most by the largest variance that the query has with any
+# row. If mu_s is known up to an error only, candidates are scored with the exact one, and what
+# is left out must be below by the error, too.
+
+_AT_ONCE = 16  # times as many candidates as before
+_ROUNDED = 1 + 1e-5  # scores are float32
+_UNDERFLOW = -1e-37  # a negative score above this may have become 0
+
+Moments = Callable[[NDArray[np.int64]], tuple[FloatArray, FloatArray]]
+"""mu_s and sigma_s^2 of one query against some rows, (m,) -> (m,), (m,)."""
 
 
-def _rows(state: State, ids: Sequence[str]) -> NDArray[np.int64]:
-    rows = [state.row(id_) for id_ in ids]
-    if None in rows:
-        raise KeyError(f"ids: {ids[rows.index(None)]!r} is not in the store.")
-    return np.array(rows, dtype=np.int64)
+def best_rows(
+    mu: FloatArray,
+    moments: Moments,
+    k: int,
+    beta: float,
+    error: float = 0.0,
+    most: Callable[[], float] = lambda: np.inf,
+) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
+    """Find the k highest scores of one query; ties go to the earlier row.
+
+    Returns rows, scores, mu_s and sigma_s^2, best first; shape (k,) each.
+
+    `mu`, shape (N,): similarities; -inf for rows that do not take part. `moments`: mu_s and
+    sigma_s^2 of given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0.
+    `error`: how far `mu` may be from what `moments` returns. `most`: gives what sigma_s^2 of no row
+    exceeds; asked for only if the k-th score is negative.
+    """
+    count = len(mu)
+    m = min(count, 2 * k + 16)
+    shrinking: float | None = None  # how many times closer to 0 than mu_s a score may be
+    while True:
+        rows, left_out = np.arange(count), -np.inf
+        if m < count:
+            highest = largest(mu, m + 1)
+            rows, left_out = highest[1:], float(mu[highest[0]])
+        exact, sigma2 = moments(rows)
+        scores = probit(exact, sigma2, beta)
+        order = np.lexsort((rows, -scores))[:k]
+        last = float(scores[order[-1]])
+        # Only a mu_s from here on can enter, or tie.
+        enough = last
+        if last <= 0:
+            if shrinking is None:
+                shrinking = np.sqrt(1 + float(PROBIT) * beta * most()) * _ROUNDED if beta else 1.0
+            enough = min(last, _UNDERFLOW) * shrinking
+        if m == count or enough > left_out + error:
+            return rows[order], scores[order], exact[order], sigma2[order]
+        # All that could enter, unless that is so many that more candidates may rule most of it out.
+        near = int(np.count_nonzero(mu >= enough - error))
+        m = min(count, max(2 * m, near if near <= _AT_ONCE * m else 0))

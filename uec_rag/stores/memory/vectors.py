@@ -9,6 +9,7 @@ scores everything within the bound in float32 finds what one over the float32 me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ import numpy as np
 import simsimd
 from numpy.typing import NDArray
 
+from uec_rag.base.checks import finite
+from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.saved.files import read_array
 
@@ -42,24 +45,24 @@ def with_room(buffer: NDArray[_Number], used: int, needed: int) -> NDArray[_Numb
     return grown
 
 
-def summed_products(queries: Sequence[FloatArray], rows: Sequence[FloatArray]) -> FloatArray:
-    """Sum over the blocks k of ``queries_k @ rows_k.T``, shape (n, N), by BLAS alone.
+LARGEST_PRODUCT = 1e18
+"""No product of stored means and a query's is beyond it; its square is still a float32."""
 
-    Which of several ways to multiply is quickest differs by a factor of two between machines, one
-    way or the other. What a damaged row makes of it is for `checked` to find.
 
-    `queries`, shapes (n, d_k): at least one. `rows`: sequence of K arrays, shapes (N, d_k).
+def checked(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArray]:
+    """Return stored numbers, or results of them, once they are known to be finite.
 
-    Examples
-    --------
-    >>> summed_products([np.ones((2, 3), "f4")], [np.eye(3, dtype="f4")]).tolist()
-    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    Opening an index reads as little of its means as it can: what is no number shows here.
+
+    IndexCorrupted if one is NaN or infinite, or beyond `most` in either direction.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = queries[0] @ rows[0].T
-        for query, block in zip(queries[1:], rows[1:], strict=True):
-            total += query @ block.T
-    return total
+    for some in numbers:
+        if not finite(some, least=-most, most=most):
+            raise IndexCorrupted(
+                "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
+                "float32 can multiply. Load the index with verify=True, or build it again."
+            )
+    return numbers
 
 
 def row_slices(count: int, size: int) -> Iterator[slice]:
@@ -146,17 +149,20 @@ class Means:
     def products(self, rows: Rows, queries: Sequence[FloatArray]) -> list[FloatArray]:
         """Multiply queries with consecutive parts of the means, however those fit the blocks.
 
+        By BLAS alone: which of several ways to multiply is quickest differs by a factor of two
+        between machines, one way or the other. What a damaged row makes of it is for `checked`.
+
         `queries`, shapes (n, width): their widths add up to the dimension. Returns list of array,
         shapes (n, len(rows)).
         """
-        stored = self.chosen(rows).blocks
-        return [
-            summed_products(
-                [piece.query for piece in of_one],
-                [stored[piece.block][:, piece.columns] for piece in of_one],
-            )
-            for of_one in pieces(self.widths, queries)
-        ]
+        out, stored = [], [block[rows] for block in self.blocks]
+        with np.errstate(invalid="ignore", over="ignore"):
+            for first, *others in pieces([block.shape[1] for block in stored], queries):
+                total = first.query @ stored[first.block][:, first.columns].T
+                for piece in others:
+                    total += piece.query @ stored[piece.block][:, piece.columns].T
+                out.append(total)
+        return out
 
 
 def pieces(widths: Sequence[int], queries: Sequence[FloatArray]) -> list[list[Piece]]:
