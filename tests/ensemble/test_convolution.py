@@ -18,7 +18,6 @@ from uec_rag.ensemble.convolution import (
     StandardisedTrace,
     Trace,
     Uniform,
-    block_diagonal,
     block_scales,
     block_weights,
     blocks,
@@ -196,14 +195,6 @@ def test_block_weights_have_mean_1_and_the_ratios_of_the_slopes(slopes):
     assert weights.dtype == np.float32
     np.testing.assert_allclose(weights.mean(), 1, rtol=1e-5)
     np.testing.assert_allclose(weights / weights[0], np.array(slopes) / slopes[0], rtol=1e-5)
-
-
-def test_profiles_go_on_the_diagonal_of_one_matrix():
-    ones = [
-        Gaussian.factored(np.ones((1, d)), np.ones((1, r)), np.full((r, d), value))
-        for r, d, value in ((1, 2, 3.0), (2, 1, 5.0))
-    ]
-    assert block_diagonal(ones).tolist() == [[3, 3, 0], [0, 0, 5], [0, 0, 5]]
 
 
 @pytest.mark.parametrize(

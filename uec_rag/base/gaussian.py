@@ -91,8 +91,8 @@ class Terms:
         sizes = [len(keys) for keys, _ in counted]
         return cls(
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            np.concatenate([np.zeros(0, np.uint64), *(keys for keys, _ in counted)]),
-            np.concatenate([np.zeros(0, np.float32), *(n for _, n in counted)], dtype=np.float32),
+            np.concatenate([np.zeros(0, np.uint64), *[keys for keys, _ in counted]]),
+            np.concatenate([np.zeros(0, np.float32), *[n for _, n in counted]], dtype=np.float32),
             np.ones(len(counted), dtype=np.float32),
             saturation,
             labels,
@@ -350,10 +350,10 @@ class Gaussian:
             raise ValueError(
                 f"coefficients: expected {len(mean)} rows, one per text, got {len(weights)}."
             )
-        if any(len(block) != len(mean) for block in terms):
+        sizes = [*map(len, terms)]
+        if {*sizes} - {len(mean)}:
             raise ValueError(
-                f"terms: expected those of {len(mean)} texts in each block, got "
-                f"{[len(block) for block in terms]}."
+                f"terms: expected those of {len(mean)} texts in each block, got {sizes}."
             )
         for name, value in (
             ("mean", mean),

@@ -5,7 +5,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeGuard
+from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -273,45 +273,6 @@ def check_vectors(
             f"{rows} texts, first in row {row}; expected finite numbers",
             ~finite,
         )
-    return _unit_rows(array, encoder)
-
-
-def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
-    if hasattr(vectors, "detach"):  # a tensor, wherever it lives and whatever its precision
-        vectors = vectors.detach().cpu().float().numpy()
-    try:
-        array = _as_array(_without_mask(vectors))
-    except ValueError as error:  # rows of different width
-        raise ValueError(
-            f"encoder {encoder!r} returned rows that do not form an array ({error}); "
-            "expected vectors of one width"
-        ) from None
-    if array.dtype.kind not in "fiu":
-        raise TypeError(
-            f"encoder {encoder!r} returned {type(vectors).__name__} of {array.dtype}; "
-            "expected an array of real numbers, one row per text"
-        )
-    return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
-
-
-def _without_mask(vectors: object) -> object:
-    """Put NaN in place of masked numbers: `numpy.asarray` would drop the mask."""
-    if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
-        vectors = np.ma.stack(vectors)
-    if isinstance(vectors, np.ma.MaskedArray):
-        return np.ma.filled(vectors.astype(float), np.nan)
-    return vectors
-
-
-def _as_array(vectors: object) -> npt.NDArray[Any]:
-    """Convert anything to an array; a long list in pieces, between which other threads run."""
-    if not isinstance(vectors, list) or len(vectors) <= _AT_ONCE:
-        return np.asarray(vectors)
-    pieces = range(0, len(vectors), _AT_ONCE)
-    return np.concatenate([np.asarray(vectors[start : start + _AT_ONCE]) for start in pieces])
-
-
-def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
     # Dividing by the largest entry first keeps the squares from overflowing or vanishing.
     largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     if len(array) and largest.min() == 0.0:
@@ -324,6 +285,35 @@ def _unit_rows(array: npt.NDArray[np.floating], encoder: str) -> Float32Array:
     scaled = array / largest
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
+
+
+def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
+    if hasattr(vectors, "detach"):  # a tensor, wherever it lives and whatever its precision
+        vectors = vectors.detach().cpu().float().numpy()
+    try:
+        # In place of masked numbers NaN: `numpy.asarray` would drop the mask.
+        if isinstance(vectors, list | tuple) and any(map(np.ma.isMaskedArray, vectors)):
+            vectors = np.ma.stack(vectors)
+        if isinstance(vectors, np.ma.MaskedArray):
+            vectors = np.ma.filled(vectors.astype(float), np.nan)
+        if isinstance(vectors, list) and len(vectors) > _AT_ONCE:
+            # In pieces, between which other threads run.
+            starts = range(0, len(vectors), _AT_ONCE)
+            pieces = [np.asarray(vectors[start : start + _AT_ONCE]) for start in starts]
+            array = np.concatenate(pieces)
+        else:
+            array = np.asarray(vectors)
+    except ValueError as error:  # rows of different width
+        raise ValueError(
+            f"encoder {encoder!r} returned rows that do not form an array ({error}); "
+            "expected vectors of one width"
+        ) from None
+    if array.dtype.kind not in "fiu":
+        raise TypeError(
+            f"encoder {encoder!r} returned {type(vectors).__name__} of {array.dtype}; "
+            "expected an array of real numbers, one row per text"
+        )
+    return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
 
 
 def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:

@@ -141,7 +141,8 @@ class BlackBoxEncoder(IdentityHead):
         TypeError, ValueError
             If texts, role or the vectors that come back are not what they must be.
         """
-        checked = _check_input(texts, role)
+        check_role(role)
+        checked = check_texts(texts)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._source.queries if role == "query" else self._source.passages
@@ -149,7 +150,8 @@ class BlackBoxEncoder(IdentityHead):
 
     async def aencode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts, with the framework's own asynchronous method if it has one."""
-        checked = await asyncio.to_thread(_check_input, texts, role)
+        check_role(role)
+        checked = await asyncio.to_thread(check_texts, texts)
         embed = self._source.aqueries if role == "query" else self._source.apassages
         if embed is None or not checked:
             return await asyncio.to_thread(self.encode, checked, role)
@@ -159,11 +161,6 @@ class BlackBoxEncoder(IdentityHead):
         embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)
         self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
-
-
-def _check_input(texts: Sequence[str], role: Role) -> list[str]:
-    check_role(role)
-    return check_texts(texts)
 
 
 def _name_of(source: object) -> str:

@@ -116,8 +116,10 @@ class WordTokenizer:
         """Return the keys of a text's terms, each as often as it occurs."""
         words = split_words(text)
         runs = self._with_runs(words)
-        keys = chain.from_iterable(self._keys(word, runs) for word in words)
-        return np.fromiter(keys, dtype=np.uint64)
+        keys: list[int] = []
+        for word in words:
+            keys += self._keys(word, runs)
+        return np.array(keys, dtype=np.uint64)
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of a text; parts of words begin with ``~``."""
@@ -129,9 +131,9 @@ class WordTokenizer:
         """Return the keys of a text's whole words, with each word as written."""
         found: dict[int, str] = {}
         for word in split_words(text):
-            whole, *others = (t for t in self._terms(word, False) if not t.startswith("~"))
-            found[key_of(whole)] = whole if _HAS_SPACELESS.search(word) else word
-            found.update((key_of(other), other) for other in others)
+            terms = [term for term in self._terms(word, False) if not term.startswith("~")]
+            for place, term in enumerate(terms):
+                found[key_of(term)] = term if place or _HAS_SPACELESS.search(word) else word
         return found
 
     def stem_keys(self, words: Sequence[str]) -> NDArray[np.uint64]:
@@ -175,7 +177,12 @@ class WordTokenizer:
                 else:
                     yield from (stretch[i : i + 2] for i in range(len(stretch) - 1))
             return
-        stem = self._stem(word)
+        language = self.language or "english"
+        if not word.isascii():
+            written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
+            language = next(written, language)
+        # A new one each time: none may be used by two threads, and words are remembered.
+        stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
         yield stem
         if len(stem) > _BEGINNING:
             yield f"~{stem[:_BEGINNING]}"
@@ -183,21 +190,11 @@ class WordTokenizer:
             edged = f"_{word}_"
             yield from (f"~{edged[i : i + _RUN]}" for i in range(max(1, len(edged) - _RUN + 1)))
 
-    def _stem(self, word: str) -> str:
-        language = self.language or "english"
-        if not word.isascii():
-            language = next(
-                (to for of, to in _SCRIPTS.items() if _script(of).search(word)), language
-            )
-        # A new one each time: none may be used by two threads, and words are remembered.
-        stem: str = Stemmer.Stemmer(language, 0).stemWord(word)
-        return stem
-
     def _with_runs(self, words: list[str]) -> bool:
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
         lowered = [word.lower() for word in words]
-        return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
+        return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
 
 
 def split_words(text: str) -> list[str]:
@@ -250,17 +247,16 @@ def whole_share(matched: Mapping[str, float], text: str) -> float:
     held = {w.casefold() for word in words for w in (word, *_PART.findall(word))}
     plain = {_uninflected(word) for word in held}
 
-    def weight(label: str) -> float:
+    share = 0.0
+    for label, value in matched.items():
         word = label.casefold()
-        if not word.isascii():
-            return 1.0
-        if word in ENGLISH:
-            return 0.0
-        # Of a part of an identifier the label is the stem.
-        whole = word in held or word in plain or _uninflected(word) in plain
-        return 1.0 if whole else FRAGMENT_WEIGHT
-
-    return sum(weight(word) * value for word, value in matched.items()) / total
+        if word.isascii() and word not in ENGLISH:
+            # Of a part of an identifier the label is the stem.
+            whole = word in held or word in plain or _uninflected(word) in plain
+            share += value if whole else FRAGMENT_WEIGHT * value
+        elif word not in ENGLISH:
+            share += value
+    return share / total
 
 
 def key_of(term: str, *, part: bool = False) -> int:
@@ -304,8 +300,8 @@ def writing_of(text: str) -> str | None:
     if most != LATIN:
         return most
     words = text[:_MOST_LETTERS].lower().split()
-    strange = sum(word in FOREIGN for word in words)
-    foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
+    strange = sum(map(FOREIGN.__contains__, words))
+    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
     return NOT_ENGLISH if foreign else LATIN
 
 

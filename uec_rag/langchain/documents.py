@@ -59,18 +59,21 @@ def annotated(
 
 def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
     """Make documents of the hits of one query, with the keys of `Result.metadata`."""
-    one = result[row]
+    one = result.results[row]
     decision = one.decision if one.judged else None
-    return [
-        annotated(to_document(hit), one.metadata(rank, details), decision)
-        for rank, hit in enumerate(one.passages)
-    ]
+    documents = []
+    for rank, hit in enumerate(one.passages):
+        document, found = to_document(hit), one.metadata(rank, details)
+        document.metadata = FoundMetadata.of(document.metadata, found, decision)
+        documents.append(document)
+    return documents
 
 
 def note_decision(run: BaseRunManager, decision: Decision | None) -> None:
     """Write decision, confidence and in_corpus into the metadata of a run, for tracers to show."""
     if decision is not None:
-        run.metadata.update({f"uec_{key}": value for key, value in outcome([decision]).items()})
+        for key, value in outcome([decision]).items():
+            run.metadata[f"uec_{key}"] = value
 
 
 def best_pieces(hits: Sequence[Document], id_key: str) -> dict[str, Document]:
@@ -247,7 +250,7 @@ def question_and_turns(given: object, history: object = None) -> tuple[str, list
             'input: expected a question, a string, or a mapping with a string "question" or '
             f'"input", got {given!r:.80}.'
         )
-    return question, turns(history)
+    return question, [] if history is None else turns(history)
 
 
 def joined(questions: Sequence[Question], history: Sequence[object] | None) -> list[Question]:
@@ -268,11 +271,9 @@ def turns(history: object) -> list[str]:
 
     Of a message its text counts. A string stays whatever it says.
 
-    `history`: messages, what LangChain makes messages of (tuples, dicts), or strings; or None.
-    Raises TypeError if it is something else.
+    `history`: messages, what LangChain makes messages of (tuples, dicts), or strings. Raises
+    TypeError if it is something else.
     """
-    if history is None:
-        return []
     if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
         raise TypeError(f"history: expected {_EXPECTED}, got {history!r:.60}.")
     return turns_of(_speaker_and_text(one, place) for place, one in enumerate(history))

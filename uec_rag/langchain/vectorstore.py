@@ -118,6 +118,7 @@ class UECVectorStore(VectorStore):
 
     def __init__(self, embedding: Embedding = None, *, store: Store | None = None) -> None:
         self.retriever = as_index(embedding, store, as_ensemble)
+        self._embeddings = UECEmbeddings(self.retriever.uec)
 
     def __repr__(self) -> str:
         return f"UECVectorStore({self.retriever!r})"
@@ -125,7 +126,7 @@ class UECVectorStore(VectorStore):
     @property
     def embeddings(self) -> UECEmbeddings:
         """The ensemble as `Embeddings`; its vectors fit the methods that take one."""
-        return UECEmbeddings(self.retriever.uec)
+        return self._embeddings
 
     @classmethod
     def from_texts(
@@ -646,7 +647,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         asked.pop("score_threshold", None)
         weights = asked.pop("weights")
         # Over another's store the filter is one of that store's own.
-        if not isinstance(self.index, ExternalRetriever):
+        if asked["filter"] is not None and not isinstance(self.index, ExternalRetriever):
             asked["filter"] = passage_filter(asked["filter"])
         if self.prefer is not None:
             asked["prefer"] = self.prefer
@@ -782,7 +783,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         **kwargs: Any,
     ) -> list[Document]:
         result = self.search([query], history=history and [history], **kwargs)
-        note_decision(run_manager, result[0].decision)
+        note_decision(run_manager, result.results[0].decision)
         return self.documents(result, **kwargs)[0]
 
     async def _aget_relevant_documents(
@@ -813,7 +814,8 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return {name: given[name] for name in known} | {n: call.get(n) for n in _OF_A_CALL}
 
     def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
-        rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
+        count = len(result.results)
+        rows = [with_uncertainty(result, row, self.details) for row in range(count)]
         if self.search_type != "similarity_score_threshold":
             return rows
         least = self.search_options(options)["score_threshold"]

@@ -130,7 +130,8 @@ class Index:
         list of str
             The ids.
         """
-        self._check_fit()
+        if self.uec.fitted.posteriors is not self._posteriors:
+            self._check_fit()
         own = [without_findings(passage) for passage in passages]
         noted = _noting_missing(own, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
@@ -162,8 +163,7 @@ class Index:
             warnings.warn(warning, UserWarning, stacklevel=4)
 
     def _check_fit(self) -> None:
-        if self.uec.fitted.posteriors is self._posteriors:
-            return
+        """Follow a new fit; ValueError if there are passages of the old one."""
         if len(self):
             raise ValueError(
                 f"uec: it was fitted after these {len(self)} passages were indexed, whose "

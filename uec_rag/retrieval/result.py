@@ -553,9 +553,8 @@ def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_findings(passage: Passage) -> Passage:
     """Return a passage with its `own_metadata` alone, as it is stored and found."""
-    if not any(key.startswith(KEY) for key in passage.metadata):
-        return passage
-    return replace(passage, metadata=own_metadata(passage.metadata))
+    own = own_metadata(passage.metadata)
+    return passage if len(own) == len(passage.metadata) else replace(passage, metadata=own)
 
 
 class FoundMetadata(dict[str, Any]):

@@ -18,7 +18,13 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
-from uec_rag.confidence.readings import Reading, Within, chosen_ids, readings_named
+from uec_rag.confidence.readings import (
+    Reading,
+    Within,
+    chosen_ids,
+    readings_named,
+    shipped_underspecified,
+)
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -44,7 +50,7 @@ from uec_rag.retrieval.preferences import (
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.save import filling_index, load_index, save_index
 from uec_rag.retrieval.self_calibrate import self_calibrate
-from uec_rag.retrieval.spelling import corrected_questions
+from uec_rag.retrieval.spelling import can_correct, corrected_questions
 from uec_rag.stores.base import Filter, SharedState, Store, checked_text
 from uec_rag.stores.engine import EngineStore
 from uec_rag.stores.filters import parse
@@ -80,11 +86,14 @@ class SearchOptions:
     within: Mapping[str, Any] | None
     label: str | None
 
-    def in_conversation(self, queries: Sequence[str]) -> list[Turn]:
-        """Pair the questions with their turns, and with the reading that was chosen."""
-        pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
+    def in_conversation(self, queries: Sequence[str]) -> tuple[list[Turn], list[str]]:
+        """Pair questions with their turns and the reading that was chosen; and the texts of all."""
         within = self.within if self.label is None else self.label
-        return [Turn.of(*pair, within) for pair in pairs]
+        if self.history is None and within is None:
+            return [Turn(query) for query in queries], [*queries]
+        pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
+        asked = [Turn.of(*pair, within) for pair in pairs]
+        return asked, texts_of(asked)
 
 
 class Retriever(Index):
@@ -125,7 +134,11 @@ class Retriever(Index):
         self._published: Published | None = None
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
         self._level: tuple[object, float] = None, 0.0
+        self._corrects = can_correct(uec.encoders)
         self._follow(self.store)
+        # What every search needs is read now, and not while the first question waits.
+        self.method()
+        shipped_underspecified()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
@@ -186,19 +199,18 @@ class Retriever(Index):
             history=history,
             within=within,
         )
-        asked = options.in_conversation(checked)
-        parts = self.uec.encode(texts_of(asked), "query")
-        return self._search(checked, asked, parts, options).asked_as(queries)
+        asked, texts = options.in_conversation(checked)
+        parts = self.uec.encode(texts, "query")
+        return self._search(queries, checked, asked, parts, options)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked, given = self.corrected(queries), self._options(k, **options)
-        asked = given.in_conversation(checked)
-        parts = await self.uec.aencode(texts_of(asked), "query")
-        found = await asyncio.to_thread(self._search, checked, asked, parts, given)
-        return found.asked_as(queries)
+        asked, texts = given.in_conversation(checked)
+        parts = await self.uec.aencode(texts, "query")
+        return await asyncio.to_thread(self._search, queries, checked, asked, parts, given)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
         """Replace misspelt words of questions, as `search` does.
@@ -222,6 +234,8 @@ class Retriever(Index):
             If a query is empty or not a string.
         """
         checked = check_texts(queries, "queries")
+        if not isinstance(self.store, MemoryStore) or not self._corrects or not len(self.store):
+            return checked
         return corrected_questions(checked, self.uec.encoders, self.store)
 
     def search_encoded(
@@ -242,7 +256,8 @@ class Retriever(Index):
             `history`, of `uec_rag.ensemble.views.texts_of`: the queries, then the turns of each.
         """
         given = self._options(k, **options)
-        return self._search(queries, given.in_conversation(queries), parts, given)
+        asked, _ = given.in_conversation(queries)
+        return self._search(queries, queries, asked, parts, given)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -274,7 +289,9 @@ class Retriever(Index):
         among = None
         if within is not None and not isinstance(within, str):
             among = self._among({"$id": [*chosen_ids(within)]}, filter)
-        self.check_filter(filter if among is None else among)
+        searched = filter if among is None else among
+        if searched is not None:
+            self.check_filter(searched)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:
@@ -283,7 +300,8 @@ class Retriever(Index):
                 "first."
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
-        return SearchOptions(k, filter, prefer, share, check_history(history), among, label)
+        turns = None if history is None else check_history(history)
+        return SearchOptions(k, filter, prefer, share, turns, among, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Restrict a filter to the passages that were chosen."""
@@ -294,23 +312,25 @@ class Retriever(Index):
     def _search(
         self,
         queries: Sequence[str],
+        read: Sequence[str],
         asked: Sequence[Turn],
         parts: Sequence[Gaussian],
         options: SearchOptions,
     ) -> SearchResult:
-        """Do what `search_encoded` does, with checked options."""
+        """Do what `search_encoded` does, with checked options; `read`: the corrected questions."""
         if not any(one.chosen for one in asked):
-            found = self._search_checked(asked, parts, options)
+            found = self._search_checked(asked, parts, options).results
         else:
             each = [part_rows(asked, [row]) for row in range(len(asked))]
-            found = SearchResult(
-                [
-                    self._search_chosen(query, one, [part[rows] for part in parts], options)
-                    for query, one, rows in zip(queries, asked, each, strict=True)
-                ]
-            )
-        pairs = zip(found, queries, strict=True)
-        return SearchResult([replace(one, query=query) for one, query in pairs])
+            found = [
+                self._search_chosen(query, one, [part[rows] for part in parts], options)
+                for query, one, rows in zip(read, asked, each, strict=True)
+            ]
+        results = []
+        for one, said, corrected in zip(found, queries, read, strict=True):
+            result = replace(one, query=corrected)
+            results.append(result if said == corrected else result.asked_as(said))
+        return SearchResult(results)
 
     def _search_chosen(
         self, query: str, asked: Turn, parts: Sequence[Gaussian], options: SearchOptions
@@ -344,11 +364,14 @@ class Retriever(Index):
         """Search for questions with the turns before them."""
         if options.prefer is not None:
             return self._search_preferring(asked, parts, options, options.prefer)
-        self._check_fit()
+        if self.uec.fitted.posteriors is not self._posteriors:
+            self._check_fit()
         chosen = options.within is not None
         store = self.store.snapshot(options.within if chosen else options.filter)
-        self._follow(store)
-        self._warn_changed()
+        if store.remote:
+            self._follow(store)
+        if self.calibration is not None:
+            self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
         found = search(method, store, asked, parts, options.k)
         if not chosen:
@@ -359,15 +382,27 @@ class Retriever(Index):
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble, and what was learned on this corpus."""
         labelled = self.calibration is not None and self.calibration.source == "labels"
+        model, weights, verification = (
+            self.confidence_model,
+            self.evidence_weights,
+            self.uec.verification,
+        )
+        share = self.unanswerable if unanswerable is None else unanswerable
+        reader = None if verification is None else verification.fingerprint
+        basis = unread_basis = basis_of(model, weights, share, filter, reader)
+        unread = model
+        if verification is not None:  # which may fail: then the model learned without it is used
+            unread = self.uec.fitted.confidence_model or model
+            unread_basis = basis_of(unread, weights, share, filter, None)
         return Method(
             self.uec.fitted,
-            self.evidence_weights,
-            self._model(verified=True),
-            self.uec.verification,
-            self._model(verified=False),
-            self.basis(filter, unanswerable),
-            self.basis(filter, unanswerable, verified=False),
-            self.unanswerable if unanswerable is None else unanswerable,
+            weights,
+            model,
+            verification,
+            unread,
+            basis,
+            unread_basis,
+            share,
             check_familiar=not labelled,
         )
 
@@ -707,27 +742,17 @@ class Retriever(Index):
 
         All callables count as the same filter; `verified` is False if the verifier failed.
         """
-        share = self.unanswerable if unanswerable is None else unanswerable
-        reader = self._reader if verified else None
-        return basis_of(self._model(verified), self.evidence_weights, share, filter, reader)
-
-    def _model(self, verified: bool) -> ConfidenceModel:
-        """Return the confidence model; without the verifier the one that was learned without it."""
-        unread = None if verified else self.uec.fitted.confidence_model
-        return unread or self.confidence_model
-
-    @property
-    def _reader(self) -> str | None:
-        """The fingerprint of the verifier; None without one."""
-        verification = self.uec.verification
-        return None if verification is None else verification.fingerprint
+        method = self.method(filter, unanswerable)
+        return method.basis if verified else method.unread_basis
 
     def set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
         """Use a calibration; `current` says whether the corpus is still the calibrated one.
 
         A calibration made with another verifier than the current one is not used, with a warning.
         """
-        if calibration is not None and calibration.verifier != self._reader:
+        verification = self.uec.verification
+        reader = None if verification is None else verification.fingerprint
+        if calibration is not None and calibration.verifier != reader:
             warnings.warn(
                 "The index was calibrated with another verifier than the current one (or one of "
                 "them is none): relevance and confidence are those of the fit. Calibrate again.",
@@ -911,8 +936,6 @@ class Retriever(Index):
 
 def check_history(history: object) -> Sequence[Sequence[str]] | None:
     """Check the turns before each question; TypeError if they are no lists of strings."""
-    if history is None:
-        return None
     expected = "expected a list of the turns before each question, oldest first, each a string"
     if isinstance(history, str) or not isinstance(history, Sequence):
         raise TypeError(f"history: {expected}, got {type(history).__name__}.")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from uec_rag.encoders.base import Encoder, WithoutVectors, token_counter
 from uec_rag.encoders.lexical import LATIN, Lexical, writing_of
-from uec_rag.stores.base import Store
 from uec_rag.stores.memory import MemoryStore
 
 # No identifier, number or abbreviation; in capitals the first word alone, since names are not
@@ -28,15 +27,18 @@ _SHORTEST = 3  # letters of what replaces a word
 _MOST = 8  # words of a question; one with more is not misspelt but about something else
 
 
+def can_correct(encoders: Sequence[Encoder]) -> bool:
+    """Tell if words are a member, and a model with a tokenizer: without either nothing is."""
+    words = any(isinstance(one, Lexical) and one.words for one in encoders)
+    return words and any(getattr(encoder, "tokenizer", None) for encoder in encoders)
+
+
 def corrected_questions(
-    questions: Sequence[str], encoders: Sequence[Encoder], store: Store
+    questions: Sequence[str], encoders: Sequence[Encoder], store: MemoryStore
 ) -> list[str]:
     """Replace misspelt words of questions; see `uec_rag.retrieval.Retriever.corrected`."""
     sparse: list[Encoder] = [one for one in encoders if isinstance(one, WithoutVectors)]
     words = [(n, e.words) for n, e in enumerate(sparse) if isinstance(e, Lexical) and e.words]
-    has_tokenizer = any(getattr(encoder, "tokenizer", None) for encoder in encoders)
-    if not words or not has_tokenizer or not isinstance(store, MemoryStore) or not len(store):
-        return [*questions]
     [(block, tokens), *_], count = words, token_counter(encoders)
 
     def holding(some: Sequence[str]) -> NDArray[np.int64]:
