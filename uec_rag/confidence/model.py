@@ -520,7 +520,7 @@ class ConfidenceModel(Record):
 
         `features`: array, shape (n, c, F), of c numbers of hits, `counts`.
         """
-        logs = np.log(np.asarray(counts, dtype=np.float32))
+        logs: FloatArray = np.log(np.asarray(counts, dtype=np.float32))
         return sigmoid(self.found.logits(features) + np.float32(self.per_count) * logs)
 
     def moved(self, examples: Examples) -> Self:

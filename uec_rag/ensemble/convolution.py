@@ -76,8 +76,8 @@ def direct_sum(
         means.append(part.mean * factor[:, None])
         spreads.append((part.scales if factored else part.variance) * (factor**2)[:, None])
         terms += [block.scaled(factor) for block in part.terms]
-        if part.dimension:
-            widths.append(part.dimension)
+        if part.mean.shape[1]:
+            widths.append(part.mean.shape[1])
     mean, spread = np.concatenate(means, 1), np.concatenate(spreads, 1)
     if not factored:
         return Gaussian(mean, spread, pi, widths or [0], terms)
@@ -173,7 +173,7 @@ def _checked(parts: Sequence[Gaussian], coefficients: FloatArray) -> FloatArray:
         raise ValueError("parts: expected one Gaussian per encoder, got none.")
     expected = (len(parts[0]), len(parts))
     pi = as_matrix(coefficients, "coefficients")
-    lengths = [len(part) for part in parts]
+    lengths = [*map(len, parts)]
     if pi.shape != expected or len({*lengths}) > 1:
         raise ValueError(
             f"coefficients: expected shape {expected}, one weight per text and encoder, "

@@ -22,7 +22,6 @@ from uec_rag.ensemble.convolution import (
     Space,
     StandardisedTrace,
     Uniform,
-    block_scales,
     block_weights,
     corpus_evidence,
     direct_sum,
@@ -517,13 +516,6 @@ class Fitted:
         # If no encoder knows the query the coefficients stay as they are.
         known: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)
         return known.astype(np.float32)
-
-    def own_blocks(self, parts: Sequence[Gaussian]) -> list[FloatArray | Terms]:
-        """Scale queries so that products with the stored blocks are each encoder's cosines."""
-        own: list[FloatArray | Terms] = []
-        for part, scale in zip(parts, block_scales(self.weights), strict=True):
-            own.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
-        return own
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Convolve the encoders' Gaussians with given coefficients."""

@@ -21,13 +21,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian, probit
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
 from uec_rag.base.similarity import largest, weighted_sum
 from uec_rag.base.spans import span
 from uec_rag.confidence import readings
@@ -42,7 +43,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import Candidates, Reading, named_words
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
-from uec_rag.ensemble.convolution import EvidenceWeights
+from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
 from uec_rag.ensemble.views import Turn, in_context
@@ -118,9 +119,15 @@ def search(
     """
     results: list[Result] = []
     alone: deque[tuple[Probabilities | None, Ambiguity, Result | None]] = deque()
-    to_come = sum(turn.follows for turn in asked)
+    following = [turn.follows for turn in asked if turn.turns]
+    to_come = sum(following)
     with span("search", queries=len(asked), k=k, passages=len(store)) as note:
-        for how, found in compare_with_turns(method, store, asked, parts, k):
+        if following:
+            compared = compare_with_turns(method, store, asked, parts, k)
+        else:
+            questions = [turn.question for turn in asked]
+            compared = zip(repeat(method), find(method, store, questions, parts, k), strict=False)
+        for how, found in compared:
             sure = estimate(how, found)
             for row, ambiguity in enumerate(ambiguities(found, sure)):
                 own = None if sure is None else sure.of(row)
@@ -134,7 +141,7 @@ def search(
                     continue
                 place = len(results)
                 turn, one = asked[place], None
-                if turn.follows:
+                if turn.turns and turn.follows:
                     before, unresolved, one = alone.popleft()
                     own, ambiguity = with_alone(own, ambiguity, turn.share, before, unresolved)
                 if one is None:
@@ -323,7 +330,11 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
     """Compare each encoder's Gaussians of the questions with its own block of the passages."""
     if fitted.space == "shared":
         return Similarities([], np.zeros((len(parts[0]), 0), dtype=np.float32))
-    own = view.compare(fitted.own_blocks(parts))
+    # Scaled so that products with the stored blocks are each encoder's cosines.
+    blocks: list[FloatArray | Terms] = []
+    for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
+        blocks.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
+    own = view.compare(blocks)
     best = [similarities.max(axis=1, initial=-np.inf) for similarities in own]
     return Similarities(own, np.stack(best, axis=1))
 
@@ -489,27 +500,24 @@ def attribute(
     rarity: list[dict[str, float]] = [{} for _ in columns]
     if not terms:
         return Attribution(own, None, rarity)
-    some = columns[:, : max(k, NEAREST)]
-    words: list[list[dict[str, float]]] = [[{} for _ in row] for row in some]
-    for block, (of_block, rarity_of_block) in zip(
-        terms, view.contributions(terms, some), strict=True
-    ):
-        for row in range(len(block)):
+    some, words = columns[:, : max(k, NEAREST)], list[list[dict[str, float]]]()
+    found = view.contributions(terms, some)
+    for row, known in enumerate(rarity):
+        hits_words: list[dict[str, float]] = [{} for _ in some[row]]
+        for block, (added, rarities) in zip(terms, found, strict=True):
             if block.labels is None:
                 continue
             # The words of the question by the places of their terms, without parts of words.
             labels, keys = block.labels[row], block.keys[block.starts[row] : block.starts[row + 1]]
             names = {place: labels[key] for place, key in enumerate(keys.tolist()) if key in labels}
             for term, word in names.items():
-                known = rarity[row].get(word, 0.0)
-                rarity[row][word] = max(known, float(rarity_of_block[row][term]))
-            for rank, term in np.argwhere(of_block[row] > 0).tolist():
+                known[word] = max(known.get(word, 0.0), float(rarities[row][term]))
+            for rank, term in np.argwhere(added[row] > 0).tolist():
                 if term in names:
-                    words[row][rank][names[term]] = float(of_block[row][rank, term])
-    most_first = [
-        [dict(sorted(hit.items(), key=itemgetter(1), reverse=True)) for hit in row] for row in words
-    ]
-    return Attribution(own, most_first, rarity)
+                    hits_words[rank][names[term]] = float(added[row][rank, term])
+        most_first = [sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in hits_words]
+        words.append([*map(dict, most_first)])
+    return Attribution(own, words, rarity)
 
 
 def unfamiliar_questions(
@@ -613,8 +621,10 @@ def lacks_names(queries: Sequence[str], hits: Hits, attribution: Attribution) ->
         naming = len(query.split()) <= _NAMING and writing_of(query) == LATIN
         said = named_words(query) if naming else frozenset()
         names = {word for word in attribution.rarity[row] if word.casefold() in said}
-        held = [attribution.words[row][place] for place in places if place >= 0]
-        lacks[row] = bool(names) and not any(names <= words.keys() for words in held)
+        lacks[row] = bool(names)
+        for place in places:
+            if place >= 0 and names <= attribution.words[row][place].keys():
+                lacks[row] = False
     return lacks
 
 

@@ -284,15 +284,12 @@ class MemoryStore:
         """
         state, live, words = self._state, self._state.live, iter(self._words())
         dense = [block for block in blocks if not isinstance(block, Terms)]
-        if not len(self) or not state.means.dimension:  # perhaps of no dimension yet; words alone
-            products = [np.zeros((len(block), len(self)), dtype=np.float32) for block in dense]
-        else:
-            few = live is not None and len(live) < state.rows * _COPY_BELOW
-            rows = live if live is not None and few else slice(state.rows)
-            products = (state.scan or state.means).products(rows, dense) if dense else []
-            checked(products, LARGEST_PRODUCT)
-            if live is not None and not few:
-                products = [product[:, live] for product in products]
+        few = live is not None and len(live) < state.rows * _COPY_BELOW
+        rows = live if live is not None and few else slice(state.rows)
+        products = (state.scan or state.means).products(rows, dense) if dense else []
+        checked(products, LARGEST_PRODUCT)
+        if live is not None and not few:
+            products = [product[:, live] for product in products]
         out, multiplied = [], iter(products)
         for block in blocks:
             if not isinstance(block, Terms):
@@ -311,8 +308,8 @@ class MemoryStore:
         `mu`, array, shape (n, N): their mu_s, if they are known.
         """
         state, variance = self._state, query.variance
-        second = query.mean**2 + variance
-        weights = second if state.profile is None else second @ state.profile.T
+        second: FloatArray = query.mean**2 + variance
+        weights: FloatArray = second if state.profile is None else second @ state.profile.T
         errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
         best, step = [], max(1, _BLOCK // max(1, len(self)))
         for start in range(0, len(query), step):

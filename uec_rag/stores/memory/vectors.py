@@ -156,8 +156,13 @@ class Means:
         shapes (n, len(rows)).
         """
         out, stored = [], [block[rows] for block in self.blocks]
+        widths = [block.shape[1] for block in stored]
         with np.errstate(invalid="ignore", over="ignore"):
-            for first, *others in pieces([block.shape[1] for block in stored], queries):
+            for query, parts in zip(queries, pieces(widths, queries), strict=True):
+                if not parts:  # of words alone, or nothing is stored yet
+                    out.append(np.zeros((len(query), len(stored[0])), dtype=np.float32))
+                    continue
+                first, *others = parts
                 total = first.query @ stored[first.block][:, first.columns].T
                 for piece in others:
                     total += piece.query @ stored[piece.block][:, piece.columns].T
@@ -241,9 +246,9 @@ class Scan:
         """Multiply queries with consecutive parts of the means; see `Means.products`."""
         stored = [block[rows] for block in self.blocks]
         scales = [scale[rows] for scale in self.scales]
-        out = []
-        for parts in pieces(self.widths, queries):
-            total = np.zeros((len(parts[0].query), len(stored[0])), dtype=np.float32)
+        out, count = [], len(stored[0]) if stored else 0
+        for whole, parts in zip(queries, pieces(self.widths, queries), strict=True):
+            total = np.zeros((len(whole), count), dtype=np.float32)
             for part in parts if total.size else ():
                 query, factor = _compressed(part.query)
                 block = stored[part.block][:, part.columns]
