@@ -1,4 +1,4 @@
-"""Step 3: similarity between Gaussians: its moments, and the score s_hat.
+"""Step 3: similarity between Gaussians: its moments, the score s_hat, and the rows of the highest.
 
 `moments` and `score` take queries q (n, d) and candidates c (m, d) and return (n, m) matrices. For
 divergences and distances in place of the score see `benchmarks/paper`.
@@ -11,12 +11,12 @@ interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian, probit
+from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, probit
 from uec_rag.base.postings import Corpus, Postings
 
 
@@ -149,3 +149,62 @@ def softmax(logits: FloatArray) -> FloatArray:
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     weights: FloatArray = (shifted / shifted.sum(axis=-1, keepdims=True)).astype(np.float32)
     return weights
+
+
+# Exact top-k by the uncertainty-aware score, looking at a few candidates only.
+#
+# For beta >= 0 a score lies between mu_s and 0. So: take the m best by mu_s, score those, and if
+# the k-th score is above what the best mu_s left out can score at most, nothing left out can
+# enter; else take more. At most it scores mu_s itself, if that is positive; a negative one is
+# raised towards 0 by its variance, at most by the largest variance that the query has with any
+# row. If mu_s is known up to an error only, candidates are scored with the exact one, and what
+# is left out must be below by the error, too.
+
+_AT_ONCE = 16  # times as many candidates as before
+_ROUNDED = 1 + 1e-5  # scores are float32
+_UNDERFLOW = -1e-37  # a negative score above this may have become 0
+
+Moments = Callable[[NDArray[np.int64]], tuple[FloatArray, FloatArray]]
+"""mu_s and sigma_s^2 of one query against some rows, (m,) -> (m,), (m,)."""
+
+
+def best_rows(
+    mu: FloatArray,
+    moments: Moments,
+    k: int,
+    beta: float,
+    error: float = 0.0,
+    most: Callable[[], float] = lambda: np.inf,
+) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
+    """Find the k highest scores of one query; ties go to the earlier row.
+
+    Returns rows, scores, mu_s and sigma_s^2, best first; shape (k,) each.
+
+    `mu`, shape (N,): similarities; -inf for rows that do not take part. `moments`: mu_s and
+    sigma_s^2 of given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0.
+    `error`: how far `mu` may be from what `moments` returns. `most`: gives what sigma_s^2 of no row
+    exceeds; asked for only if the k-th score is negative.
+    """
+    count = len(mu)
+    m = min(count, 2 * k + 16)
+    shrinking: float | None = None  # how many times closer to 0 than mu_s a score may be
+    while True:
+        rows, left_out = np.arange(count), -np.inf
+        if m < count:
+            highest = largest(mu, m + 1)
+            rows, left_out = highest[1:], float(mu[highest[0]])
+        exact, sigma2 = moments(rows)
+        scores = probit(exact, sigma2, beta)
+        order = np.lexsort((rows, -scores))[:k]
+        last = float(scores[order[-1]])
+        # Only a mu_s from here on can enter, or tie.
+        enough = last
+        if last <= 0:
+            if shrinking is None:
+                shrinking = np.sqrt(1 + float(PROBIT) * beta * most()) * _ROUNDED if beta else 1.0
+            enough = min(last, _UNDERFLOW) * shrinking
+        if m == count or enough > left_out + error:
+            return rows[order], scores[order], exact[order], sigma2[order]
+        # All that could enter, unless that is so many that more candidates may rule most of it out.
+        near = int(np.count_nonzero(mu >= enough - error))
+        m = min(count, max(2 * m, near if near <= _AT_ONCE * m else 0))

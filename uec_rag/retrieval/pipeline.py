@@ -261,10 +261,11 @@ def find(
     means of length 1, which confidence has learned from.
     """
     fitted, count = method.fitted, len(queries)
-    # As many questions at a time as memory takes; of a remote store each has its own candidates.
-    step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-    for start in range(0, count, 1 if store.remote else step):
-        rows = slice(start, start + (1 if store.remote else step))
+    step = 1  # question at a time: in a remote store each has candidates of its own
+    if not store.remote:  # as many as memory takes
+        step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
         asked, own = queries[rows], list(parts)
         if len(asked) < count:
             own = [part[rows] for part in parts]

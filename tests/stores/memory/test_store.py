@@ -161,7 +161,7 @@ def test_where_nothing_is_similar_few_passages_are_scored(tmp_path, monkeypatch)
         looked_at.append(len(mu))
         return probit(mu, sigma2, beta)
 
-    monkeypatch.setattr("uec_rag.stores.memory.store.probit", counted)
+    monkeypatch.setattr("uec_rag.base.similarity.probit", counted)
     for store in (written, MemoryStore.load(tmp_path)):
         looked_at.clear()
         assert ids(store.search(query, 5, beta=1.0)) == everything(store, query, 5, 1.0)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_beta, check_k
 from uec_rag.base.errors import proving
 from uec_rag.base.forks import free_after_fork
-from uec_rag.base.gaussian import PROBIT, FloatArray, Gaussian, Terms, probit
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Corpus, Frequencies, Postings
-from uec_rag.base.similarity import largest
+from uec_rag.base.similarity import best_rows
 from uec_rag.stores.base import (
     Filter,
     Found,
@@ -473,62 +473,3 @@ class MemoryStore:
         store = cls()
         store._state = read_state(folder)
         return store
-
-
-# Exact top-k by the uncertainty-aware score, looking at a few candidates only.
-#
-# For beta >= 0 a score lies between mu_s and 0. So: take the m best by mu_s, score those, and if
-# the k-th score is above what the best mu_s left out can score at most, nothing left out can
-# enter; else take more. At most it scores mu_s itself, if that is positive; a negative one is
-# raised towards 0 by its variance, at most by the largest variance that the query has with any
-# row. If mu_s is known up to an error only, candidates are scored with the exact one, and what
-# is left out must be below by the error, too.
-
-_AT_ONCE = 16  # times as many candidates as before
-_ROUNDED = 1 + 1e-5  # scores are float32
-_UNDERFLOW = -1e-37  # a negative score above this may have become 0
-
-Moments = Callable[[NDArray[np.int64]], tuple[FloatArray, FloatArray]]
-"""mu_s and sigma_s^2 of one query against some rows, (m,) -> (m,), (m,)."""
-
-
-def best_rows(
-    mu: FloatArray,
-    moments: Moments,
-    k: int,
-    beta: float,
-    error: float = 0.0,
-    most: Callable[[], float] = lambda: np.inf,
-) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
-    """Find the k highest scores of one query; ties go to the earlier row.
-
-    Returns rows, scores, mu_s and sigma_s^2, best first; shape (k,) each.
-
-    `mu`, shape (N,): similarities; -inf for rows that do not take part. `moments`: mu_s and
-    sigma_s^2 of given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0.
-    `error`: how far `mu` may be from what `moments` returns. `most`: gives what sigma_s^2 of no row
-    exceeds; asked for only if the k-th score is negative.
-    """
-    count = len(mu)
-    m = min(count, 2 * k + 16)
-    shrinking: float | None = None  # how many times closer to 0 than mu_s a score may be
-    while True:
-        rows, left_out = np.arange(count), -np.inf
-        if m < count:
-            highest = largest(mu, m + 1)
-            rows, left_out = highest[1:], float(mu[highest[0]])
-        exact, sigma2 = moments(rows)
-        scores = probit(exact, sigma2, beta)
-        order = np.lexsort((rows, -scores))[:k]
-        last = float(scores[order[-1]])
-        # Only a mu_s from here on can enter, or tie.
-        enough = last
-        if last <= 0:
-            if shrinking is None:
-                shrinking = np.sqrt(1 + float(PROBIT) * beta * most()) * _ROUNDED if beta else 1.0
-            enough = min(last, _UNDERFLOW) * shrinking
-        if m == count or enough > left_out + error:
-            return rows[order], scores[order], exact[order], sigma2[order]
-        # All that could enter, unless that is so many that more candidates may rule most of it out.
-        near = int(np.count_nonzero(mu >= enough - error))
-        m = min(count, max(2 * m, near if near <= _AT_ONCE * m else 0))

@@ -6,8 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from uec_rag.base.similarity import probit
-from uec_rag.stores.memory.store import best_rows
+from uec_rag.base.similarity import best_rows, probit
 
 # Few distinct values, so that ties abound; similarities of both signs; variances that turn the
 # order upside down, up to ones that press every score to 0.
