@@ -47,16 +47,6 @@ def to_document(passage: Passage) -> Document:
     return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
-def annotated(
-    document: Document, found: Mapping[str, Any], decision: Decision | None = None
-) -> Document:
-    """Return a copy of a document with a hit's metadata."""
-    copied = document.model_copy()
-    # Set, not given to the constructor, which makes a plain dict of it.
-    copied.metadata = FoundMetadata.of(document.metadata, found, decision)
-    return copied
-
-
 def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
     """Make documents of the hits of one query, with the keys of `Result.metadata`."""
     one = result.results[row]
@@ -64,6 +54,7 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
     documents = []
     for rank, hit in enumerate(one.passages):
         document, found = to_document(hit), one.metadata(rank, details)
+        # Set, not given to the constructor, which makes a plain dict of it.
         document.metadata = FoundMetadata.of(document.metadata, found, decision)
         documents.append(document)
     return documents
@@ -94,7 +85,10 @@ def larger_documents(
         found = {key: value for key, value in piece.metadata.items() if key.startswith(KEY)}
         if document is not None:
             decision = getattr(piece.metadata, "decision", None)
-            out.append(annotated(document, found | {PIECE: piece.id}, decision))
+            copied = document.model_copy()
+            found[PIECE] = piece.id
+            copied.metadata = FoundMetadata.of(document.metadata, found, decision)
+            out.append(copied)
     return out
 
 
@@ -250,7 +244,7 @@ def question_and_turns(given: object, history: object = None) -> tuple[str, list
             'input: expected a question, a string, or a mapping with a string "question" or '
             f'"input", got {given!r:.80}.'
         )
-    return question, [] if history is None else turns(history)
+    return question, turns(history)
 
 
 def joined(questions: Sequence[Question], history: Sequence[object] | None) -> list[Question]:
@@ -271,9 +265,11 @@ def turns(history: object) -> list[str]:
 
     Of a message its text counts. A string stays whatever it says.
 
-    `history`: messages, what LangChain makes messages of (tuples, dicts), or strings. Raises
-    TypeError if it is something else.
+    `history`: messages, what LangChain makes messages of (tuples, dicts), or strings; or None.
+    Raises TypeError if it is something else.
     """
+    if history is None:
+        return []
     if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
         raise TypeError(f"history: expected {_EXPECTED}, got {history!r:.60}.")
     return turns_of(_speaker_and_text(one, place) for place, one in enumerate(history))
