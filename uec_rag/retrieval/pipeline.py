@@ -119,10 +119,9 @@ def search(
     """
     results: list[Result] = []
     alone: deque[tuple[Probabilities | None, Ambiguity, Result | None]] = deque()
-    following = [turn.follows for turn in asked if turn.turns]
-    to_come = sum(following)
+    to_come = sum([turn.follows for turn in asked if turn.turns])
     with span("search", queries=len(asked), k=k, passages=len(store)) as note:
-        if following:
+        if to_come:
             compared = compare_with_turns(method, store, asked, parts, k)
         else:
             questions = [turn.question for turn in asked]
