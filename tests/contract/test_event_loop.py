@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.encoders import CachedEncoder, load_encoder
 from uec_rag.langchain import UECEmbeddings
 
@@ -73,9 +73,3 @@ def taken(work, *arguments):
 async def test_embedding_many_texts_holds_the_loop_for_an_instant_at_most(tmp_path):
     held = await longest_hold(UECEmbeddings(fresh(tmp_path)).aembed_documents(TEXTS))
     assert held < 0.15 * taken(UECEmbeddings(fresh(tmp_path)).embed_documents, TEXTS)
-
-
-async def test_so_does_indexing_them(tmp_path):
-    ids = [str(number) for number in range(len(TEXTS))]
-    held = await longest_hold(Retriever(fresh(tmp_path)).aadd(TEXTS, ids))
-    assert held < 0.15 * taken(Retriever(fresh(tmp_path)).add, TEXTS, ids)

@@ -80,7 +80,7 @@ def test_a_member_that_raises_does_not_count_in_that_query(ensemble, passages, q
 async def test_awaiting_is_the_same(ensemble, passages, queries):
     uec, moody = ensemble
     retriever = Retriever(uec)
-    await retriever.aadd(passages)
+    retriever.add(passages)
     moody.away = ValueError("refused")
     found = await retriever.asearch(queries, 5)
     np.testing.assert_array_equal(found.scores, retriever.search(queries, 5).scores)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import FORGED, assert_same_result, beside, noise
+from tests.helpers import FORGED, beside, noise
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.confidence.risk import risk_threshold
@@ -45,13 +45,6 @@ def test_texts_of_any_length_and_in_any_script_are_kept_as_they_are(small):
     assert [p.text for p in small.get(ids)] == texts
 
 
-async def test_adding_asynchronously_gives_the_same(fitted, texts, queries):
-    one, other = Retriever(fitted), Retriever(fitted)
-    ids = one.add(texts, ids=texts, metadatas=[{"t": t} for t in texts])
-    assert await other.aadd(texts, ids=texts, metadatas=[{"t": t} for t in texts]) == ids
-    assert_same_result(one.search(queries), other.search(queries))
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -68,13 +61,9 @@ async def test_adding_asynchronously_gives_the_same(fitted, texts, queries):
         ({"texts": ["a"], "metadatas": ["k"]}, TypeError, "metadatas[0]: expected a mapping"),
     ],
 )
-async def test_what_cannot_be_added_is_refused_and_changes_nothing(
-    small, arguments, error, message
-):
+def test_what_cannot_be_added_is_refused_and_changes_nothing(small, arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         small.add(**arguments)
-    with pytest.raises(error, match=re.escape(message)):
-        await small.aadd(**arguments)
     assert [p.id for p in small.passages()] == [f"p{i}" for i in range(10)]
 
 

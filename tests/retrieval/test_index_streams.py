@@ -38,13 +38,6 @@ def test_an_iterator_gives_the_index_that_a_list_gives(fitted, texts, queries):
     assert_finds_the_same(streamed, listed, queries)
 
 
-async def test_so_it_does_asynchronously(fitted, texts, queries):
-    listed, streamed = Retriever(fitted), Retriever(fitted)
-    listed.add(texts[:35], ids=list(ids(35)))
-    assert await streamed.aadd(iter(texts[:35]), ids=ids(35)) == list(ids(35))
-    assert_finds_the_same(streamed, listed, queries)
-
-
 def test_texts_are_read_as_they_are_stored(fitted):
     retriever, ahead = Retriever(fitted), []
 
@@ -68,14 +61,9 @@ def broken(texts):
     raise OSError("the disk is gone")
 
 
-async def by_add(index, *given, **others):
-    return index.add(*given, **others)
-
-
-@pytest.mark.parametrize("add", [by_add, Retriever.aadd])
-async def test_an_error_midway_says_how_far_it_came_and_keeps_that(small, texts, add):
+def test_an_error_midway_says_how_far_it_came_and_keeps_that(small, texts):
     with pytest.raises(OSError, match="the disk is gone") as caught:
-        await add(small, broken(texts[10:35]), ids=(f"new{i}" for i in range(25)))
+        small.add(broken(texts[10:35]), ids=(f"new{i}" for i in range(25)))
     (note,) = caught.value.__notes__
     assert note == "20 texts of the iterator were indexed before this, and stay."
     assert len(small) == 30

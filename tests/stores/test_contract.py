@@ -304,7 +304,7 @@ def test_a_saved_store_is_opened_as_what_it_was(store, kind, tmp_path):
 @every_store
 async def test_a_search_that_takes_long_does_not_stop_the_event_loop(store, monkeypatch):
     retriever = Retriever(UEC([bag_of_words(24, "first")]).fit(pairs(64)), store)
-    await retriever.aadd(passages(50))
+    retriever.add(passages(50))
     let_go, snapshot = threading.Event(), store.snapshot
 
     def slow(*given):

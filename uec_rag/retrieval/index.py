@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -90,29 +88,25 @@ class Index:
             text has no term, and nothing but terms is looked for. If an iterator's texts were
             stored before an error, a note on it says how many.
         """
+        is_stream = isinstance(texts, Iterable) and not isinstance(texts, Sized)
+        chunks: Iterable[list[Passage]]
+        if is_stream:  # of unknown length
+            chunks = stream_passages(texts, ids, metadatas, _CHUNK)
+        else:
+            chunks = [make_passages(texts, ids, metadatas)]
         added: list[str] = []
-        with _saying_how_far(texts, added):
-            for passages in _chunks(texts, ids, metadatas):
+        try:
+            for passages in chunks:
                 parts = self.uec.encode(
                     [passage.text for passage in passages], "passage", show_progress=show_progress
                 )
                 added += self.add_encoded(passages, parts)
-        return added
-
-    async def aadd(
-        self,
-        texts: Iterable[str],
-        ids: Iterable[str] | None = None,
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-    ) -> list[str]:
-        """`add` without blocking the event loop."""
-        added: list[str] = []
-        with _saying_how_far(texts, added):
-            chunks = _chunks(texts, ids, metadatas)
-            # An iterator may read from a disk or a network.
-            while (passages := await asyncio.to_thread(next, chunks, None)) is not None:
-                parts = await self.uec.aencode([passage.text for passage in passages], "passage")
-                added += await asyncio.to_thread(self.add_encoded, passages, parts)
+        except Exception as error:
+            if is_stream:
+                error.add_note(
+                    f"{len(added):,} texts of the iterator were indexed before this, and stay."
+                )
+            raise
         return added
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
@@ -226,32 +220,3 @@ def _noting_missing(
         )
         for passage, row in zip(passages, there, strict=True)
     ]
-
-
-def _chunks(
-    texts: Iterable[str],
-    ids: Iterable[str] | None,
-    metadatas: Iterable[Mapping[str, Any]] | None,
-) -> Iterator[list[Passage]]:
-    """Make the passages to be stored in one go: all of a list, a part of an iterator."""
-    if _is_stream(texts):
-        yield from stream_passages(texts, ids, metadatas, _CHUNK)
-    else:
-        yield make_passages(texts, ids, metadatas)
-
-
-def _is_stream(texts: object) -> bool:
-    """Tell if texts come from an iterator, of unknown length."""
-    return isinstance(texts, Iterable) and not isinstance(texts, Sized)
-
-
-@contextmanager
-def _saying_how_far(texts: Iterable[str], added: list[str]) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if _is_stream(texts):
-            error.add_note(
-                f"{len(added):,} texts of the iterator were indexed before this, and stay."
-            )
-        raise
