@@ -382,11 +382,8 @@ class Retriever(Index):
     def method(self, filter: Filter | None = None, unanswerable: float | None = None) -> Method:
         """Return the method of a search: the ensemble, and what was learned on this corpus."""
         labelled = self.calibration is not None and self.calibration.source == "labels"
-        model, weights, verification = (
-            self.confidence_model,
-            self.evidence_weights,
-            self.uec.verification,
-        )
+        model, weights = self.confidence_model, self.evidence_weights
+        verification = self.uec.verification
         share = self.unanswerable if unanswerable is None else unanswerable
         reader = None if verification is None else verification.fingerprint
         basis = unread_basis = basis_of(model, weights, share, filter, reader)
