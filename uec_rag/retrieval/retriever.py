@@ -931,7 +931,7 @@ class Retriever(Index):
         return retriever
 
 
-def check_history(history: object) -> Sequence[Sequence[str]] | None:
+def check_history(history: object) -> Sequence[Sequence[str]]:
     """Check the turns before each question; TypeError if they are no lists of strings."""
     expected = "expected a list of the turns before each question, oldest first, each a string"
     if isinstance(history, str) or not isinstance(history, Sequence):
