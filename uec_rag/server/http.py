@@ -209,7 +209,7 @@ def create_app(
             if not question.question.strip():
                 raise ValueError("question: is empty or only white space; ask something.")
             checked_text(question.question, "question")
-            [before] = check_history([turns(question.history)]) or [[]]
+            [before] = check_history([turns(question.history)])
             if question.filter is not None:
                 most = access.limits
                 check_size(parse(question.filter), most.conditions, most.values, most.characters)
