@@ -162,10 +162,6 @@ def compare_with_turns(
     Yields each with its method: the verifier does not read what they find alone.
     """
     following = [row for row, turn in enumerate(asked) if turn.follows]
-    if not following:
-        for found in find(method, store, [turn.question for turn in asked], parts, k):
-            yield method, found
-        return
     turns = [*(Turn(asked[row].question) for row in following), *asked]
     rows = [*following, *range(len(parts[0]))]
     mixed = [in_context(turns, part[rows]) for part in parts]
