@@ -225,12 +225,12 @@ def test_a_store_of_another_width_is_another_indexs(small, tmp_path):
         load(tmp_path / "made up", small.uec)
 
 
-def test_a_store_of_a_kind_that_is_not_installed_is_named(small, tmp_path):
+def test_a_store_of_an_unknown_kind_is_named_and_asked_for(small, tmp_path):
     small.save(tmp_path / "index")
     with resaved(tmp_path / "index", KIND) as folder:
         settings = read_json(folder / "store" / "store.json")
         write_json(folder / "store" / "store.json", settings | {"store": "cellar"})
-    with pytest.raises(ValueError, match=r"a store of kind 'cellar'; expected one of .*'memory'"):
+    with pytest.raises(ValueError, match=r"a store elsewhere \('cellar'\).*store=\.\.\."):
         load(tmp_path / "made up", small.uec)
 
 

@@ -204,15 +204,18 @@ def features(question: str, candidates: Candidates, subject: NDArray[np.intp]) -
             called.setdefault(form, set()).add(word)
         if not low.isascii():
             inside[word] = low
-    column = {word: place for place, word in enumerate(words)}
-    table = np.zeros((3, int(subject.max()) + 1, len(words)), dtype=bool)
+    said: list[list[set[str]]] = [[set(), set(), set()] for _ in range(int(subject.max()) + 1)]
     for row, number in enumerate(subject.tolist()):
+        in_texts, in_heads, in_titles = said[number]
         held = candidates.idf.keys() & candidates.words[row]
         titled = _named(candidates.titles[row], called, inside) & held
         head = " ".join(candidates.texts[row][:400].split(None, _HEAD)[:_HEAD])
-        for kind, some in enumerate((held, titled | _named(head, called, inside) & held, titled)):
-            table[kind, number, [column[word] for word in some]] = True
+        in_texts |= held
+        in_heads |= titled | _named(head, called, inside) & held
+        in_titles |= titled
+    has = [[[word in some for word in words] for some in of_one] for of_one in said]
     # Which words the hits of each subject have; and which of the first's each of them lacks.
+    table = np.array(has, dtype=bool).swapaxes(0, 1)
     in_text, _, in_title = table
     lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
     rivals = np.exp(-_LACK * (lacks_text + lacks_head) @ idf)[1:].sum()
@@ -247,7 +250,8 @@ def _named(text: str, called: Mapping[str, Set[str]], inside: Mapping[str, str])
     low = text.casefold()
     found = set[str]()
     for form in _split(low):
-        found |= called.get(form, frozenset())
+        if form in called:
+            found |= called[form]
     if inside and not low.isascii():
         found.update(word for word, form in inside.items() if form in low)
     return found
