@@ -165,7 +165,7 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     >>> strict = UECGatePostprocessor(gate=0.9)
     >>> print(strict.postprocess_nodes(nodes)[0].text)
     Do not answer, neither from these passages nor from memory: the documents do not hold the
-    answer. Reply with this alone: "The documents do not seem to answer this."
+    answer. Reply with this alone: "It is not certain enough that these passages answer this."
     """
 
     gate: Gate | None = None

@@ -111,6 +111,7 @@ class QdrantStore(EngineStore):
     Examples
     --------
     >>> from uec_rag import Gaussian
+    >>> from uec_rag.stores import Passage
     >>> store = QdrantStore(location=":memory:", collection="letters")
     >>> store.add([Passage("a", "first"), Passage("b", "second")],
     ...           Gaussian([[1.0, 0.0], [0.6, 0.8]], [[0.0, 0.0], [0.1, 0.1]]))
