@@ -109,6 +109,13 @@ def test_what_is_surely_answered_alone_is_searched_alone(chat):
     assert behind.decision.confidence == pytest.approx(alone.decision.confidence)
 
 
+@pytest.mark.parametrize("said", ["Who wrote Hamlet?", "Thanks, bye!"])
+def test_a_short_question_is_not_answered_from_a_long_turn_on_another_subject(chat, said):
+    turn = "Who repairs the door opener in the stairwell when the door does not close any more?"
+    [found] = chat.search([said], history=[[turn]])
+    assert found.decision.action == "abstain"
+
+
 def test_a_question_that_the_turns_do_not_settle_is_asked_back_about(chat):
     [found] = chat.search([VAGUE], history=[OTHER_SUBJECT])
     assert found.decision.action == "clarify"

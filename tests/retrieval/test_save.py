@@ -5,6 +5,7 @@ import pickle
 import shutil
 import uuid
 import warnings
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from uec_rag.confidence.model import shipped_model
 from uec_rag.retrieval.save import KIND
 from uec_rag.stores import MemoryStore, Passage
 from uec_rag.stores.memory.saved import write_state
+from uec_rag.stores.qdrant import QdrantStore
 
 
 def load(path, uec, **options):
@@ -374,3 +376,11 @@ def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_p
     monkeypatch.undo()
     named = dict(zip(fitted.names, fitted.encoders, strict=True))
     assert UEC.load(tmp_path / "uec", encoders=named).fingerprint == fitted.fingerprint
+
+
+def test_an_empty_store_elsewhere_is_not_taken_for_that_of_the_index(full, texts, tmp_path):
+    with closing(QdrantStore(path=tmp_path / "engine", collection="passages")) as store:
+        index_of(full.uec, texts[:5], store=store).save(tmp_path / "index")
+    expected = pytest.raises(ValueError, match=r"no passage in .*passagse.* saved in .*passages")
+    with closing(QdrantStore(path=tmp_path / "engine", collection="passagse")) as typo, expected:
+        Retriever.load(tmp_path / "index", store=typo)

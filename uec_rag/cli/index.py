@@ -154,9 +154,8 @@ def index(
     place = None if store is None else store_at(store)
     if place is not None and uec is None and len(place):
         raise ValueError(
-            f"--store holds {len(place):,} passages already, of another ensemble than one fitted "
-            "now on these documents; expected an empty place, --uec with their ensemble, or "
-            "--update to bring their index up to date"
+            f"--store holds {len(place):,} passages already; expected an empty place, --update to "
+            "bring their index up to date, or --uec with their ensemble to add to them"
         )
     ensemble = build_ensemble(model) if uec is None else load_ensemble(uec)
     say(f"Reading {folder} ...")

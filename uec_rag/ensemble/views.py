@@ -21,7 +21,11 @@ from uec_rag.confidence.readings import Within, asks_back, names_reading
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
-_LEAST, _MOST = 1 / 3, 2 / 3  # shares of the turns before a question, see `Turn.share`
+SHARE = 1 / 3
+"""Of all turns before a question together, in equal parts; not learned, see
+docs/measurements/conversation.md.
+"""
+
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
 
@@ -77,23 +81,6 @@ class Turn:
     def follows(self) -> bool:
         """True if the question is searched with turns before it."""
         return bool(self.before)
-
-    @property
-    def share(self) -> float:
-        """The share of the turns before it, all together, in what is searched; 0 without any.
-
-        A question as long as they are on average leaves them 1/3, a shorter one more: one of at
-        most a quarter of their length, such as "Why?", 2/3. Lengths are of UTF-8.
-
-        Examples
-        --------
-        >>> round(Turn("And at night?", ["What does a taxi cost in Lisbon?"]).share, 2)
-        0.55
-        """
-        if not self.before:
-            return 0.0
-        usual = sum(len(turn.encode()) for turn in self.before) / len(self.before)
-        return min(max(usual / (usual + 2 * len(self.question.encode())), _LEAST), _MOST)
 
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
@@ -170,9 +157,9 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
     ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = share / m`` of each turn and ``1 - share`` of the question (`Turn.share`); and of words
-    the bag in which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's
-    weights, so that a long turn counts no more for its length.
+    ``c_j = SHARE / m`` of each turn and ``1 - SHARE`` of the question; and of words the bag in
+    which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so
+    that a long turn does not drown a short question.
 
     Parameters
     ----------
@@ -192,9 +179,9 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
             f"them, got {len(said)} texts."
         )
     shares = np.zeros((len(asked), len(said)), dtype=np.float32)
-    for row, (turn, (start, stop)) in enumerate(zip(asked, pairwise(ends), strict=True)):
-        shares[row, row] = 1 - turn.share
-        shares[row, start:stop] = turn.share / max(stop - start, 1)
+    for row, (start, stop) in enumerate(pairwise(ends)):
+        shares[row, row] = 1 - SHARE if start < stop else 1
+        shares[row, start:stop] = SHARE / max(stop - start, 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     if said.profile is None:

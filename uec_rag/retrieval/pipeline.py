@@ -46,7 +46,7 @@ from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import Turn, in_context
+from uec_rag.ensemble.views import SHARE, Turn, in_context
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -142,7 +142,7 @@ def search(
                 turn, one = asked[place], None
                 if turn.turns and turn.follows:
                     before, unresolved, one = alone.popleft()
-                    own, ambiguity = with_alone(own, ambiguity, turn.share, before, unresolved)
+                    own, ambiguity = with_alone(own, ambiguity, before, unresolved)
                 if one is None:
                     one = decide(how, found, row, own, ambiguity, k, len(store))
                 elif method.verification is not None:  # which has not read what it finds alone
@@ -180,15 +180,11 @@ def compare_with_turns(
 
 
 def with_alone(
-    sure: Probabilities | None,
-    ambiguity: Ambiguity,
-    turns: float,
-    alone: Probabilities | None,
-    before: Ambiguity,
+    sure: Probabilities | None, ambiguity: Ambiguity, alone: Probabilities | None, before: Ambiguity
 ) -> tuple[Probabilities | None, Ambiguity]:
     """Take what a question finds alone into what is estimated of it behind its turns.
 
-    It is as underspecified as alone, less if it is surely answered. `turns`: their share.
+    It is as underspecified as alone, less if it is surely answered.
     """
     if sure is None or alone is None:
         return sure, ambiguity
@@ -196,7 +192,7 @@ def with_alone(
     share = min(1, 2 * (1 - float(sure.confidence[0])))
     unresolved = replace(before, underspecified=before.underspecified * share)
     ambiguity = max(ambiguity, unresolved, key=attrgetter("underspecified"))
-    return sure.mixed(alone.in_corpus, 1 - turns), ambiguity
+    return sure.mixed(alone.in_corpus, 1 - SHARE), ambiguity
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,7 +100,8 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
     Raises
     ------
     ValueError
-        If the passages are in an engine and no store is given, or the other way round.
+        If the passages are in an engine and no store is given, or the other way round; or an empty
+        one at another address.
     TypeError
         If what is given is no store.
     """
@@ -111,8 +112,14 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
         if given is not None:
             raise ValueError("store: expected none, since this index holds its passages itself.")
         return partial(MemoryStore.load, folder)
+    address = noted.get("address", noted["store"])
+    if isinstance(given, EngineStore) and given.address != address and not len(given):
+        raise ValueError(
+            f"store: there is no passage in {given.address!r:.300}, and those of this index were "
+            f"saved in {address!r:.300}; check the name (uec-rag: --store), or copy them there "
+            "first: uec-rag copy."
+        )
     if given is None:
-        address = noted.get("address", noted["store"])
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
             "is not opened just because a saved folder names it; if it is yours, open it: "
