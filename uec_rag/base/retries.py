@@ -49,28 +49,15 @@ def is_passing(error: BaseException) -> bool:
     return any(base.__name__ in _NAMES for base in type(error).__mro__)
 
 
-def retried(
-    function: Callable[..., _Out],
-    *arguments: object,
-    within: float | None = None,
-    failed: Exception | None = None,
-) -> _Out:
+def retried(function: Callable[..., _Out], *arguments: object, within: float | None = None) -> _Out:
     """Call a function; if it fails with an error that may pass, try again a few times, ever later.
 
-    `*arguments`: of it. `within`: seconds after which an error is the last. `failed`: what a first
-    try has raised. Raises the function's own error when the last try failed or the error is not one
-    that passes.
+    `*arguments`: of it. `within`: seconds after which an error is the last. Raises the function's
+    own error when the last try failed or the error is not one that passes.
     """
     from tenacity import Retrying
 
-    errors = [] if failed is None else [failed]
-
-    def attempt() -> _Out:
-        if errors:
-            raise errors.pop()
-        return function(*arguments)
-
-    return Retrying(**_policy(within))(attempt)
+    return Retrying(**_policy(within))(function, *arguments)
 
 
 async def aretried(function: Callable[..., Awaitable[_Out]], *arguments: object) -> _Out:

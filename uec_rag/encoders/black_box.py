@@ -163,14 +163,6 @@ class BlackBoxEncoder(IdentityHead):
         return Encoded(embedding, embedding)
 
 
-def _called(function: Callable[..., object], *arguments: object) -> object:
-    """Call a function; if that fails in a way that may pass, again, ever later."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        return retried(function, *arguments, failed=error)
-
-
 def _name_of(source: object) -> str:
     if is_langchain(source) or is_llama_index(source):
         for attribute in ("model_name", "model"):
@@ -190,7 +182,7 @@ def _source_of(source: object) -> _Source:
     if is_llama_index(source):
         return _llama_index_source(source)
     if callable(source) and not isinstance(source, type):
-        return _Source(lambda texts, _: _called(source, texts), lambda t, _: _called(source, t))
+        return _Source(lambda texts, _: retried(source, texts), lambda t, _: retried(source, t))
     raise TypeError(
         f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
         "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"
@@ -201,8 +193,8 @@ def _langchain_source(model: LangChainEmbeddings) -> _Source:
     apassages = getattr(model, "aembed_documents", None)
     aquery = getattr(model, "aembed_query", None)
     return _Source(
-        lambda texts, _: _called(model.embed_documents, texts),
-        lambda texts, _: [_called(model.embed_query, text) for text in texts],
+        lambda texts, _: retried(model.embed_documents, texts),
+        lambda texts, _: [retried(model.embed_query, text) for text in texts],
         None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )
@@ -212,8 +204,8 @@ def _llama_index_source(model: LlamaIndexEmbedding) -> _Source:
     apassages = getattr(model, "aget_text_embedding_batch", None)
     aquery = getattr(model, "aget_query_embedding", None)
     return _Source(
-        lambda texts, progress: _called(model.get_text_embedding_batch, texts, progress),
-        lambda texts, _: [_called(model.get_query_embedding, text) for text in texts],
+        lambda texts, progress: retried(model.get_text_embedding_batch, texts, progress),
+        lambda texts, _: [retried(model.get_query_embedding, text) for text in texts],
         None if apassages is None else functools.partial(aretried, apassages),
         None if aquery is None else functools.partial(_each, aquery),
     )

@@ -194,7 +194,7 @@ class WordTokenizer:
         if self.language is not None:
             return self.language not in ("english", "porter", "lovins")
         lowered = [word.lower() for word in words]
-        return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
+        return sum(w in FOREIGN for w in lowered) > sum(w in ENGLISH for w in lowered)
 
 
 def split_words(text: str) -> list[str]:
@@ -300,8 +300,8 @@ def writing_of(text: str) -> str | None:
     if most != LATIN:
         return most
     words = text[:_MOST_LETTERS].lower().split()
-    strange = sum(map(FOREIGN.__contains__, words))
-    foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
+    strange = sum(word in FOREIGN for word in words)
+    foreign = strange >= _FEWEST_WORDS and strange > sum(word in ENGLISH for word in words)
     return NOT_ENGLISH if foreign else LATIN
 
 

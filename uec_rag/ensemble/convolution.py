@@ -68,7 +68,7 @@ def direct_sum(
         blocks, of encoders without vectors, are scaled alike.
     """
     pi = _checked(parts, coefficients)
-    factors = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32)) * pi
+    factors = _factors(weights) * pi
     profiles = [part.profile for part in parts if part.profile is not None]
     factored = len(profiles) == len(parts)
     widths, means, spreads, terms = [], [], [], []
@@ -96,9 +96,14 @@ def block_scales(weights: FloatArray) -> FloatArray:
 
     To the bit what `direct_sum` multiplies by if coefficients are 1 / K.
     """
-    factors = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
-    scales: FloatArray = factors * np.float32(1 / len(weights))
+    scales: FloatArray = _factors(weights) * np.float32(1 / len(weights))
     return scales
+
+
+def _factors(weights: FloatArray) -> FloatArray:
+    """Compute the factor on each block of a direct sum, before the coefficients."""
+    factors: FloatArray = np.sqrt(len(weights) * np.asarray(weights, dtype=np.float32))
+    return factors
 
 
 def blocks(mean: FloatArray, dimensions: Sequence[int], weights: FloatArray) -> list[FloatArray]:

@@ -453,7 +453,7 @@ class Fitted:
         """Compute each encoder's Gaussians of the texts that it has encoded."""
         parts = []
         for member, one in enumerate(encoded):
-            terms = () if one.terms is None else (one.terms,)
+            terms = blocks_of(one)
             if self.posteriors is None:
                 parts.append(Gaussian.certain(one.embedding, terms))
             else:
@@ -504,10 +504,8 @@ class Fitted:
         else:
             traces = self.standardised_traces(parts)
             evidence = corpus_evidence(own, self.slopes, self.intercepts, traces)
-            pi = weights.coefficients(evidence)
             there = present([part.mean for part in parts])
-            if not there.all():
-                pi = without_missing(pi, there)
+            pi = without_missing(weights.coefficients(evidence), there)
         if not own:
             return pi
         words = np.array([bool(part.terms) for part in parts])

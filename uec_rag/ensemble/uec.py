@@ -258,8 +258,7 @@ class UEC:
         check_role(role)
         checked = check_texts(texts)
         fitted, members = self.fitted, self.encoders
-        if fitted.posteriors is None or self.verifier is not None:
-            self._warn_unfitted()
+        self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
             if self.on_error == "raise":
                 encoded = [e.encode(checked, role, show_progress=show_progress) for e in members]
@@ -274,8 +273,7 @@ class UEC:
         check_role(role)
         checked = await asyncio.to_thread(check_texts, texts)
         fitted, members = self.fitted, self.encoders
-        if fitted.posteriors is None or self.verifier is not None:
-            self._warn_unfitted()
+        self._warn_unfitted()
         with span("encode", texts=len(checked), role=role):
             if self.on_error == "raise":
                 encoded = await asyncio.gather(*(e.aencode(checked, role) for e in members))

@@ -647,7 +647,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         asked.pop("score_threshold", None)
         weights = asked.pop("weights")
         # Over another's store the filter is one of that store's own.
-        if asked["filter"] is not None and not isinstance(self.index, ExternalRetriever):
+        if not isinstance(self.index, ExternalRetriever):
             asked["filter"] = passage_filter(asked["filter"])
         if self.prefer is not None:
             asked["prefer"] = self.prefer

@@ -124,8 +124,7 @@ class Index:
         list of str
             The ids.
         """
-        if self.uec.fitted.posteriors is not self._posteriors:
-            self._check_fit()
+        self._check_fit()
         own = [without_findings(passage) for passage in passages]
         noted = _noting_missing(own, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
@@ -158,6 +157,8 @@ class Index:
 
     def _check_fit(self) -> None:
         """Follow a new fit; ValueError if there are passages of the old one."""
+        if self.uec.fitted.posteriors is self._posteriors:
+            return
         if len(self):
             raise ValueError(
                 f"uec: it was fitted after these {len(self)} passages were indexed, whose "

@@ -119,7 +119,7 @@ def search(
     """
     results: list[Result] = []
     alone: deque[tuple[Probabilities | None, Ambiguity, Result | None]] = deque()
-    to_come = sum([turn.follows for turn in asked if turn.turns])
+    to_come = sum(turn.follows for turn in asked)
     with span("search", queries=len(asked), k=k, passages=len(store)) as note:
         if to_come:
             compared = compare_with_turns(method, store, asked, parts, k)
@@ -140,7 +140,7 @@ def search(
                     continue
                 place = len(results)
                 turn, one = asked[place], None
-                if turn.turns and turn.follows:
+                if turn.follows:
                     before, unresolved, one = alone.popleft()
                     own, ambiguity = with_alone(own, ambiguity, before, unresolved)
                 if one is None:
@@ -257,9 +257,7 @@ def find(
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, count, step):
         rows = slice(start, start + step)
-        asked, own = queries[rows], list(parts)
-        if len(asked) < count:
-            own = [part[rows] for part in parts]
+        asked, own = queries[rows], [part[rows] for part in parts]
         view = cast(View, store)
         if store.remote:
             query = fitted.combine(own, fitted.coefficients(own, "query"))
@@ -567,7 +565,8 @@ def scale(
     """
     fitted, count = method.fitted, len(coefficients)
     if not method.model.standardised:
-        return np.float32(fitted.slope), coefficients @ np.asarray(fitted.intercepts, np.float32)
+        zero = np.zeros((count, 1), dtype=np.float32)
+        return np.float32(fitted.slope), fitted.logits(zero, coefficients)[:, 0]
     mean, deviation = unrelated(store, sum(bool(part.terms) for part in parts) / len(parts))
     return np.float32(1 / deviation), np.full(count, -mean / deviation, dtype=np.float32)
 

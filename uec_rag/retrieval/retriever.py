@@ -18,13 +18,7 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
-from uec_rag.confidence.readings import (
-    Reading,
-    Within,
-    chosen_ids,
-    readings_named,
-    shipped_underspecified,
-)
+from uec_rag.confidence.readings import Reading, Within, chosen_ids, readings_named
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -86,14 +80,11 @@ class SearchOptions:
     within: Mapping[str, Any] | None
     label: str | None
 
-    def in_conversation(self, queries: Sequence[str]) -> tuple[list[Turn], list[str]]:
-        """Pair questions with their turns and the reading that was chosen; and the texts of all."""
-        within = self.within if self.label is None else self.label
-        if self.history is None and within is None:
-            return [Turn(query) for query in queries], [*queries]
+    def in_conversation(self, queries: Sequence[str]) -> list[Turn]:
+        """Pair the questions with their turns, and with the reading that was chosen."""
         pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
-        asked = [Turn.of(*pair, within) for pair in pairs]
-        return asked, texts_of(asked)
+        within = self.within if self.label is None else self.label
+        return [Turn.of(*pair, within) for pair in pairs]
 
 
 class Retriever(Index):
@@ -136,9 +127,6 @@ class Retriever(Index):
         self._level: tuple[object, float] = None, 0.0
         self._corrects = can_correct(uec.encoders)
         self._follow(self.store)
-        # What every search needs is read now, and not while the first question waits.
-        self.method()
-        shipped_underspecified()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages, {self.uec!r})"
@@ -199,8 +187,8 @@ class Retriever(Index):
             history=history,
             within=within,
         )
-        asked, texts = options.in_conversation(checked)
-        parts = self.uec.encode(texts, "query")
+        asked = options.in_conversation(checked)
+        parts = self.uec.encode(texts_of(asked), "query")
         return self._search(queries, checked, asked, parts, options)
 
     async def asearch(
@@ -208,8 +196,8 @@ class Retriever(Index):
     ) -> SearchResult:
         """`search` without blocking the event loop."""
         checked, given = self.corrected(queries), self._options(k, **options)
-        asked, texts = given.in_conversation(checked)
-        parts = await self.uec.aencode(texts, "query")
+        asked = given.in_conversation(checked)
+        parts = await self.uec.aencode(texts_of(asked), "query")
         return await asyncio.to_thread(self._search, queries, checked, asked, parts, given)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
@@ -256,8 +244,7 @@ class Retriever(Index):
             `history`, of `uec_rag.ensemble.views.texts_of`: the queries, then the turns of each.
         """
         given = self._options(k, **options)
-        asked, _ = given.in_conversation(queries)
-        return self._search(queries, queries, asked, parts, given)
+        return self._search(queries, queries, given.in_conversation(queries), parts, given)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -289,9 +276,7 @@ class Retriever(Index):
         among = None
         if within is not None and not isinstance(within, str):
             among = self._among({"$id": [*chosen_ids(within)]}, filter)
-        searched = filter if among is None else among
-        if searched is not None:
-            self.check_filter(searched)
+        self.check_filter(filter if among is None else among)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:
@@ -364,14 +349,11 @@ class Retriever(Index):
         """Search for questions with the turns before them."""
         if options.prefer is not None:
             return self._search_preferring(asked, parts, options, options.prefer)
-        if self.uec.fitted.posteriors is not self._posteriors:
-            self._check_fit()
+        self._check_fit()
         chosen = options.within is not None
         store = self.store.snapshot(options.within if chosen else options.filter)
-        if store.remote:
-            self._follow(store)
-        if self.calibration is not None:
-            self._warn_changed()
+        self._follow(store)
+        self._warn_changed()
         method = self.method(options.filter, options.unanswerable)
         found = search(method, store, asked, parts, options.k)
         if not chosen:

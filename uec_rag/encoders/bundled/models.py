@@ -4,6 +4,7 @@ A static model's vector of a text is the mean of its tokens' vectors. Transforme
 onnxruntime.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -30,15 +31,16 @@ if TYPE_CHECKING:
 _AT_ONCE = 64  # texts whose tokens' vectors are held at a time
 
 
-class _RowByRow(IdentityHead):
+class _RowByRow(IdentityHead, ABC):
     """The base of encoders whose last layer is the identity on the output, made row by row."""
 
     name: str
     prompts: Mapping[Role, str]
     dimension: int
 
+    @abstractmethod
     def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
-        raise NotImplementedError
+        """Yield the vector of each text."""
 
     def encode(self, texts: Sequence[str], role: Role, *, show_progress: bool = False) -> Encoded:
         """Embed texts as queries or as passages.

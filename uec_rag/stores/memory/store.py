@@ -144,8 +144,7 @@ class MemoryStore:
         return view
 
     def __len__(self) -> int:
-        state = self._state
-        return state.rows if state.live is None else len(state.live)
+        return self._state.count
 
     def snapshot(self, filter: Filter | None = None) -> MemoryStore:
         """Return a view that does not change while others write; it copies nothing.
@@ -163,8 +162,7 @@ class MemoryStore:
             If it is not a filter; see `uec_rag.stores.filters`.
         """
         view = MemoryStore.__new__(MemoryStore)
-        view._state = self._state if filter is None else filtered(self._state, filter)
-        view._is_snapshot = True
+        view._state, view._is_snapshot = filtered(self._state, filter), True
         view._writing = threading.RLock()  # of its own: it waits for no writer
         return view
 
