@@ -4,9 +4,10 @@
 
 Asks the last turns of conversations, from the second on: alone, with the turn before, behind all
 turns, behind all and once more, as people rewrote them to stand alone, and mixed with the turns
-before them as `uec_rag.ensemble.views` does it ("ours"; no number of it was learned). Turns that
-stand alone and turns that do not are reported apart. Of `UEC()`, or with --model of an ensemble
-that is fitted on the training pairs of one collection. Milliseconds, of `UEC()`, are for one
+before them, or completing the question that they reply to, as `uec_rag.ensemble.views` does it
+("ours"; no number of it was learned). Turns that stand alone and turns that do not are reported
+apart. Of `UEC()`, or with --model of an ensemble that is fitted on the training pairs of one
+collection. Milliseconds, of `UEC()`, are for one
 question asked by itself of a `Retriever`: forty turns by turns alone, with a history that was asked
 before, as in a chat, and with one that was not; the medians, and the medians of the ratios. A
 rewrite costs a call of a language model before that. DATA is a folder of test collections, whose
@@ -49,12 +50,15 @@ class Turn:
     ----------
     before : list of str
         The user's turns, oldest first.
+    history : list of str
+        What a search takes of all that was said, see `uec_rag.ensemble.views.turns_of`.
     rewrite : str
         What a person made of the question so that it stands alone; empty if there is none.
     """
 
     text: str
     before: list[str]
+    history: list[str]
     rewrite: str
     standalone: bool
 
@@ -91,6 +95,7 @@ def load_conversations(folder: Path) -> Conversations:
         name: Turn(
             text,
             list(rows[name]["turns"][:-1]),
+            history_of(rows[name]["turns"][:-1], rows[name]["answers"]),
             str(rows[name].get("rewrite") or ""),
             bool(rows[name]["standalone"]),
         )
@@ -98,6 +103,15 @@ def load_conversations(folder: Path) -> Conversations:
         if len(rows[name]["turns"]) > 1
     }
     return of_collection(collection, turns)
+
+
+def history_of(turns: Sequence[str], answers: Sequence[str]) -> list[str]:
+    """What a search takes of the user's turns and the answer to each."""
+    return views.turns_of(
+        message
+        for turn, answer in zip(turns, answers, strict=True)
+        for message in (("user", turn), ("assistant", answer))
+    )
 
 
 def of_collection(collection: Collection, turns: Mapping[str, Turn]) -> Conversations:
@@ -148,7 +162,7 @@ def ours(uec: UEC, some: Conversations) -> FloatArray:
     retriever = Retriever(uec)
     retriever.add(some.passages, [str(column) for column in range(len(some.passages))])
     found = retriever.search(
-        [turn.text for turn in some.turns], _DEPTH, history=[turn.before for turn in some.turns]
+        [turn.text for turn in some.turns], _DEPTH, history=[turn.history for turn in some.turns]
     )
     ranked = np.zeros_like(some.gains)
     for row, one in zip(ranked, found, strict=True):
@@ -185,10 +199,10 @@ def milliseconds(cached: UEC, passages: Sequence[str], turns: Sequence[Turn]) ->
     for row, turn in enumerate(turns[: _TIMED + 2]):
         ensembles[1].encode(turn.before, "query")
         for column, uec in enumerate(ensembles):
-            before = turn.before if column else []
+            history = turn.history if column else []
             start = time.perf_counter()
-            parts = uec.encode(views.texts_of([views.Turn(turn.text, before)]), "query")
-            retriever.search_encoded([turn.text], parts, history=[before])
+            parts = uec.encode(views.texts_of([views.Turn.of(turn.text, history)]), "query")
+            retriever.search_encoded([turn.text], parts, history=[history])
             times[row, column] = 1000 * (time.perf_counter() - start)
     times = times[2:]  # the first are slow for other reasons
     return [*np.median(times, axis=0), *np.median(times[:, 1:] / times[:, :1], axis=0)]

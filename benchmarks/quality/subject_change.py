@@ -3,7 +3,9 @@
     python -m benchmarks.quality.subject_change DATA --markdown
 
 Questions of ordinary collections are asked alone, and behind one to four questions about another
-subject: of the whole corpus, and of it without their answers.
+subject: of the whole corpus, and of it without their answers. Short questions of other collections
+and small talk are asked alone and behind one long question that the corpus answers: of all of it,
+and of twenty of its passages and those that answer the long one.
 Turns of conversations that do not stand alone are asked in the same way, alone and behind the turns
 before them. A question counts as right if one of its first four hits is relevant. Underspecified
 questions of clarify sets are asked, and what the user says then is the label of the last reading
@@ -14,6 +16,7 @@ folder of test collections, or set UEC_DATA.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +46,20 @@ REPLIES = {
     "in a sentence": "It is about {} that I ask.",
     "place": "The last one.",
 }
+SMALL_TALK = (
+    "Thanks!",
+    "Thank you, that helps.",
+    "OK",
+    "Good morning",
+    "Who are you?",
+    "Tell me a joke",
+    "What time is it?",
+    "Bye",
+    "Great, thanks",
+    "No",
+)
 _QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
+_SHORT, _FEW = 5, 20  # words of a short question; passages of a small corpus
 _OF_ARTICLE = 5  # consecutive passages of XQuAD
 
 
@@ -63,7 +79,7 @@ def put_behind(collection: Collection) -> Conversations:
         before = rng.choice(others, min(count, len(others)), replace=False)
         rng.random()
         said = [collection.queries[names[i]] for i in before]
-        turns[names[row]] = Turn(collection.queries[names[row]], said, "", standalone=True)
+        turns[names[row]] = Turn(collection.queries[names[row]], said, said, "", standalone=True)
     return of_collection(collection, turns)
 
 
@@ -85,7 +101,7 @@ def decided(uec: UEC, some: Conversations) -> list[list[str]]:
     for name in ("alone", "behind"):
         answered, confidence, right = [], [], []
         for turn, wanted in zip(turns, gold, strict=True):
-            history = [turn.before] if name == "behind" else None
+            history = [turn.history] if name == "behind" else None
             for filter in (None, {"$not": {"$id": wanted}}):
                 [one] = index.search([turn.text], 4, history=history, filter=filter)
                 answered.append(one.decision.action == "answer")
@@ -97,6 +113,50 @@ def decided(uec: UEC, some: Conversations) -> list[list[str]]:
         auroc = roc_auc_score(right, confidence)
         rows.append([f"{some.name}, {name}", *(f"{value:.2f}" for value in figures)])
         rows[-1].append(f"{auroc:.3f}")
+    return rows
+
+
+def short_behind_long(uec: UEC, collections: Sequence[Collection]) -> list[list[str]]:
+    """Shares of short questions that are answered, alone and behind a long one; rows to print."""
+    rows = []
+    for one in collections:
+        short = [
+            question
+            for other in collections
+            if other is not one
+            for question in other.queries.values()
+            if len(question.split()) <= _SHORT
+        ]
+        answered = {
+            name: question
+            for name, question in one.queries.items()
+            if not one.passages.keys().isdisjoint(one.relevant[name])
+        }
+        long = sorted(answered, key=lambda name: -len(answered[name].split()))
+        long = long[: max(60, len(long) // 4)]
+        for few in (_FEW, None):
+            rng, figures, index = np.random.default_rng(3), [], None
+            for name in rng.choice(long, _ASKED).tolist():
+                if few is not None or index is None:
+                    kept = dict.fromkeys(p for p in one.relevant[name] if p in one.passages)
+                    kept |= dict.fromkeys(rng.permutation([*one.passages])[:few].tolist())
+                    index = Retriever(uec)
+                    index.add([one.passages[p] for p in kept], [*kept])
+                asked = [str(rng.choice(short)), str(rng.choice(SMALL_TALK))]
+                alone, behind = (
+                    index.search(asked),
+                    index.search(asked, history=[[answered[name]]] * 2),
+                )
+                figures.append(
+                    [
+                        result.decision.action == "answer"
+                        for found in (alone, behind)
+                        for result in found
+                    ]
+                )
+            shares = np.mean(figures, axis=0)[[0, 2, 1, 3]]
+            count = "all" if few is None else f"{few} passages"
+            rows.append([f"{one.name}, {count}", *(f"{share:.2f}" for share in shares)])
     return rows
 
 
@@ -136,7 +196,8 @@ def main(
 ) -> None:
     """Print the tables."""
     uec = shipped(cache)
-    asked = [put_behind(load_collection(data / name)) for name in ordinary.split(",")]
+    collections = [load_collection(data / name) for name in ordinary.split(",")]
+    asked = [*map(put_behind, collections)]
     said = [follow_ups(load_conversations(data / name)) for name in conversations.split(",")]
     header = [
         "questions",
@@ -149,6 +210,9 @@ def main(
     for title, sets in (("A change of subject", asked), ("Follow-ups", said)):
         rows = [row for some in sets for row in decided(uec, some)]
         print_table(title, [*header, "AUROC"], rows, markdown=markdown)
+    header = ["answered", "short, alone", "behind", "small talk, alone", "behind"]
+    rows = short_behind_long(uec, collections)
+    print_table("Short questions behind a long one", header, rows, markdown=markdown)
     header = ["set", "asked back"]
     for name in REPLIES:
         header += [f"{name}: of the reading", "answered"]

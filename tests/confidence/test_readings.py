@@ -15,12 +15,16 @@ from uec_rag.confidence.readings import (
     Reading,
     UnknownReading,
     ask_back,
+    asked_back,
+    asks_back,
     features,
+    is_question,
     lacks_referent,
     named_words,
     names_reading,
     readings,
     readings_named,
+    refers_back,
     shipped_underspecified,
     subjects,
     underspecified,
@@ -408,6 +412,57 @@ def test_a_description_or_pronoun_without_a_name_lacks_its_referent(question):
 )
 def test_what_is_named_complete_or_in_another_language_does_not(question):
     assert not lacks_referent(question)
+
+
+def test_a_capital_that_begins_a_sentence_is_no_name():
+    assert lacks_referent("I need help. How do I repay the loan?")
+    assert not lacks_referent("I need help. How do I repay Chase the loan?")
+
+
+@pytest.mark.parametrize(
+    ("question", "refers"),
+    [
+        ("How much does it cost?", True),
+        ("What are the differences between them?", True),
+        ("In what year was this?", True),
+        ("那个博物馆开放吗？", True),
+        ("那么天气怎么样？", False),
+        ("How much does the repair cost?", False),
+        ("Who wrote Hamlet?", False),
+        ("Does a garage door need its own motor?", False),
+        ("", False),
+    ],
+)
+def test_pronouns_without_a_referent_refer_back(question, refers):
+    assert refers_back(question) is refers
+
+
+@pytest.mark.parametrize(
+    ("answer", "asks"),
+    [
+        ("Which year are you asking about?", True),
+        ("您问的是哪一年？", True),
+        ("Version 2.1 or 3.0?", True),
+        ("It costs 3 euros. Which year do you mean?", False),
+        ("Is there anything else?", False),
+        ("The tenant.", False),
+        ("", False),
+    ],
+)
+def test_an_answer_that_is_one_question_asks_back(answer, asks):
+    back = asked_back(answer)
+    assert (back is not None) is asks
+    assert back is None or (asks_back(back) and asked_back(back) == back)
+
+
+@pytest.mark.parametrize("text", ["is it so", "多少钱？", "Tell me more", "the price? "])
+def test_questions_and_requests_are_questions(text):
+    assert is_question(text)
+
+
+@pytest.mark.parametrize("text", ["2019", "The second one.", "in Ireland", "", " "])
+def test_replies_are_no_questions(text):
+    assert not is_question(text)
 
 
 def test_capitals_in_a_title_are_no_names():

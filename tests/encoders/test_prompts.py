@@ -13,7 +13,7 @@ NONE = {"query": "", "passage": ""}
         ("intfloat/multilingual-e5-large", "query: ", "passage: "),
         ("models/e5-small", "query: ", "passage: "),
         ("BAAI/bge-small-en-v1.5", BGE, ""),
-        ("BAAI/bge-large-zh", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001
+        ("BAAI/bge-large-zh", "为这个句子生成表示以用于检索相关文章：", ""),
         ("Snowflake/snowflake-arctic-embed-s", BGE, ""),
         ("Snowflake/snowflake-arctic-embed-m-v1.5", BGE, ""),
         ("Snowflake/snowflake-arctic-embed-l-v2.0", "query: ", ""),

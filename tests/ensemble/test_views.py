@@ -11,7 +11,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.postings import Corpus, Postings
 from uec_rag.encoders import Lexical
 from uec_rag.ensemble.fitted import blocks_of
-from uec_rag.ensemble.views import Turn, in_context, texts_of
+from uec_rag.ensemble.views import Turn, in_context, texts_of, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -96,8 +96,16 @@ def test_words_of_all_turns_stay_readable():
     assert sorted(labels.values()) == ["cost", "door"]
 
 
-def test_a_question_back_counts_until_it_is_replied_to():
-    assert Turn("And how?", ["Who?", BACK, "tar", BACK]).before == ["Who?", "tar", BACK]
+def test_questions_back_are_not_searched_with():
+    assert Turn("And how?", ["Who?", BACK, "tar", BACK]).before == ["Who?", "tar"]
+
+
+def test_the_turns_weigh_half_if_the_question_refers_to_them():
+    said = Gaussian([[1.0, 0], [0, 1.0]], [[0, 0], [0, 0]])
+    turns = ["My door opener broke."]
+    asked = Turn("How much does it cost?", turns), Turn("How much does a fence cost?", turns)
+    assert [one.share for one in asked] == pytest.approx([1 / 2, 1 / 3])
+    assert np.allclose(in_context(asked[:1], said).mean, [[0.5, 0.5]])
 
 
 def test_other_texts_than_those_of_the_questions_and_their_turns_are_refused():
@@ -106,6 +114,7 @@ def test_other_texts_than_those_of_the_questions_and_their_turns_are_refused():
 
 
 BACK = "Do you mean rsync, git add or git push?"
+WHICH = "What exactly do you mean? Which one?"
 
 
 @pytest.mark.parametrize(
@@ -118,8 +127,18 @@ BACK = "Do you mean rsync, git add or git push?"
         ("neither", ["How?", BACK], Turn("How?", [], ("neither",))),
         ("the one of rsync", ["How?", BACK], Turn("How?\nthe one of rsync", [])),
         ("What else?", ["How?", BACK], Turn("What else?", ["How?", BACK])),
+        ("the second", ["Who?", "How?", WHICH], Turn("How?\nthe second", ["Who?"])),
+        ("In what way?", ["How?", WHICH], Turn("In what way?", ["How?", WHICH])),
         ("tar", ["How?", BACK, "No.", "Do you mean tar or cp?"], Turn("How?", [], ("No.", "tar"))),
     ],
 )
 def test_a_reply_completes_the_question_that_was_asked_back_about(said, turns, searched):
     assert Turn.of(said, turns) == searched
+
+
+def test_of_the_answers_those_count_that_ask_one_question():
+    said = ["Who pays?", "Of which flat?", "The first.", "The tenant. Is that clear?"]
+    messages = zip(["user", "assistant"] * 2, said, strict=True)
+    turns = turns_of([*messages, ("assistant", "Can I help with anything else?")])
+    assert turns == ["Who pays?", "What exactly do you mean? Of which flat?", "The first."]
+    assert turns_of([("user", "Who pays?"), ("assistant", turns[1])]) == turns[:2]

@@ -173,7 +173,7 @@ def test_the_real_model_has_the_vectors_of_its_own_package():
     texts = [
         "Photosynthesis turns light into sugar.",
         "Кто написал «Войну и мир»?",
-        "光合作用是什么？",  # noqa: RUF001
+        "光合作用是什么？",
         "من هو رئيس الوزراء؟",
         "a",
     ]

@@ -525,6 +525,39 @@ def asks_back(text: str) -> bool:
     return text.lstrip().startswith((_WHICH, _WHAT))
 
 
+def asked_back(answer: str) -> str | None:
+    """Find what an answer asks back, as one that `asks_back`; None if it answers, or offers more.
+
+    Answers of others ask if they are one question: so does a language model that asks for what is
+    missing.
+
+    Parameters
+    ----------
+    answer : str
+
+    Examples
+    --------
+    >>> asked_back("Which year do you mean?"), asked_back("It costs 3 euros. Anything else?")
+    ('What exactly do you mean? Which year do you mean?', None)
+    """
+    if asks_back(answer):
+        return answer
+    asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
+    return f"{_WHAT} {answer.strip()}" if asks else None
+
+
+def is_question(text: str) -> bool:
+    """Tell if a text has a question mark, or begins as English questions and requests do.
+
+    Examples
+    --------
+    >>> is_question("how much is it"), is_question("多少钱？"), is_question("The second year.")
+    (True, True, False)
+    """
+    words = text.split(maxsplit=1)
+    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -559,6 +592,15 @@ _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,
 _CAPITAL = regex.compile(r"\p{Lu}")
 _CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
 _MOST_WORDS = 4
+_ASKS = regex.compile("[?？؟]")
+_ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
+_OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
+_OPENINGS = _words(
+    """how what when where who which why whose can could do does did is are was were will would
+    should tell show explain give list describe find compare"""
+)
+# Demonstratives, and not "so" or "then", that are written alike.
+_CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
 
 
 def lacks_referent(question: str) -> bool:
@@ -588,10 +630,16 @@ def _names_something(question: str) -> bool:
         return True
     inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
     capitals = [
-        bool(_CAPITAL.match(w)) for w in inner if w[:1].isalpha() and w.split("'")[0] != "I"
+        bool(_CAPITAL.match(w))
+        for w, previous in zip(inner, words, strict=False)
+        if w[:1].isalpha() and w.split("'")[0] != "I" and not _ends_sentence(previous)
     ]
     # In a title in capitals they tell nothing.
     return any(capitals) and not (len(capitals) > 1 and all(capitals))
+
+
+def _ends_sentence(word: str) -> bool:
+    return word[-1] in ".!?:"
 
 
 def named_words(question: str) -> frozenset[str]:
@@ -621,7 +669,7 @@ def named_words(question: str) -> frozenset[str]:
     for place, word in enumerate(words):
         bare = word.strip("?.,!;:()'\"“”«»`")
         quoted = quoted or word[0] in '"“«`'
-        begins = not place or words[place - 1][-1] in ".!?:"
+        begins = not place or _ends_sentence(words[place - 1])
         capital = bool(_CAPITAL.match(bare)) and not begins
         if quoted or capital or _MARKED.search(word):
             named.update(_WORD.findall(_CLITIC.sub("", bare).casefold()))
@@ -629,12 +677,41 @@ def named_words(question: str) -> frozenset[str]:
     return frozenset(named - _FUNCTION_WORDS)
 
 
+def refers_back(question: str) -> bool:
+    """Tell if a question has a pronoun or a demonstrative whose referent it does not name.
+
+    In English and Chinese; in other languages False.
+
+    Parameters
+    ----------
+    question : str
+
+    Examples
+    --------
+    >>> refers_back("Where was it built?"), refers_back("这个景点开放吗？")
+    (True, True)
+    >>> refers_back("Where was the bridge built?"), refers_back("Does it rain in London?")
+    (False, False)
+    """
+    words = _lowered(question)
+    return bool(_CHINESE_PRONOUN.search(question)) or any(
+        _is_pronoun(words, place) for place in range(len(words))
+    )
+
+
 def _refers(question: str) -> bool:
-    words = [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
-    return any(_refers_at(words, place) for place in range(len(words)))
+    words = _lowered(question)
+    return any(
+        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+    )
 
 
-def _refers_at(words: list[str], place: int) -> bool:
+def _lowered(question: str) -> list[str]:
+    return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
+
+
+def _is_pronoun(words: Sequence[str], place: int) -> bool:
+    """Tell if a word is a pronoun or a demonstrative of something that is not named before it."""
     word = words[place]
     previous = words[place - 1] if place else ""
     following = words[place + 1] if place + 1 < len(words) else ""
@@ -648,9 +725,13 @@ def _refers_at(words: list[str], place: int) -> bool:
         return len(before) < 2
     if word in _DEMONSTRATIVES:
         return following not in _TIMES
-    if word == "that":
-        return (not previous or previous in _BEFORE_THAT) and following not in _TIMES
-    if word != "the" or following in _UNIQUE or following.endswith("est"):
+    return word == "that" and (not previous or previous in _BEFORE_THAT) and following not in _TIMES
+
+
+def _is_description(words: Sequence[str], place: int) -> bool:
+    """Tell if "the" begins a definite description without a complement: "the loan"."""
+    following = words[place + 1] if place + 1 < len(words) else ""
+    if words[place] != "the" or following in _UNIQUE or following.endswith("est"):
         return False
     end = place + 1
     while (

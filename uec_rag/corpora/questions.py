@@ -11,7 +11,7 @@ from uec_rag.corpora.document import has_words
 from uec_rag.stores.base import Passage
 
 # A mark that ends a sentence, before white space or (Chinese, Japanese) before anything.
-_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")  # noqa: RUF001
+_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 
 
 def split_first_sentence(text: str) -> tuple[str, str]:

@@ -312,7 +312,7 @@ def tokenizer_state(model: SentenceTransformer | SparseEncoder | CrossEncoder) -
 
 
 _BGE_EN = "Represent this sentence for searching relevant passages: "
-_BGE_ZH = "为这个句子生成表示以用于检索相关文章："  # noqa: RUF001
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："
 
 # (pattern in the name, query prompt, passage prompt), from the model cards; the first that matches.
 # The instruction-tuned e5 models and bge-m3 are left out on purpose: theirs depend on the task.

@@ -16,16 +16,21 @@ from typing import TypeVar
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.readings import Within, asks_back, names_reading
+from uec_rag.confidence.readings import (
+    Within,
+    asked_back,
+    asks_back,
+    is_question,
+    names_reading,
+    refers_back,
+)
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")
 
-SHARE = 1 / 3
-"""Of all turns before a question together, in equal parts; not learned, see
-docs/measurements/conversation.md.
-"""
-
+# What all turns before a question count for together; and if it refers to something in them ("How
+# long does it take?"). Not learned, see docs/measurements/conversation.md.
+_SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 
 
@@ -52,12 +57,12 @@ class Turn:
         """The turns it is searched with: the latest that take 1,500 bytes (UTF-8) together.
 
         One that is too long alone is left out with those before it. Blank ones are left out, and
-        questions back that have been replied to.
+        questions back.
         """
         kept: list[str] = []
         room = _ROOM
-        for place, turn in enumerate(reversed(self.turns)):
-            if place and asks_back(turn):
+        for turn in reversed(self.turns):
+            if asks_back(turn):
                 continue
             room -= len(turn.encode())
             if room < 0:
@@ -82,13 +87,20 @@ class Turn:
         """True if the question is searched with turns before it."""
         return bool(self.before)
 
+    @property
+    def share(self) -> float:
+        """What the turns before it count for together, from 0 to 1; the question has the rest."""
+        if not self.follows:
+            return 0
+        return _SHARE_IF_REFERRED_TO if refers_back(self.question) else _SHARE
+
     @classmethod
     def of(cls, said: str, turns: Sequence[str] = (), within: Within | None = None) -> Turn:
         """A question, or the one that is completed by a reply to a question back.
 
         A reply that says which readings are meant, all or none of them, chooses; one that has a
-        label among other words is searched with the question, and not with the other labels.
-        `within`: the reading of the question, if it was chosen; then nothing is a reply.
+        label among other words, or is no question itself, is searched with the question that it
+        completes. `within`: the reading of the question, if it was chosen; then nothing is a reply.
 
         Examples
         --------
@@ -97,8 +109,10 @@ class Turn:
         """
         if within is not None:
             return cls(said, turns, (within,) if isinstance(within, str) else ())
-        named = names_reading(turns[-1], said) if len(turns) > 1 else None
-        if named is None:
+        if len(turns) < 2 or not asks_back(turns[-1]):
+            return cls(said, turns)
+        named = names_reading(turns[-1], said)
+        if named is None and is_question(said):
             return cls(said, turns)
         asked = cls.of(turns[-2], turns[:-2])  # which may be a reply, too
         if named:
@@ -135,8 +149,9 @@ def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q,
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     """The turns of a conversation that the next question is searched with, oldest first.
 
-    The user's; and answers that asked back: the reply to "Do you mean A or B?" says little without
-    it. Other answers, system prompts and results of tools are left out.
+    The user's; and answers that asked back, ours ("Do you mean A or B?") and others ("Which
+    year?"): the reply says little without what it replies to. Other answers, system prompts and
+    results of tools are left out.
 
     Parameters
     ----------
@@ -148,18 +163,21 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
     ['Who pays?']
     """
-    return [
-        text for who, text in messages if who == "user" or (who == "assistant" and asks_back(text))
-    ]
+    turns = []
+    for who, text in messages:
+        said = text if who == "user" else asked_back(text) if who == "assistant" else None
+        if said is not None:
+            turns.append(said)
+    return turns
 
 
 def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
     """Mix each of n questions with the turns before it: their Gaussian convolution, in one encoder.
 
     ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question and the m turns before it, with
-    ``c_j = SHARE / m`` of each turn and ``1 - SHARE`` of the question; and of words the bag in
-    which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's weights, so
-    that a long turn does not drown a short question.
+    ``c_j = s / m`` of each turn and ``1 - s`` of the question, s its `Turn.share`; and of words
+    the bag in which a term weighs ``sum_j c_j w_j |w_0| / |w_j|``, with |w| the sum of a bag's
+    weights, so that a long turn does not drown a short question.
 
     Parameters
     ----------
@@ -180,8 +198,8 @@ def in_context(asked: Sequence[Turn], said: Gaussian) -> Gaussian:
         )
     shares = np.zeros((len(asked), len(said)), dtype=np.float32)
     for row, (start, stop) in enumerate(pairwise(ends)):
-        shares[row, row] = 1 - SHARE if start < stop else 1
-        shares[row, start:stop] = SHARE / max(stop - start, 1)
+        shares[row, row] = 1 - asked[row].share
+        shares[row, start:stop] = asked[row].share / max(stop - start, 1)
     mean, scales = shares @ said.mean, shares**2 @ said.scales
     terms = [together([_mix_bags(block, of_one) for of_one in shares]) for block in said.terms]
     if said.profile is None:

@@ -46,7 +46,7 @@ from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import SHARE, Turn, in_context
+from uec_rag.ensemble.views import Turn, in_context
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
 from uec_rag.stores.base import Passage, RemoteStore, Store, View
 
@@ -142,7 +142,7 @@ def search(
                 turn, one = asked[place], None
                 if turn.follows:
                     before, unresolved, one = alone.popleft()
-                    own, ambiguity = with_alone(own, ambiguity, before, unresolved)
+                    own, ambiguity = with_alone(own, ambiguity, before, unresolved, turn.share)
                 if one is None:
                     one = decide(how, found, row, own, ambiguity, k, len(store))
                 elif method.verification is not None:  # which has not read what it finds alone
@@ -180,19 +180,23 @@ def compare_with_turns(
 
 
 def with_alone(
-    sure: Probabilities | None, ambiguity: Ambiguity, alone: Probabilities | None, before: Ambiguity
+    sure: Probabilities | None,
+    ambiguity: Ambiguity,
+    alone: Probabilities | None,
+    before: Ambiguity,
+    share: float,
 ) -> tuple[Probabilities | None, Ambiguity]:
     """Take what a question finds alone into what is estimated of it behind its turns.
 
-    It is as underspecified as alone, less if it is surely answered.
+    It is as underspecified as alone, less if it is surely answered. `share`: of the turns.
     """
     if sure is None or alone is None:
         return sure, ambiguity
     # Up to even odds of an answer the turns do not show what is meant.
-    share = min(1, 2 * (1 - float(sure.confidence[0])))
-    unresolved = replace(before, underspecified=before.underspecified * share)
+    left = min(1, 2 * (1 - float(sure.confidence[0])))
+    unresolved = replace(before, underspecified=before.underspecified * left)
     ambiguity = max(ambiguity, unresolved, key=attrgetter("underspecified"))
-    return sure.mixed(alone.in_corpus, 1 - SHARE), ambiguity
+    return sure.mixed(alone.in_corpus, 1 - share), ambiguity
 
 
 @dataclass(frozen=True, eq=False)
