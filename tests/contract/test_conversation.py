@@ -6,7 +6,8 @@ from llama_index.core.llms import ChatMessage
 
 from examples.chat import PASSAGES
 from uec_rag import UEC, Retriever, langchain, llama_index
-from uec_rag.confidence.readings import UnknownReading
+from uec_rag.confidence.replies import UnknownReading
+from uec_rag.ensemble.views import turns_of
 from uec_rag.llama_index.gate import judge, response_metadata
 
 VAGUE = "What is the force option?"
@@ -17,6 +18,7 @@ CONVERSATIONS = [
     ([("system", "Be brief."), ("user", VAGUE), ("assistant", SENTENCE)], "git push"),
     ([("user", VAGUE), ("assistant", SENTENCE)], "both, please"),
     ([("user", VAGUE), ("assistant", SENTENCE)], "Neither."),
+    ([("user", VAGUE), ("assistant", "Of which program?")], "Of git push."),
     ([("user", VAGUE)], "Who wrote Hamlet?"),
 ]
 MESSAGES = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
@@ -32,7 +34,7 @@ def index():
 @pytest.mark.parametrize(("said", "question"), CONVERSATIONS)
 @pytest.mark.parametrize("within", [None, ["rsync", "git push"]])
 def test_both_frameworks_decide_as_the_index_does(index, said, question, within):
-    turns = [text for who, text in said if who == "user" or text == SENTENCE]
+    turns = turns_of(said)
     [expected] = index.search([question], history=[turns], within=within)
     gate = langchain.UECGate(retriever=langchain.UECVectorStore(index).as_retriever())
     there = gate.invoke(question, history=[MESSAGES[who](t) for who, t in said], within=within)

@@ -10,7 +10,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from examples import chat
-from uec_rag.confidence.readings import Reading, ask_back
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import ask_back
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
 from uec_rag.langchain.documents import question_and_turns, turns
 

@@ -10,7 +10,8 @@ from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from tests.helpers import WORDS, Remembering, bag_of_words, passages
 from uec_rag import UEC
 from uec_rag.confidence.decision import REASONS
-from uec_rag.confidence.readings import Reading, ask_back
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import ask_back
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
 from uec_rag.retrieval import Gate
 

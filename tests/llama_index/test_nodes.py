@@ -22,7 +22,8 @@ from llama_index.core.vector_stores.utils import node_to_metadata_dict
 from examples.chat import PASSAGES
 from tests.helpers import FORGED, index_of
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.readings import Reading, ask_back
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import ask_back
 from uec_rag.llama_index import (
     UECGatePostprocessor,
     UECQueryBundle,

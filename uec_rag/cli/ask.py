@@ -33,7 +33,8 @@ from uec_rag.cli.console import (
     print_json,
     say,
 )
-from uec_rag.confidence.readings import Reading, UnknownReading, ask_back, readings_named
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import UnknownReading, ask_back, readings_named
 
 if TYPE_CHECKING:
     from uec_rag.confidence.decision import Decision

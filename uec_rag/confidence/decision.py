@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.readings import ASK, Reading, ask_back, asks_back
+from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.replies import ask_back, asks_back
 
 Action = Literal["answer", "clarify", "abstain"]
 

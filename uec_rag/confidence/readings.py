@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import regex
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import Calibrator
+from uec_rag.confidence.wording import FUNCTION_WORDS, WORD, lacks_referent
 
 ASK = 0.68
 """P(underspecified) from which on to ask back: of ordinary questions 2 % are above it."""
@@ -38,38 +39,11 @@ _ALIKE = 0.93  # cosine of two passages without a subject in their metadata that
 _HEAD = 10  # words at the beginning of a passage that say what it is about, beside its subject
 _LACK = 4.0  # how fast a reading ceases to be a rival, per word that it lacks and no passage has
 _FULL = 0.3  # in_corpus from which on readings are plausible
-_SHOWN, _ENOUGH = 5, 0.98
-_LONGEST_LABEL, _LABEL_FROM = 60, 60
-_LONGEST_REPLY = _SHOWN * (_LONGEST_LABEL + 10)  # that names every label, politely
-_WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
-_COUNTED = (
-    ("1", "a", "one", "first", "1st", "former", "一"),
-    ("2", "b", "two", "second", "2nd", "二"),
-    ("3", "c", "three", "third", "3rd", "三"),
-    ("4", "d", "four", "fourth", "4th", "四"),
-    ("5", "e", "five", "fifth", "5th", "五"),
-)
-_PLACES = {word: place for place, words in enumerate(_COUNTED) for word in words}
-_PLACES |= dict.fromkeys(("last", "latter", "最后"), -1)
-_BEFORE = r"(?:(?:yes|no|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
-_AFTER = r"(?:,? (?:please|thanks|thank you))*"
-_PLACE = (
-    r"(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
-    rf"(?P<place>{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?:[.)]|一?[个個种種项項])?"
-)
-_ONE = r"(?: (?:one|option|choice|reading))?"
-_OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
-_EVERY = (
-    rf"(?P<every>(?:both|all|any|either){_OF_THEM}|(?:[两兩三四五][个個种種])?都(?:要|是)?|全部)"
-)
-_NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?:是|要)|没有)"
-_AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
-# Atomic: where a label is a place, too, a long list would be tried in each way.
-_NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
-_REPLY = rf"{_BEFORE}(?:{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
+MOST_READINGS, LONGEST_LABEL = 5, 60
+_ENOUGH = 0.98  # of the posterior, that the readings hold together
+_LABEL_FROM = 60  # words of a passage among which its label is looked for
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = re.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same in ASCII, at a third of the time
 
 
@@ -276,7 +250,7 @@ def _holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+    return (_ASCII_WORD if text.isascii() else WORD).findall(text)
 
 
 def _mass(logits: FloatArray, subject: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -324,7 +298,7 @@ def readings(candidates: Candidates, subject: NDArray[np.intp]) -> list[Reading]
     mass = _mass(candidates.logits, subject)
     order = np.argsort(-mass, kind="stable")
     count = int(np.searchsorted(np.cumsum(mass[order]), _ENOUGH)) + 1
-    chosen = order[: min(max(count, 2), _SHOWN)].tolist()
+    chosen = order[: min(max(count, 2), MOST_READINGS)].tolist()
     rows = {number: np.flatnonzero(subject == number).tolist() for number in chosen}
     labels = _labels(candidates, rows)
     return [
@@ -351,7 +325,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
             title = f"{candidates.sources[some[0]]}: {title}"
         elif not title:
             others = [row for other in rows for row in rows[other] if other != number]
-            common = {word.casefold() for word in candidates.idf} | _FUNCTION_WORDS
+            common = {word.casefold() for word in candidates.idf} | FUNCTION_WORDS
             common.update(*(_split(candidates.texts[row].casefold()) for row in others))
             title = _first_phrase(candidates.texts[some[0]], common)
         labels[number] = _shortened(title or candidates.ids[some[0]])
@@ -361,7 +335,7 @@ def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[i
 def _first_phrase(text: str, common: Set[str]) -> str:
     """Return the first words of a text, one after the other, that are not common; "" if all are."""
     phrase: list[regex.Match[str]] = []
-    for word in islice(_WORD.finditer(text), _LABEL_FROM):
+    for word in islice(WORD.finditer(text), _LABEL_FROM):
         tells = len(word[0]) > 1 and word[0].casefold() not in common
         if not phrase:
             phrase = [word] if tells else []
@@ -374,372 +348,4 @@ def _first_phrase(text: str, common: Set[str]) -> str:
 
 def _shortened(label: str) -> str:
     line = " ".join(label.split())
-    return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1].rstrip()}…"
-
-
-Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
-"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), its ids or label."""
-
-
-def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
-    """The passages of a chosen reading that is not named by its label.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of `Within`, or has no passage.
-    """
-    ids: object = within
-    if isinstance(within, Reading):
-        ids = within.ids
-    elif isinstance(within, Mapping):
-        ids = within.get("ids")
-    if isinstance(ids, str) or not isinstance(ids, Sequence):
-        raise TypeError(
-            "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
-            f"{within!r:.60}."
-        )
-    for one in ids:
-        if not isinstance(one, str):
-            raise TypeError(f"within: expected ids, strings, got {one!r:.60}.")
-    if not ids:
-        raise ValueError("within: expected the ids of one passage at least, got none.")
-    return tuple(ids)
-
-
-class UnknownReading(ValueError):
-    """A label was given that no reading of the question has."""
-
-
-def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
-    """The readings that a reply names: by labels, by places, or all or none of them.
-
-    Whatever the case of its letters; none if it says "neither".
-
-    Raises
-    ------
-    UnknownReading
-        If it says anything else.
-
-    Examples
-    --------
-    >>> found = [Reading("git add", ("a", "b"), 0.5), Reading("rsync", ("c",), 0.5)]
-    >>> [[one.label for one in readings_named(reply, found)]
-    ...  for reply in ("Git Add", "the second one", "both", "neither")]
-    [['git add'], ['rsync'], ['git add', 'rsync'], []]
-    """
-    labels = [reading.label for reading in found]
-    if not labels:
-        raise UnknownReading(f"within: this question has no readings, got {reply!r:.60}.")
-    places = _places_named(reply, labels, len(labels))
-    if places is None:
-        raise UnknownReading(
-            "within: expected a reading's ids, or the label of one that this question has, "
-            f"{labels}, got {reply!r:.60}."
-        )
-    return [found[place] for place in places]
-
-
-def _plain(label: str) -> str:
-    return " ".join(label.casefold().split())
-
-
-def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | None:
-    """The places of the labels that a reply names; None if it says anything else.
-
-    `count`: how many labels there are to count places by.
-    """
-    said, plain = _plain(reply), [*map(_plain, labels)]
-
-    def place_of(label: str) -> int:
-        alike = [place for place, one in enumerate(plain) if one == label]
-        # "inspect.Signature" and "inspect.signature" are two.
-        return next((place for place in alike if labels[place] in reply), alike[0])
-
-    if said in plain:
-        return [place_of(said)]
-    if len(said) > _LONGEST_REPLY:
-        return None
-    there = {one for one in plain if one and one in said} or {"\n"}
-    match = regex.fullmatch(_REPLY, said, labels=there)
-    if match is None:
-        return None
-    if match["every"]:
-        return [*range(count)]
-    places = {_PLACES[word] for word in match.captures("place")}
-    if not all(place < count for place in places):
-        return None
-    return sorted({place % count for place in places} | {*map(place_of, match.captures("label"))})
-
-
-def ask_back(found: Sequence[Reading]) -> str:
-    """Ask in one sentence which reading is meant.
-
-    Examples
-    --------
-    >>> ask_back([Reading(name, (name,), 0.3) for name in ("git add", "rsync", "tar")])
-    'Do you mean git add, rsync or tar?'
-    """
-    labels = [reading.label for reading in found]
-    if len(labels) < 2:
-        return _WHAT
-    return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
-
-
-def names_reading(asked: str, reply: str) -> bool | None:
-    """Tell if a reply to a question of `ask_back` says which readings are meant, and nothing else.
-
-    `readings_named` knows which. False if it has one label among other words; None if it has none
-    or several, or what was asked is no such question.
-
-    Examples
-    --------
-    >>> asked = "Do you mean git add, rsync or git push?"
-    >>> names_reading(asked, "Rsync, please"), names_reading(asked, "How does rsync do it?")
-    (True, False)
-    """
-    if not asked.lstrip().startswith(_WHICH):
-        return None
-    named = asked.strip().removeprefix(_WHICH).rpartition("?")[0]
-    parts = regex.split("(, | or )", " ".join(named.split()))
-    if len(named) > _LONGEST_REPLY or len(parts) > 8 * _SHOWN:  # not made by `ask_back`
-        return None
-    labels = [*map(_plain, parts[::2])]
-    # A label may itself have a comma or an "or".
-    ends = range(1, len(parts) + 1, 2)
-    runs = ["".join(parts[start:stop]) for stop in ends for start in range(0, stop, 2)]
-    if _places_named(reply, runs, len(labels)) is not None:
-        return True
-    said = _plain(reply)
-    held = {
-        label
-        for label in labels
-        if label and regex.search(rf"(?<!\w){regex.escape(label)}(?!\w)", said)
-    }
-    longest = [one for one in held if not any(one != other and one in other for other in held)]
-    return False if len(longest) == 1 else None
-
-
-def asks_back(text: str) -> bool:
-    """Tell if a text is a question of `ask_back`, or begins with one."""
-    return text.lstrip().startswith((_WHICH, _WHAT))
-
-
-def asked_back(answer: str) -> str | None:
-    """Find what an answer asks back, as one that `asks_back`; None if it answers, or offers more.
-
-    Answers of others ask if they are one question: so does a language model that asks for what is
-    missing.
-
-    Parameters
-    ----------
-    answer : str
-
-    Examples
-    --------
-    >>> asked_back("Which year do you mean?"), asked_back("It costs 3 euros. Anything else?")
-    ('What exactly do you mean? Which year do you mean?', None)
-    """
-    if asks_back(answer):
-        return answer
-    asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
-    return f"{_WHAT} {answer.strip()}" if asks else None
-
-
-def is_question(text: str) -> bool:
-    """Tell if a text has a question mark, or begins as English questions and requests do.
-
-    Examples
-    --------
-    >>> is_question("how much is it"), is_question("多少钱？"), is_question("The second year.")
-    (True, True, False)
-    """
-    words = text.split(maxsplit=1)
-    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
-_PRONOUNS = _words("it he she him they them its his their theirs one ones")
-_DEMONSTRATIVES = _words("this these those")
-_BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
-_BEFORE_ONE = _words("a the that this which new other another")
-_COMPLEMENTS = _words("of that which who whose whom where between")
-_TIMES = _words("year years day days century time morning week month")
-# What follows "the" in a description that needs no referent: the first, the difference, the sun.
-_UNIQUE = _words(
-    """first second third fourth last next previous present past future only same most least best
-    worst main other following latest difference differences number amount name term word meaning
-    average total minimum maximum current world sun moon earth internet us usa uk"""
-)
-_FUNCTION_WORDS = _words(
-    """a an and are as at be been being but by can could did do does for from get got had has have
-    he her his how i if in into is it its of on or our she should that the their them there these
-    they this those to was we were what when where which who whose why will with would you your not
-    my me us about any some much many so than then please tell explain happens happen use used mean
-    means during between after before over under also just"""
-)
-_DUMMY_IT = regex.compile(
-    r"\bit\s+(?:takes?|took|possible|safe|legal|true|necessary|ok|okay|better|worth|normal|important"
-    r"|illegal|means?|rains?|snows?|matters?)\b",
-    regex.IGNORECASE,
-)
-# A digit, an underscore, an inner capital or dot, a call, a quotation mark, an option.
-_MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
-_CAPITAL = regex.compile(r"\p{Lu}")
-_CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
-_MOST_WORDS = 4
-_ASKS = regex.compile("[?？؟]")
-_ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
-_OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
-_OPENINGS = _words(
-    """how what when where who which why whose can could do does did is are was were will would
-    should tell show explain give list describe find compare"""
-)
-# Demonstratives, and not "so" or "then", that are written alike.
-_CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
-
-
-def lacks_referent(question: str) -> bool:
-    """Tell if an English question refers to something that it does not name.
-
-    It does if it has a pronoun, a demonstrative or a definite description without a complement, and
-    no name, number, identifier or quotation. In other languages almost always False.
-
-    Parameters
-    ----------
-    question : str
-
-    Examples
-    --------
-    >>> lacks_referent("How do I repay the loan?"), lacks_referent("Who wrote the Odyssey?")
-    (True, False)
-    >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
-    (True, False)
-    """
-    return not _names_something(question) and _refers(question)
-
-
-def _names_something(question: str) -> bool:
-    """Tell if there is a name, a number, an identifier or a quotation."""
-    words = question.split()
-    if any(map(_MARKED.search, words)):
-        return True
-    inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
-    capitals = [
-        bool(_CAPITAL.match(w))
-        for w, previous in zip(inner, words, strict=False)
-        if w[:1].isalpha() and w.split("'")[0] != "I" and not _ends_sentence(previous)
-    ]
-    # In a title in capitals they tell nothing.
-    return any(capitals) and not (len(capitals) > 1 and all(capitals))
-
-
-def _ends_sentence(word: str) -> bool:
-    return word[-1] in ".!?:"
-
-
-def named_words(question: str) -> frozenset[str]:
-    """Find the words of an English question that are of names, numbers, identifiers or quotations.
-
-    Casefolded, without what any question may have; none of a title in capitals.
-
-    Parameters
-    ----------
-    question : str
-
-    Examples
-    --------
-    >>> sorted(named_words("When did Apollo 11 land on the moon?"))
-    ['11', 'apollo']
-    >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
-    ([], ['rss'])
-    """
-    words = question.split()
-    if words and words[0].casefold() not in _FUNCTION_WORDS:
-        inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
-        telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in _FUNCTION_WORDS]
-        if telling and all(map(_CAPITAL.match, telling)):
-            return frozenset()  # a title in capitals
-    named: set[str] = set()
-    quoted = False
-    for place, word in enumerate(words):
-        bare = word.strip("?.,!;:()'\"“”«»`")
-        quoted = quoted or word[0] in '"“«`'
-        begins = not place or _ends_sentence(words[place - 1])
-        capital = bool(_CAPITAL.match(bare)) and not begins
-        if quoted or capital or _MARKED.search(word):
-            named.update(_WORD.findall(_CLITIC.sub("", bare).casefold()))
-        quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
-    return frozenset(named - _FUNCTION_WORDS)
-
-
-def refers_back(question: str) -> bool:
-    """Tell if a question has a pronoun or a demonstrative whose referent it does not name.
-
-    In English and Chinese; in other languages False.
-
-    Parameters
-    ----------
-    question : str
-
-    Examples
-    --------
-    >>> refers_back("Where was it built?"), refers_back("这个景点开放吗？")
-    (True, True)
-    >>> refers_back("Where was the bridge built?"), refers_back("Does it rain in London?")
-    (False, False)
-    """
-    words = _lowered(question)
-    return bool(_CHINESE_PRONOUN.search(question)) or any(
-        _is_pronoun(words, place) for place in range(len(words))
-    )
-
-
-def _refers(question: str) -> bool:
-    words = _lowered(question)
-    return any(
-        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
-    )
-
-
-def _lowered(question: str) -> list[str]:
-    return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
-
-
-def _is_pronoun(words: Sequence[str], place: int) -> bool:
-    """Tell if a word is a pronoun or a demonstrative of something that is not named before it."""
-    word = words[place]
-    previous = words[place - 1] if place else ""
-    following = words[place + 1] if place + 1 < len(words) else ""
-    if word in ("one", "ones"):
-        return not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place])
-    if word in _PRONOUNS:
-        if _DUMMY_IT.match(f"{word} {following}"):
-            return False
-        # Two words of content before it may well be what it refers to.
-        before = [w for w in words[:place] if w not in _FUNCTION_WORDS and w.isalpha()]
-        return len(before) < 2
-    if word in _DEMONSTRATIVES:
-        return following not in _TIMES
-    return word == "that" and (not previous or previous in _BEFORE_THAT) and following not in _TIMES
-
-
-def _is_description(words: Sequence[str], place: int) -> bool:
-    """Tell if "the" begins a definite description without a complement: "the loan"."""
-    following = words[place + 1] if place + 1 < len(words) else ""
-    if words[place] != "the" or following in _UNIQUE or following.endswith("est"):
-        return False
-    end = place + 1
-    while (
-        end < len(words)
-        and end - place <= _MOST_WORDS
-        and words[end].isalpha()
-        and words[end] not in _FUNCTION_WORDS
-    ):
-        end += 1
-    complement = end < len(words) and words[end] in _COMPLEMENTS
-    return end > place + 1 and not complement
+    return line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"

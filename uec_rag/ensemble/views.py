@@ -16,14 +16,8 @@ from typing import TypeVar
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence.readings import (
-    Within,
-    asked_back,
-    asks_back,
-    is_question,
-    names_reading,
-    refers_back,
-)
+from uec_rag.confidence.replies import Within, asked_back, asks_back, names_reading
+from uec_rag.confidence.wording import is_question, refers_back
 
 _Q = TypeVar("_Q")
 _T = TypeVar("_T")

@@ -20,7 +20,7 @@ from llama_index.core.schema import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from uec_rag.confidence.readings import Within
+from uec_rag.confidence.replies import Within
 from uec_rag.corpora.passages import bookkeeping
 from uec_rag.ensemble.views import turns_of
 from uec_rag.retrieval import SearchResult

@@ -41,7 +41,8 @@ from uec_rag.confidence.model import (
     Probabilities,
     features,
 )
-from uec_rag.confidence.readings import Candidates, Reading, named_words
+from uec_rag.confidence.readings import Candidates, Reading
+from uec_rag.confidence.wording import named_words
 from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted

@@ -18,7 +18,8 @@ import numpy as np
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
-from uec_rag.confidence.readings import Reading, Within, chosen_ids, readings_named
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import Within, chosen_ids, readings_named
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
 from uec_rag.ensemble.uec import UEC

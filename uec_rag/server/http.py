@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
-from uec_rag.confidence.readings import UnknownReading
+from uec_rag.confidence.replies import UnknownReading
 from uec_rag.corpora.passages import bookkeeping
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.files import add_passages

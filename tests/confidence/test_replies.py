@@ -1,0 +1,158 @@
+"""Questions back, and the replies to them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import (
+    UnknownReading,
+    ask_back,
+    asked_back,
+    asks_back,
+    names_reading,
+    readings_named,
+)
+
+
+def test_one_question_asks_for_all_readings():
+    three = [Reading(name, (name,), 0.3) for name in "ABC"]
+    assert ask_back(three) == "Do you mean A, B or C?"
+    assert ask_back(three[:2]) == "Do you mean A or B?"
+    assert ask_back(three[:1]) == "What exactly do you mean?"
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "named"),
+    [
+        ("Do you mean git, git add or rsync?", "git add", True),
+        ("Do you mean git, git add or rsync?", "GIT!", True),
+        ("Do you mean git, git add or rsync?", "I mean git add", True),
+        ("Do you mean git, git add or rsync?", "what git add does", False),
+        ("Do you mean git, git add or rsync?", "not git add", False),
+        ("Do you mean git, git add or rsync?", "git or rsync", True),
+        ("Do you mean git, git add or rsync?", "git copies what rsync does", None),
+        ("Do you mean git, git add or rsync?", "neither", True),
+        ("Do you mean git, git add or rsync?", "legit", None),
+        ("Do you mean git, git add or rsync?", "?", None),
+        ("Do you mean rain, hail or snow or tar?", "Rain, hail or snow", True),
+        ("Do you mean a or b? Note: it is in Greek.", "b", True),
+        ("What exactly do you mean?", "b", None),
+        ("Which country?", "Ireland", None),
+        ("Which country?", "neither", None),
+        ("Do you mean git or rsync?", "The first one.", True),
+        ("Do you mean git or rsync?", "3", None),
+        ("Do you mean git, the last or rsync?", "the last", True),
+        ("Do you mean git or rsync?", "What is the first one called?", None),
+    ],
+)
+def test_a_reply_to_a_question_back_says_which_readings_are_meant_or_more(asked, reply, named):
+    assert names_reading(asked, reply) is named
+
+
+LABELS = ("git", "git add", "R and D", "tar")
+
+
+def meant_by(reply: str, labels: Sequence[str] = LABELS) -> list[str]:
+    return [one.label for one in readings_named(reply, [Reading(n, (n,), 0.25) for n in labels])]
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ("2", "git add"),
+        ("(2)", "git add"),
+        ("#2.", "git add"),
+        ("Option B, please", "git add"),
+        ("number two", "git add"),
+        ("the 2nd", "git add"),
+        ("I mean the second one!", "git add"),
+        ("the former", "git"),
+        ("The latter.", "tar"),
+        ("the last one", "tar"),
+        ("第二个", "git add"),
+        ("最后一个", "tar"),
+        ("I mean git add, please", "git add"),
+        ("Yes, the GIT one.", "git"),
+        ('"R and D"', "R and D"),
+    ],
+)
+def test_a_reading_is_named_by_its_label_or_its_place(reply, label):
+    assert meant_by(reply) == [label]
+    with pytest.raises(UnknownReading, match="this question has no readings"):
+        meant_by(reply, ())
+
+
+@pytest.mark.parametrize(
+    ("reply", "places"),
+    [
+        ("git and tar", [0, 3]),
+        ("tar, R and D, and git add please", [1, 2, 3]),
+        ("A and C", [0, 2]),
+        ("the first and the last", [0, 3]),
+        ("第一个和第三个", [0, 2]),
+        ("Both!", [0, 1, 2, 3]),
+        ("all of them, please", [0, 1, 2, 3]),
+        ("either one", [0, 1, 2, 3]),
+        ("I mean any of these", [0, 1, 2, 3]),
+        ("都要", [0, 1, 2, 3]),
+        ("Neither.", []),
+        ("none of the above", []),
+        ("No, something else", []),
+        ("都不是", []),
+    ],
+)
+def test_a_reply_names_several_readings_or_none_of_them(reply, places):
+    assert meant_by(reply) == [LABELS[place] for place in places]
+
+
+def test_labels_that_differ_in_case_alone_are_told_apart():
+    labels = ("re.Match", "re.match")
+    assert [meant_by(reply, labels) for reply in labels] == [["re.Match"], ["re.match"]]
+    assert meant_by("I mean re.match, please", labels) == ["re.match"]
+    assert meant_by("RE.MATCH", labels) == ["re.Match"]
+
+
+def test_a_label_says_itself_before_what_it_says_of_others():
+    assert meant_by("all", ("some", "all")) == ["all"]
+    assert meant_by("the last", ("the last", "tar")) == ["the last"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "5",
+        "0",
+        "22",
+        "What is the first one called?",
+        "Why the second?",
+        "first of all, how long does it take?",
+        "not the second one",
+        "one of them",
+        "a file",
+        "2 files",
+        "the first and a file",
+        "neither of the files opens",
+    ],
+)
+def test_other_words_and_places_beyond_the_last_name_no_reading(reply):
+    with pytest.raises(UnknownReading):
+        meant_by(reply)
+
+
+@pytest.mark.parametrize(
+    ("answer", "asks"),
+    [
+        ("Which year are you asking about?", True),
+        ("您问的是哪一年？", True),
+        ("Version 2.1 or 3.0?", True),
+        ("It costs 3 euros. Which year do you mean?", False),
+        ("Is there anything else?", False),
+        ("The tenant.", False),
+        ("", False),
+    ],
+)
+def test_an_answer_that_is_one_question_asks_back(answer, asks):
+    back = asked_back(answer)
+    assert (back is not None) is asks
+    assert back is None or (asks_back(back) and asked_back(back) == back)

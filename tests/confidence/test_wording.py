@@ -1,0 +1,98 @@
+"""Names, references back and questions, by their wording."""
+
+import pytest
+
+from uec_rag.confidence.wording import is_question, lacks_referent, named_words, refers_back
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I repay the loan?",
+        "When was this library founded?",
+        "Does she have children?",
+        "how much does it cost",
+        "What does a smart one do?",
+        "What is the size of that?",
+    ],
+)
+def test_a_description_or_pronoun_without_a_name_lacks_its_referent(question):
+    assert lacks_referent(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When was the Goodrich House built?",  # a name
+        "What does the --daemon option do?",  # an option
+        "What does the `join` call return?",  # an identifier
+        "What is the capital of a country?",  # a complement
+        "Is it safe to eat snow?",  # a dummy subject
+        "Who was the first to cross a desert?",  # what is unique by its description
+        "How do green plants get their energy from light?",  # what it refers to comes before
+        "How many people live in Lagos in this century?",
+        "Wie hoch ist der Turm?",  # another language
+        "这里能玩多久",
+        "",
+    ],
+)
+def test_what_is_named_complete_or_in_another_language_does_not(question):
+    assert not lacks_referent(question)
+
+
+def test_a_capital_that_begins_a_sentence_is_no_name():
+    assert lacks_referent("I need help. How do I repay the loan?")
+    assert not lacks_referent("I need help. How do I repay Chase the loan?")
+
+
+@pytest.mark.parametrize(
+    ("question", "refers"),
+    [
+        ("How much does it cost?", True),
+        ("What are the differences between them?", True),
+        ("In what year was this?", True),
+        ("那个博物馆开放吗？", True),
+        ("那么天气怎么样？", False),
+        ("How much does the repair cost?", False),
+        ("Who wrote Hamlet?", False),
+        ("Does a garage door need its own motor?", False),
+        ("", False),
+    ],
+)
+def test_pronouns_without_a_referent_refer_back(question, refers):
+    assert refers_back(question) is refers
+
+
+@pytest.mark.parametrize("text", ["is it so", "多少钱？", "Tell me more", "the price? "])
+def test_questions_and_requests_are_questions(text):
+    assert is_question(text)
+
+
+@pytest.mark.parametrize("text", ["2019", "The second one.", "in Ireland", "", " "])
+def test_replies_are_no_questions(text):
+    assert not is_question(text)
+
+
+def test_capitals_in_a_title_are_no_names():
+    assert lacks_referent("How Do They Repay The Loan")
+    assert lacks_referent("Can I repay the loan?")
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (
+            "When was Rutherford Technology High School established?",
+            "rutherford technology high school",
+        ),
+        ("What does git's --no-walk mean in CI?", "no walk ci"),
+        ("How is bz2.compress called? Tell me.", "bz2 compress"),
+        ('Who sang "what is love" first?', "love"),
+        ("Getting Stock Guides", ""),
+        ("How do I repay a loan?", ""),
+        ("Where is Biden's house?", "biden"),
+        ("", ""),
+    ],
+)
+def test_names_numbers_identifiers_and_quotations_of_a_question(question, names):
+    assert named_words(question) == {*names.split()}

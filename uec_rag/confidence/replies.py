@@ -1,0 +1,208 @@
+"""Questions back ("Do you mean A or B?"), and the replies to them, in English and Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import regex
+
+from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
+
+_LONGEST_REPLY = MOST_READINGS * (LONGEST_LABEL + 10)  # that names every label, politely
+_WHICH, _WHAT = "Do you mean ", "What exactly do you mean?"
+_COUNTED = (
+    ("1", "a", "one", "first", "1st", "former", "一"),
+    ("2", "b", "two", "second", "2nd", "二"),
+    ("3", "c", "three", "third", "3rd", "三"),
+    ("4", "d", "four", "fourth", "4th", "四"),
+    ("5", "e", "five", "fifth", "5th", "五"),
+)
+_PLACES = {word: place for place, words in enumerate(_COUNTED) for word in words}
+_PLACES |= dict.fromkeys(("last", "latter", "最后"), -1)
+_BEFORE = r"(?:(?:yes|no|ok|okay|i mean|i meant|it is|it's|that is|that's|take|choose)[ ,:]+)*"
+_AFTER = r"(?:,? (?:please|thanks|thank you))*"
+_PLACE = (
+    r"(?:(?:option|number|choice|reading|no\.?) ?|\#|\(|第)?"
+    rf"(?P<place>{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?:[.)]|一?[个個种種项項])?"
+)
+_ONE = r"(?: (?:one|option|choice|reading))?"
+_OF_THEM = r"(?: (?:of )?(?:them|these|those|the above|(?:the )?(?:two|three|four|five)|one))?"
+_EVERY = (
+    rf"(?P<every>(?:both|all|any|either){_OF_THEM}|(?:[两兩三四五][个個种種])?都(?:要|是)?|全部)"
+)
+_NO = rf"(?P<no>(?:neither|none){_OF_THEM}|no|something else|(?:以上)?都不(?:是|要)|没有)"
+_AND = r"(?:,? (?:and|or) |, ?| ?& ?| ?[、和与與] ?)"
+# Atomic: where a label is a place, too, a long list would be tried in each way.
+_NAMED = rf"(?>(?:the )??[\"'`]?(?:(?P<label>\L<labels>)|{_PLACE})[\"'`]?{_ONE})"
+_REPLY = rf"{_BEFORE}(?:{_NAMED}(?>{_AND}{_NAMED})*|{_EVERY}|{_NO}){_AFTER}[.!?,; ]*"
+_ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))+[?？؟]")
+_OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
+
+Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
+"""A chosen reading: as a search gave it, as a mapping with its "ids" (JSON), its ids or label."""
+
+
+def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
+    """The passages of a chosen reading that is not named by its label.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of `Within`, or has no passage.
+    """
+    ids: object = within
+    if isinstance(within, Reading):
+        ids = within.ids
+    elif isinstance(within, Mapping):
+        ids = within.get("ids")
+    if isinstance(ids, str) or not isinstance(ids, Sequence):
+        raise TypeError(
+            "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
+            f"{within!r:.60}."
+        )
+    for one in ids:
+        if not isinstance(one, str):
+            raise TypeError(f"within: expected ids, strings, got {one!r:.60}.")
+    if not ids:
+        raise ValueError("within: expected the ids of one passage at least, got none.")
+    return tuple(ids)
+
+
+class UnknownReading(ValueError):
+    """A label was given that no reading of the question has."""
+
+
+def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:
+    """The readings that a reply names: by labels, by places, or all or none of them.
+
+    Whatever the case of its letters; none if it says "neither".
+
+    Raises
+    ------
+    UnknownReading
+        If it says anything else.
+
+    Examples
+    --------
+    >>> found = [Reading("git add", ("a", "b"), 0.5), Reading("rsync", ("c",), 0.5)]
+    >>> [[one.label for one in readings_named(reply, found)]
+    ...  for reply in ("Git Add", "the second one", "both", "neither")]
+    [['git add'], ['rsync'], ['git add', 'rsync'], []]
+    """
+    labels = [reading.label for reading in found]
+    if not labels:
+        raise UnknownReading(f"within: this question has no readings, got {reply!r:.60}.")
+    places = _places_named(reply, labels, len(labels))
+    if places is None:
+        raise UnknownReading(
+            "within: expected a reading's ids, or the label of one that this question has, "
+            f"{labels}, got {reply!r:.60}."
+        )
+    return [found[place] for place in places]
+
+
+def _plain(label: str) -> str:
+    return " ".join(label.casefold().split())
+
+
+def _places_named(reply: str, labels: Sequence[str], count: int) -> list[int] | None:
+    """The places of the labels that a reply names; None if it says anything else.
+
+    `count`: how many labels there are to count places by.
+    """
+    said, plain = _plain(reply), [*map(_plain, labels)]
+
+    def place_of(label: str) -> int:
+        alike = [place for place, one in enumerate(plain) if one == label]
+        # "inspect.Signature" and "inspect.signature" are two.
+        return next((place for place in alike if labels[place] in reply), alike[0])
+
+    if said in plain:
+        return [place_of(said)]
+    if len(said) > _LONGEST_REPLY:
+        return None
+    there = {one for one in plain if one and one in said} or {"\n"}
+    match = regex.fullmatch(_REPLY, said, labels=there)
+    if match is None:
+        return None
+    if match["every"]:
+        return [*range(count)]
+    places = {_PLACES[word] for word in match.captures("place")}
+    if not all(place < count for place in places):
+        return None
+    return sorted({place % count for place in places} | {*map(place_of, match.captures("label"))})
+
+
+def ask_back(found: Sequence[Reading]) -> str:
+    """Ask in one sentence which reading is meant.
+
+    Examples
+    --------
+    >>> ask_back([Reading(name, (name,), 0.3) for name in ("git add", "rsync", "tar")])
+    'Do you mean git add, rsync or tar?'
+    """
+    labels = [reading.label for reading in found]
+    if len(labels) < 2:
+        return _WHAT
+    return f"{_WHICH}{', '.join(labels[:-1])} or {labels[-1]}?"
+
+
+def names_reading(asked: str, reply: str) -> bool | None:
+    """Tell if a reply to a question of `ask_back` says which readings are meant, and nothing else.
+
+    `readings_named` knows which. False if it has one label among other words; None if it has none
+    or several, or what was asked is no such question.
+
+    Examples
+    --------
+    >>> asked = "Do you mean git add, rsync or git push?"
+    >>> names_reading(asked, "Rsync, please"), names_reading(asked, "How does rsync do it?")
+    (True, False)
+    """
+    if not asked.lstrip().startswith(_WHICH):
+        return None
+    named = asked.strip().removeprefix(_WHICH).rpartition("?")[0]
+    parts = regex.split("(, | or )", " ".join(named.split()))
+    if len(named) > _LONGEST_REPLY or len(parts) > 8 * MOST_READINGS:  # not made by `ask_back`
+        return None
+    labels = [*map(_plain, parts[::2])]
+    # A label may itself have a comma or an "or".
+    ends = range(1, len(parts) + 1, 2)
+    runs = ["".join(parts[start:stop]) for stop in ends for start in range(0, stop, 2)]
+    if _places_named(reply, runs, len(labels)) is not None:
+        return True
+    said = _plain(reply)
+    held = {
+        label
+        for label in labels
+        if label and regex.search(rf"(?<!\w){regex.escape(label)}(?!\w)", said)
+    }
+    longest = [one for one in held if not any(one != other and one in other for other in held)]
+    return False if len(longest) == 1 else None
+
+
+def asks_back(text: str) -> bool:
+    """Tell if a text is a question of `ask_back`, or begins with one."""
+    return text.lstrip().startswith((_WHICH, _WHAT))
+
+
+def asked_back(answer: str) -> str | None:
+    """Find what an answer asks back, as one that `asks_back`; None if it answers, or offers more.
+
+    Answers of others ask if they are one question: so does a language model that asks for what is
+    missing.
+
+    Parameters
+    ----------
+    answer : str
+
+    Examples
+    --------
+    >>> asked_back("Which year do you mean?"), asked_back("It costs 3 euros. Anything else?")
+    ('What exactly do you mean? Which year do you mean?', None)
+    """
+    if asks_back(answer):
+        return answer
+    asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
+    return f"{_WHAT} {answer.strip()}" if asks else None

@@ -1,0 +1,205 @@
+"""What the wording of a question shows: names, references back, and that it is a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import regex
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
+_WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
+_PRONOUNS = _words("it he she him they them its his their theirs one ones")
+_DEMONSTRATIVES = _words("this these those")
+_BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
+_BEFORE_ONE = _words("a the that this which new other another")
+_COMPLEMENTS = _words("of that which who whose whom where between")
+_TIMES = _words("year years day days century time morning week month")
+# What follows "the" in a description that needs no referent: the first, the difference, the sun.
+_UNIQUE = _words(
+    """first second third fourth last next previous present past future only same most least best
+    worst main other following latest difference differences number amount name term word meaning
+    average total minimum maximum current world sun moon earth internet us usa uk"""
+)
+FUNCTION_WORDS = _words(
+    """a an and are as at be been being but by can could did do does for from get got had has have
+    he her his how i if in into is it its of on or our she should that the their them there these
+    they this those to was we were what when where which who whose why will with would you your not
+    my me us about any some much many so than then please tell explain happens happen use used mean
+    means during between after before over under also just"""
+)
+_DUMMY_IT = regex.compile(
+    r"\bit\s+(?:takes?|took|possible|safe|legal|true|necessary|ok|okay|better|worth|normal|important"
+    r"|illegal|means?|rains?|snows?|matters?)\b",
+    regex.IGNORECASE,
+)
+# A digit, an underscore, an inner capital or dot, a call, a quotation mark, an option.
+_MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
+_CAPITAL = regex.compile(r"\p{Lu}")
+_CLITIC = regex.compile(r"['’]\p{L}{1,2}$")
+_MOST_WORDS = 4
+_ASKS = regex.compile("[?？؟]")
+_OPENINGS = _words(
+    """how what when where who which why whose can could do does did is are was were will would
+    should tell show explain give list describe find compare"""
+)
+# Demonstratives, and not "so" or "then", that are written alike.
+_CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
+
+
+def is_question(text: str) -> bool:
+    """Tell if a text has a question mark, or begins as English questions and requests do.
+
+    Examples
+    --------
+    >>> is_question("how much is it"), is_question("多少钱？"), is_question("The second year.")
+    (True, True, False)
+    """
+    words = text.split(maxsplit=1)
+    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
+
+
+def lacks_referent(question: str) -> bool:
+    """Tell if an English question refers to something that it does not name.
+
+    It does if it has a pronoun, a demonstrative or a definite description without a complement, and
+    no name, number, identifier or quotation. In other languages almost always False.
+
+    Parameters
+    ----------
+    question : str
+
+    Examples
+    --------
+    >>> lacks_referent("How do I repay the loan?"), lacks_referent("Who wrote the Odyssey?")
+    (True, False)
+    >>> lacks_referent("Where was it built?"), lacks_referent("What is the capital of a country?")
+    (True, False)
+    """
+    return not _names_something(question) and _refers(question)
+
+
+def _names_something(question: str) -> bool:
+    """Tell if there is a name, a number, an identifier or a quotation."""
+    words = question.split()
+    if any(map(_MARKED.search, words)):
+        return True
+    inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
+    capitals = [
+        bool(_CAPITAL.match(w))
+        for w, previous in zip(inner, words, strict=False)
+        if w[:1].isalpha() and w.split("'")[0] != "I" and not _ends_sentence(previous)
+    ]
+    # In a title in capitals they tell nothing.
+    return any(capitals) and not (len(capitals) > 1 and all(capitals))
+
+
+def _ends_sentence(word: str) -> bool:
+    return word[-1] in ".!?:"
+
+
+def named_words(question: str) -> frozenset[str]:
+    """Find the words of an English question that are of names, numbers, identifiers or quotations.
+
+    Casefolded, without what any question may have; none of a title in capitals.
+
+    Parameters
+    ----------
+    question : str
+
+    Examples
+    --------
+    >>> sorted(named_words("When did Apollo 11 land on the moon?"))
+    ['11', 'apollo']
+    >>> sorted(named_words("Risk to Reward Ratio")), sorted(named_words("What does --rss do?"))
+    ([], ['rss'])
+    """
+    words = question.split()
+    if words and words[0].casefold() not in FUNCTION_WORDS:
+        inner = [word.strip("?.,!;:()'\"") for word in words[1:]]
+        telling = [w for w in inner if w[:1].isalpha() and w.casefold() not in FUNCTION_WORDS]
+        if telling and all(map(_CAPITAL.match, telling)):
+            return frozenset()  # a title in capitals
+    named: set[str] = set()
+    quoted = False
+    for place, word in enumerate(words):
+        bare = word.strip("?.,!;:()'\"“”«»`")
+        quoted = quoted or word[0] in '"“«`'
+        begins = not place or _ends_sentence(words[place - 1])
+        capital = bool(_CAPITAL.match(bare)) and not begins
+        if quoted or capital or _MARKED.search(word):
+            named.update(WORD.findall(_CLITIC.sub("", bare).casefold()))
+        quoted = quoted and word.rstrip("?.,!;:")[-1:] not in '"”»`'
+    return frozenset(named - FUNCTION_WORDS)
+
+
+def refers_back(question: str) -> bool:
+    """Tell if a question has a pronoun or a demonstrative whose referent it does not name.
+
+    In English and Chinese; in other languages False.
+
+    Parameters
+    ----------
+    question : str
+
+    Examples
+    --------
+    >>> refers_back("Where was it built?"), refers_back("这个景点开放吗？")
+    (True, True)
+    >>> refers_back("Where was the bridge built?"), refers_back("Does it rain in London?")
+    (False, False)
+    """
+    words = _lowered(question)
+    return bool(_CHINESE_PRONOUN.search(question)) or any(
+        _is_pronoun(words, place) for place in range(len(words))
+    )
+
+
+def _refers(question: str) -> bool:
+    words = _lowered(question)
+    return any(
+        _is_pronoun(words, place) or _is_description(words, place) for place in range(len(words))
+    )
+
+
+def _lowered(question: str) -> list[str]:
+    return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
+
+
+def _is_pronoun(words: Sequence[str], place: int) -> bool:
+    """Tell if a word is a pronoun or a demonstrative of something that is not named before it."""
+    word = words[place]
+    previous = words[place - 1] if place else ""
+    following = words[place + 1] if place + 1 < len(words) else ""
+    if word in ("one", "ones"):
+        return not _BEFORE_ONE.isdisjoint(words[max(0, place - 2) : place])
+    if word in _PRONOUNS:
+        if _DUMMY_IT.match(f"{word} {following}"):
+            return False
+        # Two words of content before it may well be what it refers to.
+        before = [w for w in words[:place] if w not in FUNCTION_WORDS and w.isalpha()]
+        return len(before) < 2
+    if word in _DEMONSTRATIVES:
+        return following not in _TIMES
+    return word == "that" and (not previous or previous in _BEFORE_THAT) and following not in _TIMES
+
+
+def _is_description(words: Sequence[str], place: int) -> bool:
+    """Tell if "the" begins a definite description without a complement: "the loan"."""
+    following = words[place + 1] if place + 1 < len(words) else ""
+    if words[place] != "the" or following in _UNIQUE or following.endswith("est"):
+        return False
+    end = place + 1
+    while (
+        end < len(words)
+        and end - place <= _MOST_WORDS
+        and words[end].isalpha()
+        and words[end] not in FUNCTION_WORDS
+    ):
+        end += 1
+    complement = end < len(words) and words[end] in _COMPLEMENTS
+    return end > place + 1 and not complement
