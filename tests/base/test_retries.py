@@ -52,9 +52,10 @@ class Failing:
         return self([text])[0].tolist()
 
 
-def test_the_log_says_what_failed_and_when_it_is_tried_again(caplog):
-    assert retries.retried(Failing(ConnectionError("no\nanswer")), ["a"]).shape == (1, 3)
-    assert caplog.messages == ["no answer (trying again in 0.0 s)"]
+def test_the_log_says_once_what_failed(caplog):
+    error = ConnectionError("no\nanswer. Call again.")
+    assert retries.retried(Failing(error, error), ["a"]).shape == (1, 3)
+    assert caplog.messages == ["no answer; trying again ..."]
 
 
 PASSING = [ConnectionResetError(), TimeoutError(), ConnectTimeout(), StatusError(429)]
@@ -66,7 +67,7 @@ async def test_what_passes_is_tried_again(error, role, caplog):
     source = Failing(error, error)
     assert len(BlackBoxEncoder(source).encode(["a"], role)) == 1
     assert source.calls == 3
-    assert len(caplog.messages) == 2
+    assert len(caplog.messages) == 1
     again = Failing(error)
     assert len(await BlackBoxEncoder(again).aencode(["a"], role)) == 1
     assert again.calls == 2

@@ -8,6 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import uec_rag
+from uec_rag.cli import app
 from uec_rag.cli.console import note, print_json, readable_errors, say
 
 
@@ -78,18 +79,23 @@ def test_every_command_has_help_with_an_example(run, command):
     assert f"Example: uec-rag {command}" in run(command, "--help").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (("index", "", "--out", "idx"), "an argument"),
-        (("index", "docs", "--out", " "), "--out"),
-        (("index", "docs", "--out", "idx", "--model", ""), "--model"),
-        (("serve", "idx", "--token", ""), "--token"),
-    ],
-)
-def test_an_empty_value_is_not_the_current_folder(run, arguments, name):
-    said = " ".join(run(*arguments, code=2).output.replace("│", " ").split())
-    assert f"{name}: expected a text that is not blank" in said
+def every_value():
+    """Every option and argument of every command that takes a value, with what goes before it."""
+    for name, command in typer.main.get_command(app).commands.items():
+        before = [name]
+        for parameter in command.params:
+            if parameter.param_type_name == "argument":
+                yield [*before], parameter.metavar or parameter.name
+                before.append("x")
+            elif not parameter.is_flag:
+                yield [name, parameter.opts[0]], parameter.opts[0]
+
+
+@pytest.mark.parametrize(("before", "name"), [*every_value()])
+def test_an_empty_value_is_not_the_current_folder_and_its_place_is_named(run, before, name):
+    said = " ".join(run(*before, " ", code=2).output.replace("│", " ").split())
+    assert f"Invalid value for '{name}'" in said
+    assert "expected a text that is not blank" in said
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,16 @@ def test_a_place_that_an_index_names_is_opened_for_those_who_repeat_it(
         run(*command, "--store", told.partition("--store '")[2].partition("'")[0])
 
 
+def test_a_mistyped_folder_is_no_new_database(run, index, documents, tmp_path):
+    there, wrong = (f"qdrant://{tmp_path}/{name}/passages" for name in ("there", "wrong"))
+    run("copy", index, there, "--out", tmp_path / "idx")
+    update = ("index", documents, "--update", "--out", tmp_path / "idx")
+    for command in (("ask", tmp_path / "idx", "honey"), update):
+        told = run(*command, "--store", wrong, code=2).stderr
+        assert f"there is no Qdrant database in '{tmp_path / 'wrong'}'" in told
+    assert not (tmp_path / "wrong").exists()
+
+
 @pytest.mark.parametrize(
     "place", ["postgresql://me:s3cret@host/db", "qdrant://me:s3cret@host/x", "s3://me:s3cret@a/b"]
 )

@@ -194,6 +194,12 @@ def test_a_gate_that_is_none_is_refused(run, index, tmp_path):
         "--gate: there is no gate"
         in run("ask", index, "x", "--gate", tmp_path / "no", code=2).stderr
     )
-    (tmp_path / "gate.json").write_text('{"k": 4}')
-    bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
-    assert "Gate: no saved one looks like" in bad.stderr
+    for text in ('{"k": 4}', "query,relevant_ids"):
+        (tmp_path / "gate.json").write_text(text)
+        bad = run("ask", index, "x", "--gate", tmp_path / "gate.json", code=2)
+        assert f"--gate: there is no gate in '{tmp_path}/gate.json', or a damaged one" in bad.stderr
+
+
+@pytest.mark.parametrize("option", ["--wrong", "--risk", "--certainty", "--needless", "--abstain"])
+def test_a_share_that_is_none_is_named_by_its_option(run, option):
+    assert f"{option}: expected" in run("gate", "idx", "asked.csv", option, "2", code=2).stderr

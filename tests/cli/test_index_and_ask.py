@@ -172,11 +172,11 @@ def test_an_ensemble_fitted_elsewhere_is_calibrated_on_the_documents(
         (["index", "docs", "--out", "idx", "--workers", "2"], "expected --engine ray with them"),
         (["index", "docs", "--out", "idx", "--fit", "a.txt"], "--fit: expected a .jsonl"),
         (["index", "docs", "--out", "docs/a.txt/idx"], "--out: expected a folder, got"),
-        (["ask", "saved", "What?", "--gate", "docs/a.txt"], "--gate: path: 'docs/a.txt' is not"),
+        (["ask", "saved", "What?", "--gate", "docs/a.txt"], "--gate: there is no gate in 'docs/a"),
         (["copy", "docs", "http://host"], "TO: expected a folder, qdrant://"),
         (["serve", "saved", "--host", "no such host"], "--host no such host: others could ask"),
         (["serve", "saved", "--allow-host", "https://x"], "--allow-host: expected a name without"),
-        (["explore", "saved", "--gate", "docs/a.txt"], "--gate: path: 'docs/a.txt' is not"),
+        (["explore", "saved", "--gate", "docs/a.txt"], "--gate: there is no gate in 'docs/a"),
         (["mcp", "saved", "--host", "0.0.0.0"], "expected --http with them"),
         (["evaluate", "saved", "q.csv", "--against", "docs"], "--against: there is no index"),
         (["fetch", "--out", "docs/a.txt"], "--out: expected a folder, got 'docs/a.txt', a file"),
@@ -196,6 +196,11 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, arguments, m
     assert result.stderr.count("error:") == 1
     assert "Traceback" not in result.output
     assert result.stdout == ""
+
+
+def test_a_token_that_nothing_asks_for_is_noted(run):
+    told = run("mcp", "nowhere", "--token", "x" * 20, code=2).stderr
+    assert "note: --token, or UEC_TOKEN: nothing asks for it over stdin" in told
 
 
 def test_questions_are_asked_in_turn_until_an_empty_line(index):

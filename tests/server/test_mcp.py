@@ -94,7 +94,7 @@ async def test_an_agent_finds_tools_asks_and_reads_a_passage(transport, index):
     assert wrong["isError"]
     assert "is empty or only white space" in wrong["content"][0]["text"]
     assert many["isError"]
-    assert many["content"][0]["text"] == "k: Input should be less than or equal to 100"
+    assert many["content"][0]["text"] == "k: should be less than or equal to 100"
 
 
 async def test_a_gate_decides_and_what_passages_hold_stays_quoted(index, tmp_path):

@@ -45,7 +45,7 @@ def begun(command, *arguments, **environment):
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=60)
     said = "".join(lines) + rest
-    for hidden in ("Traceback", TOKEN, str(arguments[0].parent)):
+    for hidden in ("Traceback", "leaked", TOKEN, str(arguments[0].parent)):
         assert hidden not in said
     assert process.returncode in (0, -signal.SIGTERM), said
 

@@ -3,6 +3,7 @@
 import os
 import re
 import uuid
+import warnings
 
 import pytest
 
@@ -77,6 +78,22 @@ def test_ones_own_index_is_opened_as_the_error_says(engine, uec, tmp_path):
     loaded = Retriever.load(tmp_path / "index", uec, store=store)
     assert loaded.search(["a text"], k=1).ids == [["a"]]
     store.close()
+
+
+def test_another_collection_of_the_same_ensemble_is_told_from_ones_own(uec, tmp_path):
+    def at(name):
+        return store_at(f"qdrant://{tmp_path}/{name}/passages")
+
+    for name in ("mine", "other"):
+        index = index_of(uec, [f"a text of {name}"], ["a"], store=at(name))
+        index.save(tmp_path / f"index of {name}")
+        index.store.close()
+    (tmp_path / "mine").rename(tmp_path / "moved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Retriever.load(tmp_path / "index of mine", uec, store=at("moved")).store.close()
+    with pytest.warns(UserWarning, match="is not the one that this index was saved with, at"):
+        Retriever.load(tmp_path / "index of mine", uec, store=at("other")).store.close()
 
 
 def test_both_frameworks_hand_the_store_on(engine, uec, tmp_path):

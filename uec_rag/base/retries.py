@@ -1,6 +1,7 @@
 """Retries of calls to a remote model or store that is unreachable, or too busy, for a moment."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -86,10 +87,10 @@ def _policy(within: float | None = None) -> dict[str, Any]:
 
 
 def _announce(state: "RetryCallState") -> None:
-    """Log what failed, and when it is tried again."""
+    """Log that a call failed; once, since the last error is raised and says the rest."""
     error = state.outcome and state.outcome.exception()
-    wait = state.next_action.sleep if state.next_action else 0.0
-    _log.warning("%s (trying again in %.1f s)", one_line(str(error)), wait)
+    if state.attempt_number == 1:
+        _log.warning("%s; trying again ...", re.split(r"\. | \(", one_line(str(error)))[0])
 
 
 def _wait(state: "RetryCallState") -> float:

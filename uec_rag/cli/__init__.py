@@ -2,7 +2,6 @@
 
 import os
 import sys
-from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -27,10 +26,13 @@ class _Command(TyperCommand):
     """A command that refuses blank values: an empty path would stand for the current folder."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
-        for before, value in pairwise(["", *args]):
-            if not value.strip():
-                name = before if before.startswith("-") else "an argument"
-                ctx.fail(f"{name}: expected a text that is not blank")
+        given = self.make_parser(ctx).parse_args([*args])[0]
+        for parameter in self.get_params(ctx):
+            values = given.get(str(parameter.name))
+            for value in values if isinstance(values, list) else [values]:
+                if isinstance(value, str) and not value.strip():
+                    wrong: Any = parameter
+                    raise typer.BadParameter("expected a text that is not blank", ctx, wrong)
         return super().parse_args(ctx, args)
 
 

@@ -192,15 +192,18 @@ def check_gate(gate: Path) -> None:
 
     try:
         Gate.load(gate)
-    except ValueError as error:
-        raise ValueError(f"--gate: {error}") from None
+    except ValueError:
+        raise ValueError(
+            f"--gate: there is no gate in {str(gate)!r}, or a damaged one; make one: uec-rag gate "
+            "INDEX QUESTIONS"
+        ) from None
 
 
 def open_index(index: Path, store: str | None, trust: bool) -> Retriever:
     """Load a saved index, its passages from a place if one is given."""
     from uec_rag.retrieval import Retriever
 
-    place = None if store is None else store_at(store)
+    place = None if store is None else store_at(store, existing=True)
     return Retriever.load(index, store=place, trust=trust)
 
 

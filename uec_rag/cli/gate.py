@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from uec_rag.base.checks import check_share
 from uec_rag.base.errors import SavedMeanwhile
 from uec_rag.base.saved.generations import is_last
 from uec_rag.cli.console import (
@@ -93,18 +94,19 @@ def gate(
                 f"--abstain and {name}: expected one of them, got both; --abstain leaves a share "
                 "of the questions unanswered, whatever the risk"
             )
+        if value is not None:
+            check_share(value, name, "a number in (0, 1)")
+    if abstain is not None:
+        check_share(abstain, "--abstain", "a share in [0, 1)")
+    if wrong is not None and risk is not None:
+        raise ValueError(
+            "--wrong and --risk: expected one of them; that is of all questions, this of answers"
+        )
     if certainty is not None and risk is None:
         raise ValueError("--certainty: expected --risk with it; --wrong is kept on average")
     sure = _CERTAINTY if certainty is None else certainty
-    from uec_rag.retrieval.gate import (
-        GATE_FILE,
-        Gate,
-        LabelledSearch,
-        check_promise,
-        shared_answers,
-    )
+    from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch, shared_answers
 
-    check_promise(wrong, risk, sure, needless)
     own = index / GATE_FILE
     to = own if to is None else to
     if to == own:

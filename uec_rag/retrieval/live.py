@@ -68,7 +68,7 @@ class LiveIndex:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.problem = ""
-        self._store = None if place.store is None else store_at(place.store)
+        self._store = None if place.store is None else store_at(place.store, existing=True)
         self._seen: tuple[int, ...] | None = self._stamp()
         self._count, self._writing = threading.Lock(), threading.RLock()
         self._now = self._open(None)

@@ -210,15 +210,40 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
 
     `depth`: how much of each place leads to the request itself.
     """
+    # A part for each kind that a field may be of, and those are Python's.
+    rows = [
+        (
+            tuple(str(part) for part in one["loc"][depth:] if part not in _KINDS),
+            one["type"].endswith("_type"),
+            _said(one),
+        )
+        for one in islice(errors, 5)
+    ]
     found: dict[str, list[str]] = {}
-    for one in islice(errors, 5):
-        # A part for each kind that a field may be of, and those are Python's.
-        place = [str(part) for part in one["loc"][depth:] if part not in _KINDS]
-        found.setdefault(".".join(place) or "body", []).append(one["msg"])
-    return harmless("; ".join(f"{place}: {', or '.join(said)}" for place, said in found.items()))
+    for place, is_kind, said in rows:
+        # What it is not says nothing of a field that is wrong as another thing that it may be.
+        others = (row for row in rows if row[0][: len(place)] == place)
+        if not is_kind or all(row[:2] == (place, True) for row in others):
+            found.setdefault(".".join(place) or "body", []).append(said)
+    lines = (f"{place}: {' or '.join(said)}" for place, said in found.items())
+    return harmless("; ".join(lines).replace(" or should be ", " or "))
 
 
 _KINDS = {"str", "list[str]", "Message"}
+_SAID = {
+    "dict_type": "should be an object",
+    "extra_forbidden": "is not expected",
+    "int_type": "should be a whole number",
+    "missing": "is missing",
+    "model_attributes_type": "should be an object",
+    "model_type": "should be an object",
+}
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    """Word an error of pydantic's as a person would, to be read behind the name of a field."""
+    said: str = error["msg"].replace(" a valid ", " a ")
+    return _SAID.get(error["type"], re.sub("^[A-Z][a-z]+ (?=should)| after validation", "", said))
 
 
 def explained(error: Exception) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import RLock
 from typing import Annotated, Any, Literal
 
 import uvicorn
@@ -21,6 +22,7 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from tqdm import tqdm  # type: ignore[import-untyped]
 
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
@@ -402,6 +404,8 @@ def run(place: Place, access: Access, port: int, *, write: bool = False, workers
 def worker() -> Guard:
     """Make the application of one of several processes, as `run` was told to."""
     log_to_stderr()
+    # Its own lock is a semaphore of the system's, which a process that a signal ends leaves behind.
+    tqdm.set_lock(RLock())
     given = json.loads(os.environ[_GIVEN])
     place = Place(**{**given["place"], "index": Path(given["place"]["index"])})
     access = Access(**given["access"] | {"limits": Limits(**given["access"]["limits"])})

@@ -15,7 +15,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -203,7 +203,7 @@ class EngineStore(ABC):
                     f"store: {self.engine} stores words only beside vectors, and this ensemble "
                     "has none; add an encoder to it, or use a MemoryStore."
                 )
-            self.make(wanted)
+            self.make(replace(wanted, id=uuid.uuid4().hex))
             self._read.notes = None
         self.put(points_of(passages, gaussians))
 
@@ -328,7 +328,14 @@ class EngineStore(ABC):
 
     def save(self, folder: Path) -> None:
         """Write where the passages are into an existing folder; they stay there."""
-        write_json(folder / "store.json", {"store": self.engine, "address": self.address})
+        place = {"store": self.engine, "address": self.address, "id": self.id}
+        write_json(folder / "store.json", place)
+
+    @property
+    def id(self) -> str:
+        """The identity of the collection, since it was made; "" if there is none."""
+        notes = self.notes()
+        return "" if notes is None else notes.id
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -587,6 +594,7 @@ class CollectionSchema:
     profile: FloatArray | None  # shape (F, d): Of a factored variance
     fingerprint: str | None  # Of the ensemble, if it is known
     words: tuple[BlockSchema, ...] = ()  # Of the sparse blocks
+    id: str = ""  # Of the collection, since it was made
 
     @classmethod
     def of(cls, gaussians: Gaussian, fingerprint: str | None) -> Self:
@@ -645,6 +653,7 @@ class CollectionSchema:
             "profile": profile,
             "fingerprint": self.fingerprint,
             "words": [words.metadata() for words in self.words],
+            "id": self.id,
         }
 
     @classmethod
@@ -657,12 +666,14 @@ class CollectionSchema:
                 "profile": profile,
                 "fingerprint": name,
                 "words": [*words],
+                **more,
             }:
                 factors = None
                 if isinstance(profile, dict):
                     bits = base64.b64decode(profile["float32"])
                     factors = np.frombuffer(bits, dtype="<f4").reshape(profile["shape"])
-                return cls(tuple(widths), factors, name, tuple(map(BlockSchema.restore, words)))
+                blocks = tuple(map(BlockSchema.restore, words))
+                return cls(tuple(widths), factors, name, blocks, str(more.get("id", "")))
         raise ValueError(
             f"collection: {collection!r} exists and was not made by this version of uec_rag; "
             "choose another name."

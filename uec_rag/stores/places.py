@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -30,7 +31,7 @@ def is_engine(address: str) -> bool:
     return bool(mark) and scheme in (*_WEB, *_POSTGRES)
 
 
-def store_at(address: str) -> EngineStore:
+def store_at(address: str, *, existing: bool = False) -> EngineStore:
     """Open the store at an address.
 
     Parameters
@@ -39,9 +40,13 @@ def store_at(address: str) -> EngineStore:
         ``qdrant://HOST:PORT/COLLECTION`` of a server, ``qdrant+https://`` for an encrypted one (its
         key is in QDRANT_API_KEY); ``qdrant:///FOLDER/COLLECTION`` for a folder of this machine;
         ``postgresql://USER@HOST/DATABASE?collection=TABLE`` as libpq takes it but for the table.
+    existing : bool
+        Whether a folder must hold a database already; by default one is made in it.
 
     Raises
     ------
+    FileNotFoundError
+        If it holds none.
     ValueError
         If it is none of these; the message does not repeat it, since a password may be in it.
     ImportError, ConnectionError
@@ -61,6 +66,11 @@ def store_at(address: str) -> EngineStore:
         if len(path.parts) < 2 or (host and len(path.parts) > 2):
             raise ValueError(f"{address!r}: {EXPECTED}.")
         if not host:
+            if existing and not Path(path.parent, "meta.json").is_file():
+                raise FileNotFoundError(
+                    f"store: there is no Qdrant database in {str(path.parent)!r}; check the "
+                    "address (uec-rag: --store), or copy the index there first: uec-rag copy."
+                )
             return QdrantStore(path=str(path.parent), collection=path.name)
         return QdrantStore(
             url=f"{_WEB[scheme]}://{host}",
@@ -118,6 +128,14 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
             f"store: there is no passage in {given.address!r:.300}, and those of this index were "
             f"saved in {address!r:.300}; check the name (uec-rag: --store), or copy them there "
             "first: uec-rag copy."
+        )
+    if isinstance(given, EngineStore) and noted.get("id", given.id) not in ("", given.id):
+        warnings.warn(
+            f"store: the collection at {given.address!r:.300} is not the one that this index was "
+            f"saved with, at {address!r:.300}: its passages may be of other documents. If they are "
+            "meant, save the index with it again.",
+            UserWarning,
+            stacklevel=2,
         )
     if given is None:
         raise ValueError(
