@@ -92,7 +92,5 @@ def test_a_row_that_is_none_is_named(tmp_path, read, name, content, message):
 def test_passages_are_named_by_their_id_or_their_file():
     held = [Passage("a", "", {"source": "f.md"}), Passage("b", "", {"source": "f.md"})]
     assert ids_named([{"a"}, {"f.md"}, set()], held, "q.csv") == [{"a"}, {"a", "b"}, set()]
-    with pytest.raises(
-        ValueError, match=r"q\.csv: 1 passages are not in the index, first 'nobody'"
-    ):
+    with pytest.raises(ValueError, match=r"q\.csv: 1 passage not in the index, first 'nobody'"):
         ids_named([{"a", "nobody"}], held, "q.csv")

@@ -352,7 +352,7 @@ def copy(
     """Copy an index into another store: a folder, Qdrant, PostgreSQL.
 
     The copy is read back and compared. Run an interrupted copy into Qdrant or PostgreSQL again to
-    resume it; a folder is written whole at the end.
+    resume it; a folder is written whole at the end, and an index there is replaced.
 
     Example: uec-rag copy idx qdrant://localhost:6333/passages --out idx-in-qdrant
     """

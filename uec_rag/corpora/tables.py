@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from uec_rag.base.checks import counted
 from uec_rag.stores.base import Passage
 
 _FORMATS = (".jsonl", ".csv", ".tsv")
@@ -71,7 +72,7 @@ def ids_named(
     wanted = [set(names) for names in asked]
     if unknown := sorted(set[str]().union(*wanted) - known.keys()):
         raise ValueError(
-            f"{where}: {len(unknown)} passages are not in the index, first {unknown[0]!r}; "
+            f"{where}: {counted(len(unknown), 'passage')} not in the index, first {unknown[0]!r}; "
             "expected ids or files as 'uec-rag ask --json' prints them"
         )
     return [{id_ for name in names for id_ in known[name]} for names in wanted]

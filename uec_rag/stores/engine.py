@@ -328,14 +328,9 @@ class EngineStore(ABC):
 
     def save(self, folder: Path) -> None:
         """Write where the passages are into an existing folder; they stay there."""
-        place = {"store": self.engine, "address": self.address, "id": self.id}
+        known = self._read.notes  # not asked for now: the engine may be out of reach
+        place = {"store": self.engine, "address": self.address, "id": known.id if known else ""}
         write_json(folder / "store.json", place)
-
-    @property
-    def id(self) -> str:
-        """The identity of the collection, since it was made; "" if there is none."""
-        notes = self.notes()
-        return "" if notes is None else notes.id
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None

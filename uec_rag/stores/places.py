@@ -123,24 +123,25 @@ def saved_store(folder: Path, given: Store | None = None) -> Callable[[], Store]
             raise ValueError("store: expected none, since this index holds its passages itself.")
         return partial(MemoryStore.load, folder)
     address = noted.get("address", noted["store"])
-    if isinstance(given, EngineStore) and given.address != address and not len(given):
-        raise ValueError(
-            f"store: there is no passage in {given.address!r:.300}, and those of this index were "
-            f"saved in {address!r:.300}; check the name (uec-rag: --store), or copy them there "
-            "first: uec-rag copy."
-        )
-    if isinstance(given, EngineStore) and noted.get("id", given.id) not in ("", given.id):
-        warnings.warn(
-            f"store: the collection at {given.address!r:.300} is not the one that this index was "
-            f"saved with, at {address!r:.300}: its passages may be of other documents. If they are "
-            "meant, save the index with it again.",
-            UserWarning,
-            stacklevel=2,
-        )
     if given is None:
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
             "is not opened just because a saved folder names it; if it is yours, open it: "
             f"Retriever.load(path, store=...) (uec-rag: --store {address!r:.300})."
         )
+    if isinstance(given, EngineStore):
+        if given.address != address and not len(given):
+            raise ValueError(
+                f"store: there is no passage in {given.address!r:.300}, and those of this index "
+                f"were saved in {address!r:.300}; check the name (uec-rag: --store), or copy them "
+                "there first: uec-rag copy."
+            )
+        if (notes := given.notes()) and noted.get("id", notes.id) not in ("", notes.id):
+            warnings.warn(
+                f"store: the collection at {given.address!r:.300} is not the one that this index "
+                f"was saved with, at {address!r:.300}: its passages may be of other documents. If "
+                "they are meant, save the index with it again.",
+                UserWarning,
+                stacklevel=2,
+            )
     return lambda: given
