@@ -44,6 +44,7 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
+from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import ambiguities, decide, estimate, find
 from uec_rag.retrieval.result import Result
 
@@ -130,7 +131,7 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
-        [found] = find(method, store, [row["text"]], parts, K)
+        [found] = find(method, store, [Turn(row["text"])], parts, K)
         sure = estimate(method, found)
         [ambiguity] = ambiguities(found, sure)
         result = decide(method, found, 0, sure, ambiguity, K, len(store))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST
+from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import Method, find
 from uec_rag.stores import MemoryStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -40,7 +41,9 @@ def features_of(retriever, questions, k):
     fitted, uec = retriever.uec.fitted, retriever.uec
     method = Method(fitted, fitted.evidence_weights, uec.confidence_model)
     parts = uec.encode(questions, "query")
-    found = [one.features for one in find(method, retriever.store, questions, parts, k)]
+    found = [
+        one.features for one in find(method, retriever.store, [*map(Turn, questions)], parts, k)
+    ]
     return {name: np.concatenate([getattr(one, name) for one in found]) for name in NUMBERS}
 
 

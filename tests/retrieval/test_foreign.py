@@ -9,6 +9,7 @@ from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import features, shipped_model
 from uec_rag.ensemble.fitted import TrainingProfile, distance
+from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import find
 
 CHARACTERS = [chr(0x4E00 + 7 * number) for number in range(len(WORDS))]
@@ -92,6 +93,16 @@ def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, ch
     assert strange.reason.endswith(f"Note: {result.decide(0.99)[0].unfamiliar}.")
 
 
+def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_it_are_in(
+    uec, chinese
+):
+    retriever = index_of(uec, passages(60, seed=3))
+    english, foreign = " ".join(WORDS[:3]), translated(" ".join(WORDS[:3]))
+    after = retriever.search([english, foreign], 4, history=[chinese[:2], [english] * 2])
+    assert after.unfamiliar[0] == ""
+    assert "Chinese or Japanese characters" in after.unfamiliar[1]
+
+
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     retriever = Retriever(fitted)
@@ -107,7 +118,7 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
 def of_search(index, questions):
     """What a search finds on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    [found] = find(index.method(), index.store, questions, parts, 4)
+    [found] = find(index.method(), index.store, [*map(Turn, questions)], parts, 4)
     return found
 
 

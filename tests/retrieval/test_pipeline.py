@@ -8,6 +8,7 @@ import pytest
 from tests.helpers import agree, bag_of_words, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED, NEAREST
+from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.calibrate import labelled_examples, without_answers
 from uec_rag.retrieval.pipeline import at_hits, find
 from uec_rag.retrieval.preferences import Boost, Preferences
@@ -89,7 +90,7 @@ def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked)
     for row, ids in enumerate(asked.wanted):
         others = asked.store.snapshot({"$not": {"$id": sorted(ids)}})
         own = [part[row : row + 1] for part in asked.parts]
-        [found] = find(asked.method, others, asked.queries[row : row + 1], own, 5)
+        [found] = find(asked.method, others, [Turn(asked.queries[row])], own, 5)
         same_features(hidden[row].features, found.features.first(5))
         assert not hidden[row].relevant.any()
         without = asked.index.search([asked.queries[row]], filter={"$not": {"$id": sorted(ids)}})
@@ -131,7 +132,7 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts, st
 
 def test_probabilities_are_the_models_of_the_features(full, queries):
     method = full.method()
-    [found] = find(method, full.store, queries, full.uec.encode(queries, "query"), 5)
+    [found] = find(method, full.store, [*map(Turn, queries)], full.uec.encode(queries, "query"), 5)
     sure, result = method.model.probabilities(found.features), full.search(queries, 5)
     np.testing.assert_allclose(result.confidence, sure.by_cutoff[:, JUDGED - 1], atol=1e-6)
     np.testing.assert_allclose(result.in_corpus, sure.in_corpus, atol=1e-6)
@@ -386,6 +387,8 @@ def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before(
         ("Who led the Elkins mine?", False),
         ("Who led the Dunville mine?", False),  # by another passage than the first
         ("Who led the Elkins mine in 1907?", True),
+        ("Who led the Elkins mine in 1907?\n", True),
+        ("Who led the Elkins mine in 1907?\nthanks", True),
         ("wer hat die Zeche von Rutherford geleitet", False),
         ("who led the mine", False),
     ],
@@ -393,6 +396,6 @@ def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before(
 def test_a_name_that_no_first_passage_has_is_doubt(with_words, question, doubted):
     index = index_of(with_words, ["Ada led the Elkins mine.", "Bert led the Dunville mine."])
     [found] = find(
-        index.method(), index.store, [question], index.uec.encode([question], "query"), 4
+        index.method(), index.store, [Turn(question)], index.uec.encode([question], "query"), 4
     )
     assert (found.features.doubt > 0).tolist() == [doubted]

@@ -23,6 +23,7 @@ from tests.sparse_models import make_splade
 from uec_rag import UEC, FingerprintMismatch, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
 from uec_rag.ensemble.convolution import Uniform
+from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import find
 from uec_rag.stores import MemoryStore
 
@@ -68,7 +69,7 @@ def test_similarity_is_the_weighted_sum_of_the_members(sparse):
 def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     retriever = indexed(uec)
     found, method = retriever.search(QUERIES, k=5), retriever.method()
-    [seen] = find(method, retriever.store, QUERIES, uec.encode(QUERIES, "query"), 5)
+    [seen] = find(method, retriever.store, [*map(Turn, QUERIES)], uec.encode(QUERIES, "query"), 5)
     own = of_members(found, "similarities")[:, :, 0]
     logits = np.asarray(uec.slopes) * own + np.asarray(uec.fitted.intercepts)
     scaled = logits / method.model.temperature

@@ -16,6 +16,7 @@ from uec_rag.base.records import Record, current_or
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.ensemble.convolution import EvidenceWeights
 from uec_rag.ensemble.uec import UEC
+from uec_rag.ensemble.views import Turn
 from uec_rag.retrieval.pipeline import Method, find
 from uec_rag.stores.base import CALIBRATION, SharedState, Store, put_shared_state
 
@@ -222,9 +223,9 @@ def labelled_examples(
         Different texts that count.
     """
     examples, start = [], 0
-    for found in find(method, store, queries, parts, k):
-        labels = wanted[start : start + len(found.queries)]
-        start += len(found.queries)
+    for found in find(method, store, [*map(Turn, queries)], parts, k):
+        labels = wanted[start : start + len(found.asked)]
+        start += len(found.asked)
         if found.features is None:
             continue
         relevant = found.hits.holding(labels)

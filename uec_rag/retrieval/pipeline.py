@@ -125,8 +125,7 @@ def search(
         if to_come:
             compared = compare_with_turns(method, store, asked, parts, k)
         else:
-            questions = [turn.question for turn in asked]
-            compared = zip(repeat(method), find(method, store, questions, parts, k), strict=False)
+            compared = zip(repeat(method), find(method, store, asked, parts, k), strict=False)
         for how, found in compared:
             sure = estimate(how, found)
             for row, ambiguity in enumerate(ambiguities(found, sure)):
@@ -149,7 +148,7 @@ def search(
                 elif method.verification is not None:  # which has not read what it finds alone
                     own_parts = [part[place : place + 1] for part in parts]
                     [one] = search(method, store, [Turn(turn.question)], own_parts, k)
-                results.append(replace(one, query=turn.question))
+                results.append(one)
         shown = results[0].traced if len(results) == 1 else dict
         note(shown, **outcome([result.decision for result in results]))
     return SearchResult(results)
@@ -175,8 +174,8 @@ def compare_with_turns(
         (method.without_verifier, unread),
         (method, slice(unread.stop, len(turns))),
     ):
-        queries, own = [turn.context for turn in turns[some]], [part[some] for part in mixed]
-        for found in find(how, store, queries, own, k, lengths[some]) if queries else ():
+        own = [part[some] for part in mixed]
+        for found in find(how, store, turns[some], own, k, lengths[some]) if turns[some] else ():
             yield how, found
 
 
@@ -208,7 +207,7 @@ class Found:
     """
 
     view: View | None
-    queries: Sequence[str]
+    asked: Sequence[Turn]
     coefficients: FloatArray
     similarities: Similarities
     hits: Hits
@@ -221,20 +220,20 @@ class Found:
 
     @classmethod
     def nothing(
-        cls, queries: Sequence[str], coefficients: FloatArray, model: ConfidenceModel
+        cls, asked: Sequence[Turn], coefficients: FloatArray, model: ConfidenceModel
     ) -> Self:
         """Make the findings of a search among no passages."""
-        count = len(queries)
+        count = len(asked)
         none = np.zeros((count, 0), dtype=np.float32)
         place = np.zeros((count, 0), dtype=np.int64)
         hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
         return cls(
             None,
-            queries,
+            asked,
             coefficients,
             Similarities([], none),
             hits,
-            Attribution(none[:, :, None], None, [{} for _ in queries]),
+            Attribution(none[:, :, None], None, [{} for _ in asked]),
             [""] * count,
             hits.floor,
             None,
@@ -246,7 +245,7 @@ class Found:
 def find(
     method: Method,
     store: Store,
-    queries: Sequence[str],
+    asked: Sequence[Turn],
     parts: Sequence[Gaussian],
     k: int,
     lengths: FloatArray | None = None,
@@ -256,20 +255,22 @@ def find(
     `lengths`, array, shape (n, K): of the means in `parts`, 1 by default; the features are as of
     means of length 1, which confidence has learned from.
     """
-    fitted, count = method.fitted, len(queries)
+    fitted = method.fitted
     step = 1  # question at a time: in a remote store each has candidates of its own
     if not store.remote:  # as many as memory takes
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
-    for start in range(0, count, step):
+    for start in range(0, len(asked), step):
         rows = slice(start, start + step)
-        asked, own = queries[rows], [part[rows] for part in parts]
+        turns, own = asked[rows], [part[rows] for part in parts]
         view = cast(View, store)
         if store.remote:
             query = fitted.combine(own, fitted.coefficients(own, "query"))
-            view = cast(RemoteStore, store).fetch(asked[0], query, _FEWEST * max(k, NEAREST))
+            view = cast(RemoteStore, store).fetch(
+                turns[0].context, query, _FEWEST * max(k, NEAREST)
+            )
         if not len(view):
             plain = fitted.coefficients(own, "query")
-            yield Found.nothing(asked, plain, method.model)
+            yield Found.nothing(turns, plain, method.model)
             continue
         similarities = compare(fitted, view, own)
         coefficients = fitted.weigh(method.weights, own, similarities.own, similarities.best)
@@ -277,10 +278,10 @@ def find(
         mu = fuse(fitted, view, query, similarities, coefficients)
         hits = top_k(fitted, view, query, mu, k)
         if method.verification is not None:
-            hits = rerank(fitted, method.verification, asked, hits)
+            hits = rerank(fitted, method.verification, turns, hits)
         model = method.model if hits.verified else method.unread_model or method.model
         attribution = attribute(view, own, similarities, hits, k)
-        reasons, strange = unfamiliar_questions(method, asked, hits)
+        reasons, strange = unfamiliar_questions(method, turns, hits)
         vectors = np.array([part.mean.shape[1] > 0 for part in own])
         doubt = _STRANGE_LETTERS * strange * coefficients[:, vectors].sum(axis=1)
         seen = hits, attribution
@@ -288,10 +289,10 @@ def find(
             whole = attribution.own / lengths[rows, :, None]
             gain = (coefficients * fitted.weights)[:, :, None] * (whole - attribution.own)
             seen = replace(hits, mu=hits.mu + gain.sum(axis=1)), replace(attribution, own=whole)
-        unnamed = lacks_names(asked, hits, attribution)
+        unnamed = lacks_names(turns, hits, attribution)
         yield Found(
             view,
-            asked,
+            turns,
             coefficients,
             similarities,
             hits,
@@ -420,7 +421,7 @@ def _first_of_text(passages: Sequence[Sequence[Passage]], count: int) -> NDArray
     return first
 
 
-def rerank(fitted: Fitted, verification: Verification, queries: Sequence[str], hits: Hits) -> Hits:
+def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
     """Have a verifier read the first different texts, and order these by its scores.
 
     A score holds for every hit of its text. None of those that were read falls behind the others:
@@ -431,7 +432,7 @@ def rerank(fitted: Fitted, verification: Verification, queries: Sequence[str], h
         [row[place].text for place in chosen if place >= 0]
         for row, chosen in zip(hits.passages, places.tolist(), strict=True)
     ]
-    verified = verification.verify(queries, texts)
+    verified = verification.verify([turn.context for turn in asked], texts)
     if verified is None:
         return replace(hits, verified=False)
     shape = hits.mu.shape
@@ -516,16 +517,16 @@ def attribute(
 
 
 def unfamiliar_questions(
-    method: Method, queries: Sequence[str], hits: Hits
+    method: Method, asked: Sequence[Turn], hits: Hits
 ) -> tuple[list[str], NDArray[np.bool_]]:
     """Compare questions with the fit's: how each differs, "" if not, and if by its letters."""
-    reasons, strange = [""] * len(queries), np.zeros(len(queries), dtype=bool)
+    reasons, strange = [""] * len(asked), np.zeros(len(asked), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:
-        for row, (query, passages) in enumerate(zip(queries, hits.passages, strict=True)):
+        for row, (turn, passages) in enumerate(zip(asked, hits.passages, strict=True)):
             # Of one hit, so that it does not rest on k.
             first = passages[0].text if passages else ""
-            reasons[row], strange[row] = profile.unfamiliar(query, first)
+            reasons[row], strange[row] = profile.unfamiliar(turn.question, first)
     return reasons, strange
 
 
@@ -601,18 +602,17 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
     return float(centre * (1 - words)), float(deviation * max(1 - words, 0.5))
 
 
-def lacks_names(queries: Sequence[str], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
+def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> NDArray[np.bool_]:
     """Tell of which questions none of the first texts has all names, shape (n,).
 
     Names, numbers, identifiers and quotations, as `named_words` finds them. False if a question is
-    long, not in English or has none, and without a member of words. Of turns, one on each line, the
-    last counts.
+    long, not in English or has none, and without a member of words.
     """
-    lacks = np.zeros(len(queries), dtype=bool)
+    lacks = np.zeros(len(asked), dtype=bool)
     if attribution.words is None:
         return lacks
     for row, places in enumerate(hits.distinct(JUDGED).tolist()):
-        query = queries[row].rpartition("\n")[2]
+        query = asked[row].question
         # In German every noun has a capital.
         naming = len(query.split()) <= _NAMING and writing_of(query) == LATIN
         said = named_words(query) if naming else frozenset()
@@ -683,7 +683,7 @@ def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:
     """
     hits, words = found.hits, found.attribution.words
     if found.view is None or found.features is None or words is None or sure is None:
-        return [Ambiguity() for _ in found.queries]
+        return [Ambiguity() for _ in found.asked]
     # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
     # would be nearly alike.
     shares, reach = found.features.relevance[..., 1], len(words[0])
@@ -704,7 +704,7 @@ def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:
             None if all(titles) else found.view.means(hits.columns[row, near]),
         )
         subject = readings.subjects(competing)
-        unsaid = readings.features(found.queries[row], competing, subject)[None]
+        unsaid = readings.features(found.asked[row].context, competing, subject)[None]
         [probability] = readings.underspecified(unsaid, sure.in_corpus[row : row + 1]).tolist()
         estimates.append(Ambiguity(probability, competing, subject))
     return estimates
@@ -724,7 +724,7 @@ def decide(
     `sure`: of this question. `size`: how many passages were searched.
     """
     fitted, hits, one = method.fitted, found.hits, slice(row, row + 1)
-    query, pi = found.queries[row], found.coefficients[one]
+    query, pi = found.asked[row].question, found.coefficients[one]
     basis = method.basis if hits.verified else method.unread_basis
     [shares] = fitted.shares(pi)
     if sure is None:
