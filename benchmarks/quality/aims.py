@@ -248,7 +248,7 @@ def against_cosines(
     """Confidence beside the top cosine of the best member with vectors."""
     texts, ids = list(asked.queries.values()), list(asked.passages)
     parts = uec.encode(texts, "query")
-    own = compare(uec.fitted, retriever.store.snapshot(), parts).own
+    own = compare(uec.fitted, retriever.store.snapshot(), parts).members
     place = {id_: column for column, id_ in enumerate(ids)}
     found = []
     for part, cosines in zip(parts, own, strict=True):

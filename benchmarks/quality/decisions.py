@@ -45,7 +45,7 @@ from uec_rag.confidence.readings import (
 from uec_rag.encoders import EMBEDDED, CachedEncoder, load_encoder
 from uec_rag.encoders.bundled.packages import cache_folder
 from uec_rag.ensemble.views import Turn
-from uec_rag.retrieval.pipeline import ambiguities, decide, estimate, find
+from uec_rag.retrieval.pipeline import find, judge, make_result
 from uec_rag.retrieval.result import Result
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
@@ -131,12 +131,10 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever.method()
-        [found] = find(method, store, [Turn(row["text"])], parts, K)
-        sure = estimate(method, found)
-        [ambiguity] = ambiguities(found, sure)
-        result = decide(method, found, 0, sure, ambiguity, K, len(store))
-        assert ambiguity.competing is not None
-        return example(row, label, ambiguity.competing, result)
+        [judged] = judge(find(method, store, [Turn(row["text"])], parts, K))
+        competing = judged.estimate.competing
+        assert competing is not None
+        return example(row, label, competing, make_result(judged, K, len(store)))
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

@@ -138,10 +138,10 @@ def measured(
         parts = uec.encode(texts, "query")
         similarities = compare(fitted, view, parts)
         weights = retriever.evidence_weights
-        pi = fitted.weigh(weights, parts, similarities.own, similarities.best)
+        pi = fitted.weigh(weights, parts, similarities.members, similarities.best)
         fused = fuse(fitted, view, fitted.combine(parts, pi), similarities, pi)
         words = np.array([len(split_words(text)) for text in texts])
-        own = dict(zip(uec.names, similarities.own, strict=True))
+        own = dict(zip(uec.names, similarities.members, strict=True))
         for kind, scores in {"fused": fused, **own}.items():
             name = kind if kind in ("fused", "bm25") else "vectors"
             for key, values in of_scores(np.where(gone > 0, -np.inf, scores), words).items():

@@ -53,9 +53,10 @@ def test_confidence_is_that_of_the_first_hits_that_are_judged(k):
     assert sure.confidence == sure.by_cutoff[:, min(k, JUDGED) - 1]
 
 
-def test_doubt_lowers_confidence():
+@pytest.mark.parametrize("name", ["missing_name_penalty", "foreign_script_penalty"])
+def test_a_penalty_lowers_confidence(name):
     seen = observed([[4.0, 0.0, -3.0]] * 3)
-    sure = model().probabilities(seen, doubt=np.float32([0, 0.5, 1]))
+    sure = model().probabilities(replace(seen, **{name: np.float32([0, 0.5, 1])}))
     assert (np.diff(sure.in_corpus) < 0).all()
     assert (np.diff(sure.confidence) < 0).all()
 
@@ -142,16 +143,17 @@ def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
     hits = -np.sort(-rng.normal(0, spread, (4, 30)), axis=1).astype(np.float32)
     variance = rng.exponential(spread + 1e-3, hits.shape).astype(np.float32)
     members = rng.normal(0, spread, (4, 3)).astype(np.float32)
-    told = unanswerable, rng.random(4).astype(np.float32) if foreign else None
     seen = observed(hits, members, variance, model.temperature)
-    sure = model.probabilities(seen.first(k), *told)
+    if foreign:
+        seen = replace(seen, foreign_script_penalty=rng.random(4).astype(np.float32))
+    sure = model.probabilities(seen.first(k), unanswerable)
     coherent(sure)
     other = sure.in_corpus[::-1]
     mixed = sure.mixed(other, 0.7)
     coherent(mixed)
     assert (mixed.in_corpus >= np.minimum(sure.in_corpus, other) - 1e-6).all()
     assert (mixed.in_corpus <= np.maximum(sure.in_corpus, other) + 1e-6).all()
-    first = model.probabilities(seen.first(1), *told)
+    first = model.probabilities(seen.first(1), unanswerable)
     np.testing.assert_array_equal(first.in_corpus, sure.in_corpus)
     np.testing.assert_allclose(first.confidence, sure.by_cutoff[:, 0], rtol=1e-5)
     np.testing.assert_allclose(sure.relevance[:, 0], sure.by_cutoff[:, 0], rtol=1e-5)
@@ -177,7 +179,8 @@ def examples(k, seed=0):
             in_corpus=queries.astype("f4"),
             found=np.cumsum(np.abs(hits), axis=1).astype("f4"),
             relevance=hits.astype("f4"),
-            doubt=(queries[:, 1] > 1).astype("f4"),
+            missing_name_penalty=(queries[:, 1] > 1).astype("f4"),
+            foreign_script_penalty=np.zeros(40, "f4"),
         ),
         relevant=relevant,
         answerable=queries[:, 0] >= -1,

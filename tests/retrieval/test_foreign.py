@@ -110,9 +110,11 @@ def test_words_are_not_misled_by_a_foreign_language(chinese):
         retriever.add(chinese)
     result = retriever.search([chinese[0][:6]], k=4)
     assert result.unfamiliar[0]
-    for weights, doubt in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 1.5)):
+    for weights, penalty in (({"fine": 0, "bm25": 1}, 0.0), ({"fine": 3, "bm25": 1}, 1.5)):
         view = retriever.counting(weights)
-        assert of_search(view, [chinese[0][:6]]).doubt == pytest.approx([doubt])
+        assert of_search(view, [chinese[0][:6]]).features.foreign_script_penalty == pytest.approx(
+            [penalty]
+        )
 
 
 def of_search(index, questions):
@@ -127,7 +129,7 @@ def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(u
     question = "wer hat das " + " ".join(WORDS[:3])
     with_it = retriever.search([question], 4)
     assert "Latin letters, not English" in with_it.decisions[0].reason
-    assert of_search(retriever, [question]).doubt.tolist() == [0.0]
+    assert of_search(retriever, [question]).features.foreign_script_penalty.tolist() == [0.0]
 
 
 def test_a_question_in_other_letters_than_its_hits_is_named():
@@ -179,8 +181,9 @@ def test_encoders_without_vectors_are_never_lost():
 
 def test_questions_unlike_the_fits_count_against_the_corpus_having_an_answer():
     logits = np.array([[5.0, 1.0, 0.0]] * 2, dtype=np.float32)
-    seen = features(logits, np.zeros_like(logits), logits[:, :1])
-    sure = shipped_model("fitted").probabilities(seen, None, np.float32([1, 0]))
+    penalty = np.float32([1, 0])
+    seen = features(logits, np.zeros_like(logits), logits[:, :1], foreign_script_penalty=penalty)
+    sure = shipped_model("fitted").probabilities(seen)
     assert sure.in_corpus[0] < sure.in_corpus[1]
     assert sure.confidence[0] < sure.confidence[1]
     assert (np.diff(sure.by_cutoff, axis=1) >= 0).all()
@@ -192,8 +195,8 @@ def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think(
     with warnings.catch_warnings(action="ignore"):
         retriever = index_of(uec, corpus)
     found = of_search(retriever, [corpus[0], corpus[-1]])
-    assert found.doubt[0] == 0 < found.doubt[1]
-    own = uec.fitted.member_logits(found.attribution.own[:, :, 0])
+    assert found.features.foreign_script_penalty[0] == 0 < found.features.foreign_script_penalty[1]
+    own = uec.fitted.member_logits(found.attribution.similarities[:, :, 0])
     heard = np.stack([own[0], [own[1, 1]] * 2]) / retriever.confidence_model.temperature
     expected = np.stack([heard.max(axis=1), heard.mean(axis=1)], axis=1)
     np.testing.assert_allclose(found.features.in_corpus[:, 1:], expected, rtol=1e-4)

@@ -382,7 +382,7 @@ def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before(
 
 
 @pytest.mark.parametrize(
-    ("question", "doubted"),
+    ("question", "penalised"),
     [
         ("Who led the Elkins mine?", False),
         ("Who led the Dunville mine?", False),  # by another passage than the first
@@ -393,9 +393,9 @@ def test_hits_are_as_relevant_as_the_first_of_their_group_not_as_the_one_before(
         ("who led the mine", False),
     ],
 )
-def test_a_name_that_no_first_passage_has_is_doubt(with_words, question, doubted):
+def test_a_name_that_no_first_passage_has_is_penalised(with_words, question, penalised):
     index = index_of(with_words, ["Ada led the Elkins mine.", "Bert led the Dunville mine."])
     [found] = find(
         index.method(), index.store, [Turn(question)], index.uec.encode([question], "query"), 4
     )
-    assert (found.features.doubt > 0).tolist() == [doubted]
+    assert (found.features.missing_name_penalty > 0).tolist() == [penalised]

@@ -45,14 +45,17 @@ class Features:
         softmax at twice the temperature, and the log of their number.
     relevance : array, shape (n, k, 2)
         Whether a hit is relevant: its probit logit, and the log of its share of the softmax.
-    doubt : array, shape (n,)
-        What to take off the log odds that the corpus has an answer, for what no logit shows.
+    missing_name_penalty : array, shape (n,)
+        Subtracted from the log odds that the corpus has an answer, before any calibration.
+    foreign_script_penalty : array, shape (n,)
+        Subtracted from these log odds, whatever was calibrated.
     """
 
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
-    doubt: FloatArray
+    missing_name_penalty: FloatArray
+    foreign_script_penalty: FloatArray
 
     @property
     def posterior(self) -> FloatArray:
@@ -62,7 +65,7 @@ class Features:
 
     def first(self, k: int) -> Features:
         """Return the features of the first k hits; shares stay those among the `NEAREST`."""
-        return Features(self.in_corpus, self.found[:, :k], self.relevance[:, :k], self.doubt)
+        return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])
 
 
 def features(
@@ -70,7 +73,8 @@ def features(
     variance: FloatArray,
     members: FloatArray,
     temperature: float = 1.0,
-    doubt: FloatArray | None = None,
+    missing_name_penalty: FloatArray | None = None,
+    foreign_script_penalty: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their own logits alone.
 
@@ -88,7 +92,7 @@ def features(
         have no logits.
     temperature : float
         T of the softmax over ``logits / T``; above 0.
-    doubt : array, shape (n,), optional
+    missing_name_penalty, foreign_script_penalty : array, shape (n,), optional
         See `Features`; none by default.
 
     Examples
@@ -107,12 +111,13 @@ def features(
     each = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
     each = np.take_along_axis(each, counts[..., None] - 1, axis=1)
     best, mean = members.max(axis=1) / temperature, members.mean(axis=1) / temperature
-    single = np.float32
+    single, none = np.float32, np.zeros(len(logits), np.float32)
     return Features(
         in_corpus=np.stack([np.log(1 / softest[:, 0]), best, mean], axis=1).astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
         relevance=each.astype(single),
-        doubt=np.zeros(len(logits), single) if doubt is None else doubt.astype(single),
+        missing_name_penalty=none if missing_name_penalty is None else missing_name_penalty,
+        foreign_script_penalty=none if foreign_script_penalty is None else foreign_script_penalty,
     )
 
 
@@ -144,18 +149,18 @@ class Calibrator(Record):
         if not all(value > 0 for value in self.spread):
             raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
 
-    def logits(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
-        """Compute log odds, shape (...), of features (..., F); a doubt (...) lowers them."""
+    def logits(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
+        """Compute log odds, shape (...), of features (..., F); a penalty (...) lowers them."""
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
         standard = np.clip((features - location) / spread, -_RANGE, _RANGE)
         score = standard @ np.asarray(self.weights, np.float32) + np.float32(self.bias)
-        logits: FloatArray = np.float32(self.slope) * (score - np.float32(doubt))
+        logits: FloatArray = np.float32(self.slope) * (score - np.float32(penalty))
         return logits + np.float32(self.offset)
 
-    def predict(self, features: FloatArray, doubt: FloatArray | float = 0) -> FloatArray:
+    def predict(self, features: FloatArray, penalty: FloatArray | float = 0) -> FloatArray:
         """Compute probabilities, shape (...); parameters as of `logits`."""
-        return sigmoid(self.logits(features, doubt))
+        return sigmoid(self.logits(features, penalty))
 
     def on_line(self, slope: float, offset: float) -> Self:
         """Return the same with log odds of ``slope * logits + offset``."""
@@ -166,7 +171,7 @@ class Calibrator(Record):
         features: FloatArray,
         labels: ArrayLike,
         weights: ArrayLike | None = None,
-        doubt: FloatArray | float = 0,
+        penalty: FloatArray | float = 0,
     ) -> Self:
         """Return the same order with probabilities that fit the labels (Platt scaling).
 
@@ -179,10 +184,10 @@ class Calibrator(Record):
         labels : array_like of bool, shape (...)
         weights : array_like, shape (...), optional
             How much each example counts; 1 by default.
-        doubt : array, shape (...), or float
+        penalty : array, shape (...), or float
             As of `logits`.
         """
-        slope, offset = _line(self.logits(features, doubt)[..., None], labels, weights)
+        slope, offset = _line(self.logits(features, penalty)[..., None], labels, weights)
         return self.on_line(float(slope[0]), offset)
 
 
@@ -383,7 +388,8 @@ class Examples:
                 in_corpus=np.concatenate([one.in_corpus for one in own]),
                 found=np.concatenate([padded(one.found) for one in own]),
                 relevance=np.concatenate([padded(one.relevance) for one in own]),
-                doubt=np.concatenate([one.doubt for one in own]),
+                missing_name_penalty=np.concatenate([one.missing_name_penalty for one in own]),
+                foreign_script_penalty=np.concatenate([one.foreign_script_penalty for one in own]),
             ),
             relevant=np.concatenate([padded(part.relevant) for part in parts]),
             answerable=np.concatenate([part.answerable for part in parts]),
@@ -480,12 +486,7 @@ class ConfidenceModel(Record):
             )
         return super().restore({key: v for key, v in metadata.items() if key != "features"})
 
-    def probabilities(
-        self,
-        features: Features,
-        unanswerable: float | None = None,
-        doubt: FloatArray | None = None,
-    ) -> Probabilities:
+    def probabilities(self, features: Features, unanswerable: float | None = None) -> Probabilities:
         """Compute the probabilities of n questions and their hits.
 
         Parameters
@@ -495,14 +496,12 @@ class ConfidenceModel(Record):
         unanswerable : float, optional
             Share of the questions asked that the corpus does not answer, if it is known; the odds
             of `in_corpus` shift by as much as it differs from what was learned with.
-        doubt : array, shape (n,), optional
-            What to take off the log odds of `in_corpus`, whatever was calibrated.
         """
-        held = self.in_corpus.predict(features.in_corpus, features.doubt)
+        held = self.in_corpus.predict(features.in_corpus, features.missing_name_penalty)
         if unanswerable is not None:
             held = shift_prior(held, self.unanswerable, unanswerable)
-        if doubt is not None and doubt.any():
-            held = sigmoid(log_odds(held) - doubt)
+        if features.foreign_script_penalty.any():
+            held = sigmoid(log_odds(held) - features.foreign_script_penalty)
         counts = np.arange(1, features.found.shape[1] + 1)
         among = self.found_among(features.found, counts).astype(np.float64)
         # No hit adds more than the one before, or it would be more relevant than the first.
@@ -531,7 +530,10 @@ class ConfidenceModel(Record):
             self,
             relevance=self.relevance.recalibrated(*examples.hits(first=0)),
             in_corpus=self.in_corpus.recalibrated(
-                examples.features.in_corpus, there, examples.weight, examples.features.doubt
+                examples.features.in_corpus,
+                there,
+                examples.weight,
+                examples.features.missing_name_penalty,
             ),
             found=self.found.recalibrated(features[there], right[there], weight[there]),
             unanswerable=examples.unanswerable,
@@ -562,7 +564,10 @@ class ConfidenceModel(Record):
             self,
             relevance=relevance,
             in_corpus=self.in_corpus.recalibrated(
-                examples.features.in_corpus, there, examples.weight, examples.features.doubt
+                examples.features.in_corpus,
+                there,
+                examples.weight,
+                examples.features.missing_name_penalty,
             ),
             found=self.found.on_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
@@ -574,7 +579,7 @@ class ConfidenceModel(Record):
         features, right, weight = examples.cutoffs()
         there = examples.answerable
         seen = examples.features
-        held = _nll(self.in_corpus.predict(seen.in_corpus, seen.doubt), there)
+        held = _nll(self.in_corpus.predict(seen.in_corpus, seen.missing_name_penalty), there)
         found = _nll(self.found_among(features[there], examples.counts), right[there])
         return float(
             np.average(held, weights=examples.weight) + np.average(found, weights=weight[there])

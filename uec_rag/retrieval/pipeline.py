@@ -1,28 +1,27 @@
 """One query, from top to bottom.
 
-    encode     each encoder's Gaussians of the questions (`UEC.encode`), in a conversation also
-               mixed with the turns before them (`search`)
-    view       the passages that the questions are compared with, in columns that do not change
-    compare    every encoder's similarities to every column
-    weigh      the coefficients: how far each encoder counts in each question (`Fitted.weigh`)
-    fuse       the ensemble's mean similarities mu_s
-    top_k      the columns of the highest s_hat, and what they hold
-    rerank     the verifier's scores of the first texts, if there is one
-    attribute  each encoder's contribution to each hit
-    features   the numbers that probabilities rest on
-    estimate   P(the corpus answers), P(these hits do), P(this hit is relevant)
-    decide     answer, ask back or abstain: one `Result` for each question
+Questions, and the turns before them, come encoded (`UEC.encode`). Then
 
-`search` calls these in turn, for all questions that are compared with one view.
+    search                   judges questions with turns alone, then all, mixed with their turns
+      find                   cuts them into blocks, and for each
+        view_of              takes the passages to compare with: columns that do not change
+        compare              computes every encoder's similarities to every column
+        Fitted.weigh         computes the coefficients: how far each encoder counts
+        fuse                 adds up the ensemble's mean similarities mu_s
+        top_k                finds the columns of the highest s_hat, and what they hold
+        rerank               has a verifier read the first texts, if there is one
+        attribute            looks up each encoder's contribution to each hit
+        confidence_features  computes the numbers that probabilities rest on
+      estimate               P(the corpus answers), P(these hits do), P(it is underspecified)
+      with_alone             combines the estimates alone and with turns
+      make_result            answers, asks back or abstains: one `Result` for each question
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Self, cast
 
 import numpy as np
@@ -47,20 +46,20 @@ from uec_rag.encoders.lexical import LATIN, whole_share, writing_of
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
-from uec_rag.ensemble.views import Turn, in_context
+from uec_rag.ensemble.views import Turn, in_context, part_rows
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
-from uec_rag.stores.base import Passage, RemoteStore, Store, View
+from uec_rag.stores.base import Passage, RemoteStore, Store, Top, View
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits in which different texts are looked for
-_RANKED = 100  # of each encoder's best passages, whose place is told
+_RANKED = 100  # ranks beyond this are reported as unknown
 _NEEDS_NO_TURNS = 0.8  # confidence in the hits of a question alone above which it stands alone
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # similarities that rounding alone may have parted
-# Off the log odds of an answer: if no encoder knows the question's letters; and if none of the
-# first passages has all names that a question says (`benchmarks/quality/decisions.py` judges it).
-_STRANGE_LETTERS, _MISSING_NAME = np.float32(2.0), np.float32(1.0)
+# Subtracted from the log odds of an answer if no encoder knows the script, or if no first passage
+# has all names in the question (`benchmarks/quality/decisions.py` judges it).
+_FOREIGN_SCRIPT, _MISSING_NAME = np.float32(2.0), np.float32(1.0)
 _NAMING = 20  # words; a longer question names more than a passage that answers it need have
 
 
@@ -99,7 +98,10 @@ class Method:
     @property
     def without_verifier(self) -> Method:
         """The same method without a verifier."""
-        return replace(self, verification=None, model=self.unread_model or self.model)
+        if self.verification is None:
+            return self
+        model = self.unread_model or self.model
+        return replace(self, verification=None, model=model, basis=self.unread_basis)
 
 
 def search(
@@ -107,10 +109,9 @@ def search(
 ) -> SearchResult:
     """Search a store, or a filtered view of it, for the k best passages of each question.
 
-    A question with turns before it is compared alone, and mixed with them. If it is surely answered
-    alone, it needs no turns. Else P(the corpus answers) is of what it finds alone as well: turns on
-    another subject are not held against it, and do not answer it either. If the turns have not
-    helped to an answer, it is as underspecified as alone.
+    A question with turns is searched alone first; a confident answer is kept. Otherwise it is
+    searched mixed with its turns, too, and both estimates of `in_corpus` are mixed, so that turns
+    on another subject neither lower it much nor raise it.
 
     Parameters
     ----------
@@ -118,127 +119,112 @@ def search(
     parts : sequence of K Gaussian
         Each encoder's Gaussians of `uec_rag.ensemble.views.texts_of` these.
     """
-    results: list[Result] = []
-    alone: deque[tuple[Probabilities | None, Ambiguity, Result | None]] = deque()
-    to_come = sum(turn.follows for turn in asked)
-    with span("search", queries=len(asked), k=k, passages=len(store)) as note:
-        if to_come:
-            compared = compare_with_turns(method, store, asked, parts, k)
-        else:
-            compared = zip(repeat(method), find(method, store, asked, parts, k), strict=False)
-        for how, found in compared:
-            sure = estimate(how, found)
-            for row, ambiguity in enumerate(ambiguities(found, sure)):
-                own = None if sure is None else sure.of(row)
-                if to_come:
-                    to_come -= 1
-                    one = None
-                    if own is not None and own.confidence[0] > _NEEDS_NO_TURNS:
-                        one = decide(how, found, row, own, ambiguity, k, len(store))
-                        one = one if one.decision.action == "answer" else None
-                    alone.append((own, ambiguity, one))
-                    continue
-                place = len(results)
-                turn, one = asked[place], None
-                if turn.follows:
-                    before, unresolved, one = alone.popleft()
-                    own, ambiguity = with_alone(own, ambiguity, before, unresolved, turn.share)
-                if one is None:
-                    one = decide(how, found, row, own, ambiguity, k, len(store))
-                elif method.verification is not None:  # which has not read what it finds alone
-                    own_parts = [part[place : place + 1] for part in parts]
-                    [one] = search(method, store, [Turn(turn.question)], own_parts, k)
-                results.append(one)
-        shown = results[0].traced if len(results) == 1 else dict
-        note(shown, **outcome([result.decision for result in results]))
-    return SearchResult(results)
+    size, results, alone = len(store), dict[int, Result](), dict[int, Estimate]()
+    with span("search", queries=len(asked), k=k, passages=size) as note:
+        following = [row for row, turn in enumerate(asked) if turn.follows]
+        unread = method.without_verifier
+        for row, judged in judge_alone(unread, store, asked, parts, following, k):
+            alone[row] = judged.estimate
+            if judged.estimate.confidence > _NEEDS_NO_TURNS:
+                result = make_result(judged, k, size)
+                if result.decision.action == "answer":
+                    results[row] = result
+        if method.verification is not None:  # it has not read what they find alone
+            for row, judged in judge_alone(method, store, asked, parts, [*results], k):
+                results[row] = make_result(judged, k, size)
+        others = [row for row in range(len(asked)) if row not in results]
+        for row, judged in judge_in_context(method, store, asked, parts, others, k):
+            if row in alone:
+                estimate = with_alone(judged.estimate, alone[row], asked[row].share)
+                judged = replace(judged, estimate=estimate)
+            results[row] = make_result(judged, k, size)
+        in_order = [results[row] for row in range(len(asked))]
+        shown = in_order[0].traced if len(in_order) == 1 else dict
+        note(shown, **outcome([result.decision for result in in_order]))
+    return SearchResult(in_order)
 
 
-def compare_with_turns(
-    method: Method, store: Store, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
-) -> Iterator[tuple[Method, Found]]:
-    """Find the hits of the questions with turns, each alone, then of all, mixed with their turns.
-
-    Yields each with its method: the verifier does not read what they find alone.
-    """
-    following = [row for row, turn in enumerate(asked) if turn.follows]
-    turns = [*(Turn(asked[row].question) for row in following), *asked]
-    rows = [*following, *range(len(parts[0]))]
-    mixed = [in_context(turns, part[rows]) for part in parts]
-    # The mean of several vectors is shorter than they are, and all that it finds less similar.
-    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in mixed], axis=1)
-    lengths[lengths == 0] = 1  # words, and encoders that failed
-    lengths[[not turn.follows for turn in turns]] = 1
-    unread = slice(0, 0 if method.verification is None else len(following))
-    for how, some in (
-        (method.without_verifier, unread),
-        (method, slice(unread.stop, len(turns))),
-    ):
-        own = [part[some] for part in mixed]
-        for found in find(how, store, turns[some], own, k, lengths[some]) if turns[some] else ():
-            yield how, found
+def judge_alone(
+    method: Method,
+    store: Store,
+    asked: Sequence[Turn],
+    parts: Sequence[Gaussian],
+    rows: Sequence[int],
+    k: int,
+) -> Iterator[tuple[int, Judged]]:
+    """Judge some of the questions, without the turns before them."""
+    if rows:
+        questions = [Turn(asked[row].question) for row in rows]
+        own = [part[[*rows]] for part in parts]
+        yield from zip(rows, judge(find(method, store, questions, own, k)), strict=True)
 
 
-def with_alone(
-    sure: Probabilities | None,
-    ambiguity: Ambiguity,
-    alone: Probabilities | None,
-    before: Ambiguity,
-    share: float,
-) -> tuple[Probabilities | None, Ambiguity]:
-    """Take what a question finds alone into what is estimated of it behind its turns.
-
-    It is as underspecified as alone, less if it is surely answered. `share`: of the turns.
-    """
-    if sure is None or alone is None:
-        return sure, ambiguity
-    # Up to even odds of an answer the turns do not show what is meant.
-    left = min(1, 2 * (1 - float(sure.confidence[0])))
-    unresolved = replace(before, underspecified=before.underspecified * left)
-    ambiguity = max(ambiguity, unresolved, key=attrgetter("underspecified"))
-    return sure.mixed(alone.in_corpus, 1 - share), ambiguity
+def judge_in_context(
+    method: Method,
+    store: Store,
+    asked: Sequence[Turn],
+    parts: Sequence[Gaussian],
+    rows: Sequence[int],
+    k: int,
+) -> Iterator[tuple[int, Judged]]:
+    """Judge some of the questions, mixed with the turns before them."""
+    turns, lengths = [asked[row] for row in rows], None
+    if rows and any(turn.follows for turn in asked):
+        parts = [in_context(turns, part[part_rows(asked, rows)]) for part in parts]
+        # The mean of several vectors is shorter than they are, and all that it finds less similar.
+        lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in parts], axis=1)
+        lengths[lengths == 0] = 1  # words, and encoders that failed
+        lengths[[not turn.follows for turn in turns]] = 1
+    yield from zip(rows, judge(find(method, store, turns, parts, k, lengths)), strict=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The findings for n questions compared with one view, which is None if it is empty.
+class Findings:
+    """The findings for n questions that are compared with one view.
 
-    `model`: of confidence; another one if the verifier failed on the hits.
+    Attributes
+    ----------
+    method : Method
+        Without the verifier if that failed on the hits.
+    view : View
+    asked : sequence of n Turn
+    coefficients : array, shape (n, K)
+    similarities : Similarities
+    hits : Hits
+    attribution : Attribution
+    unfamiliar : list of n str
+        The difference of each question from those of the fit; "" if none.
+    features : Features or None
+        None if nothing was found.
     """
 
-    view: View | None
+    method: Method
+    view: View
     asked: Sequence[Turn]
     coefficients: FloatArray
     similarities: Similarities
     hits: Hits
     attribution: Attribution
     unfamiliar: list[str]
-    doubt: FloatArray
     features: Features | None
-    model: ConfidenceModel
-    exact: bool
 
     @classmethod
     def nothing(
-        cls, asked: Sequence[Turn], coefficients: FloatArray, model: ConfidenceModel
+        cls, method: Method, view: View, asked: Sequence[Turn], coefficients: FloatArray
     ) -> Self:
         """Make the findings of a search among no passages."""
         count = len(asked)
         none = np.zeros((count, 0), dtype=np.float32)
-        place = np.zeros((count, 0), dtype=np.int64)
-        hits = Hits(place, none, none, none, [[]] * count, place, none, none, none.sum(axis=1))
         return cls(
-            None,
+            method,
+            view,
             asked,
             coefficients,
-            Similarities([], none),
-            hits,
-            Attribution(none[:, :, None], None, [{} for _ in asked]),
-            [""] * count,
-            hits.floor,
-            None,
-            model,
-            exact=True,
+            similarities=Similarities([], none),
+            hits=Hits.of(Top(none.astype(np.int64), none, none, none), [[] for _ in asked]),
+            attribution=Attribution(none[:, :, None], None, [{} for _ in asked]),
+            unfamiliar=[""] * count,
+            features=None,
         )
 
 
@@ -249,60 +235,62 @@ def find(
     parts: Sequence[Gaussian],
     k: int,
     lengths: FloatArray | None = None,
-) -> Iterator[Found]:
+) -> Iterator[Findings]:
     """Find the hits of questions, and the features of them; `calibrate` learns from the same.
+
+    As many questions at a time as memory takes; in a store elsewhere one, as each has candidates of
+    its own.
 
     `lengths`, array, shape (n, K): of the means in `parts`, 1 by default; the features are as of
     means of length 1, which confidence has learned from.
     """
-    fitted = method.fitted
-    step = 1  # question at a time: in a remote store each has candidates of its own
-    if not store.remote:  # as many as memory takes
+    step = 1
+    if not store.remote:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(asked), step):
         rows = slice(start, start + step)
-        turns, own = asked[rows], [part[rows] for part in parts]
-        view = cast(View, store)
-        if store.remote:
-            query = fitted.combine(own, fitted.coefficients(own, "query"))
-            view = cast(RemoteStore, store).fetch(
-                turns[0].context, query, _FEWEST * max(k, NEAREST)
-            )
-        if not len(view):
-            plain = fitted.coefficients(own, "query")
-            yield Found.nothing(turns, plain, method.model)
-            continue
-        similarities = compare(fitted, view, own)
-        coefficients = fitted.weigh(method.weights, own, similarities.own, similarities.best)
-        query = fitted.combine(own, coefficients)
-        mu = fuse(fitted, view, query, similarities, coefficients)
-        hits = top_k(fitted, view, query, mu, k)
-        if method.verification is not None:
-            hits = rerank(fitted, method.verification, turns, hits)
-        model = method.model if hits.verified else method.unread_model or method.model
-        attribution = attribute(view, own, similarities, hits, k)
-        reasons, strange = unfamiliar_questions(method, turns, hits)
-        vectors = np.array([part.mean.shape[1] > 0 for part in own])
-        doubt = _STRANGE_LETTERS * strange * coefficients[:, vectors].sum(axis=1)
-        seen = hits, attribution
-        if lengths is not None and attribution.own.size:
-            whole = attribution.own / lengths[rows, :, None]
-            gain = (coefficients * fitted.weights)[:, :, None] * (whole - attribution.own)
-            seen = replace(hits, mu=hits.mu + gain.sum(axis=1)), replace(attribution, own=whole)
-        unnamed = lacks_names(turns, hits, attribution)
-        yield Found(
-            view,
-            turns,
-            coefficients,
-            similarities,
-            hits,
-            attribution,
-            reasons,
-            doubt,
-            observe(method, model, store, own, coefficients, *seen, strange, unnamed),
-            model,
-            exact=not store.remote or 0 < len(store) <= len(view),  # an engine may not know
-        )
+        of_rows = None if lengths is None else lengths[rows]
+        yield find_block(method, store, asked[rows], [part[rows] for part in parts], k, of_rows)
+
+
+def find_block(
+    method: Method,
+    store: Store,
+    asked: Sequence[Turn],
+    parts: Sequence[Gaussian],
+    k: int,
+    lengths: FloatArray | None,
+) -> Findings:
+    """Do what `find` does for questions that are compared with one view."""
+    fitted = method.fitted
+    view = view_of(store, fitted, asked, parts, k)
+    if not len(view):
+        return Findings.nothing(method, view, asked, fitted.coefficients(parts, "query"))
+    similarities = compare(fitted, view, parts)
+    pi = fitted.weigh(method.weights, parts, similarities.members, similarities.best)
+    query = fitted.combine(parts, pi)
+    hits = top_k(fitted, view, query, fuse(fitted, view, query, similarities, pi), k)
+    if method.verification is not None:
+        hits = rerank(fitted, method.verification, asked, hits)
+        method = method if hits.verified else method.without_verifier
+    attribution = attribute(view, parts, similarities, hits, k)
+    unfamiliar, foreign = unfamiliar_questions(method, asked, hits)
+    seen = hits, attribution
+    if lengths is not None:
+        seen = at_unit_length(fitted, hits, attribution, pi, lengths)
+    observed = confidence_features(method, store, asked, parts, pi, *seen, foreign)
+    return Findings(method, view, asked, pi, similarities, hits, attribution, unfamiliar, observed)
+
+
+def view_of(
+    store: Store, fitted: Fitted, asked: Sequence[Turn], parts: Sequence[Gaussian], k: int
+) -> View:
+    """Return all of a store in memory, or the candidates of one question from a store elsewhere."""
+    if not store.remote:
+        return cast(View, store)
+    [turn] = asked
+    query = fitted.combine(parts, fitted.coefficients(parts, "query"))
+    return cast(RemoteStore, store).fetch(turn.context, query, _FEWEST * max(k, NEAREST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,14 +299,14 @@ class Similarities:
 
     Attributes
     ----------
-    own : list of K arrays, shape (n, C)
+    members : list of K arrays, shape (n, C)
         Each encoder's: cosines, BM25 from 0 to 1. In the shared space, which does not keep them,
         there are none.
     best : array, shape (n, K)
         The highest of each.
     """
 
-    own: list[FloatArray]
+    members: list[FloatArray]
     best: FloatArray
 
 
@@ -330,19 +318,19 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Similariti
     blocks: list[FloatArray | Terms] = []
     for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
         blocks.append(part.terms[0].scaled(1 / scale) if part.terms else part.mean / scale)
-    own = view.compare(blocks)
-    best = [similarities.max(axis=1, initial=-np.inf) for similarities in own]
-    return Similarities(own, np.stack(best, axis=1))
+    members = view.compare(blocks)
+    best = [similarities.max(axis=1, initial=-np.inf) for similarities in members]
+    return Similarities(members, np.stack(best, axis=1))
 
 
 def fuse(
     fitted: Fitted, view: View, query: Gaussian, similarities: Similarities, pi: FloatArray
 ) -> FloatArray:
     """Compute the ensemble's mu_s to every column, ``sum_k pi_k w_k s_k``, shape (n, C)."""
-    if not similarities.own:
+    if not similarities.members:
         [mu] = view.compare([query.mean])
         return mu
-    return weighted_sum(similarities.own, pi * fitted.weights)
+    return weighted_sum(similarities.members, pi * fitted.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,13 +341,13 @@ class Hits:
     ----------
     columns, scores, mu, sigma2 : array
     passages : list of lists of Passage
-    text : int array
-        Place of the best hit with the same text.
-    read : array
+    text_number : int array
+        Different texts are numbered from 0, best first; copies have one number.
+    verifier_score : array
         The verifier's own score, NaN if it has not read the hit.
-    gain : array
+    verifier_gain : array
         The similarity that the verifier has added.
-    floor : array, shape (n,)
+    verifier_floor : array, shape (n,)
         Logits that every passage gains by the verifier: those of the worst that it has read.
     verified : bool
         False if the verifier failed.
@@ -370,30 +358,39 @@ class Hits:
     mu: FloatArray
     sigma2: FloatArray
     passages: list[list[Passage]]
-    text: NDArray[np.intp]
-    read: FloatArray
-    gain: FloatArray
-    floor: FloatArray
+    text_number: NDArray[np.intp]
+    verifier_score: FloatArray
+    verifier_gain: FloatArray
+    verifier_floor: FloatArray
     verified: bool = True
+
+    @classmethod
+    def of(cls, top: Top, passages: list[list[Passage]]) -> Self:
+        """Make hits that no verifier has read."""
+        unread, none = np.full_like(top.mu, np.nan), np.zeros_like(top.mu)
+        return cls(*top, passages, number_texts(passages), unread, none, none.sum(axis=1))
+
+    @property
+    def repeats(self) -> NDArray[np.bool_]:
+        """Whether a better hit has the same text, shape (n, m)."""
+        again = np.zeros(self.text_number.shape, dtype=bool)
+        highest = np.maximum.accumulate(self.text_number, axis=1)
+        again[:, 1:] = self.text_number[:, 1:] <= highest[:, :-1]
+        return again
 
     def distinct(self, most: int) -> NDArray[np.intp]:
         """Return the places of the first different texts, shape (n, most); -1 behind the last."""
-        again = self.text < np.arange(self.text.shape[1])
+        again = self.repeats
         places = np.argsort(again, axis=1, kind="stable")[:, :most]
         return np.where(np.take_along_axis(again, places, axis=1), -1, places)
 
     def holding(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
         """Tell which different texts have a wanted id, or a copy that has one, shape (n, m)."""
-        right = np.array(
-            [
-                [passage.id in ids for passage in row]
-                for row, ids in zip(self.passages, wanted, strict=True)
-            ]
-        )
-        of_text = np.zeros_like(right)
-        np.logical_or.at(of_text, (np.arange(len(right))[:, None], self.text), right)
-        places = self.distinct(right.shape[1])
-        return np.where(places >= 0, np.take_along_axis(of_text, places, axis=1), False)
+        of_text = np.zeros(self.text_number.shape, dtype=bool)
+        for row, (passages, ids) in enumerate(zip(self.passages, wanted, strict=True)):
+            right = [passage.id in ids for passage in passages]
+            of_text[row, self.text_number[row, right]] = True
+        return of_text
 
 
 def top_k(fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int) -> Hits:
@@ -401,31 +398,27 @@ def top_k(fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int) -
     count = min(len(view), max(k, NEAREST))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
-        passages = view.gather(top.columns)
-        text = _first_of_text(passages, count)
-        different = (text == np.arange(count)).sum(axis=1).min()
+        hits = Hits.of(top, view.gather(top.columns))
+        different = hits.text_number.max(axis=1).min() + 1
         if different >= NEAREST or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
-            break
+            return hits
         count = min(len(view), 4 * count)
-    unread = np.full(top.mu.shape, np.nan, dtype=np.float32)
-    nothing, none = np.zeros_like(top.mu), np.zeros(len(top.mu), dtype=np.float32)
-    return Hits(*top, passages, text, unread, nothing, none)
 
 
-def _first_of_text(passages: Sequence[Sequence[Passage]], count: int) -> NDArray[np.intp]:
-    """Find the place of the best hit with the same text as each hit, shape (n, count)."""
-    first = np.zeros((len(passages), count), dtype=np.intp)
-    for place, row in zip(first, passages, strict=True):
-        best: dict[str, int] = {}
-        place[:] = [best.setdefault(passage.text, i) for i, passage in enumerate(row)]
-    return first
+def number_texts(passages: Sequence[Sequence[Passage]]) -> NDArray[np.intp]:
+    """Number the different texts of each question's hits from 0, shape (n, m)."""
+    numbers = []
+    for row in passages:
+        seen: dict[str, int] = {}
+        numbers.append([seen.setdefault(passage.text, len(seen)) for passage in row])
+    return np.array(numbers, dtype=np.intp)
 
 
 def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hits: Hits) -> Hits:
     """Have a verifier read the first different texts, and order these by its scores.
 
-    A score holds for every hit of its text. None of those that were read falls behind the others:
-    its score is at least that of the last of them before.
+    A score holds for every hit of its text. A hit that was read keeps at least the lowest score
+    that any of them had, so none falls below the unread hits.
     """
     places = hits.distinct(verification.fitted.k)
     texts = [
@@ -435,22 +428,14 @@ def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hi
     verified = verification.verify([turn.context for turn in asked], texts)
     if verified is None:
         return replace(hits, verified=False)
-    shape = hits.mu.shape
-    gain, own = np.zeros(shape, np.float32), np.full(shape, np.nan, np.float32)
-    last = np.empty((shape[0], 1), dtype=np.float32)
-    for row, chosen in enumerate(places):
-        there = chosen[chosen >= 0]
-        place = np.full(shape[1], -1)
-        place[there] = np.arange(len(there))
-        of_text = place[hits.text[row]]
-        read = of_text >= 0
-        gain[row, read] = verified.gain[row, of_text[read]] / np.float32(fitted.slope)
-        own[row, read] = verified.scores[row, of_text[read]]
-        last[row] = hits.scores[row, there].min()
-    read = ~np.isnan(own)
+    read = hits.text_number < (places >= 0).sum(axis=1, keepdims=True)
+    number = np.where(read, hits.text_number, 0)
+    own = np.where(read, np.take_along_axis(verified.scores, number, axis=1), np.float32(np.nan))
+    gain = np.where(read, np.take_along_axis(verified.gain, number, axis=1), np.float32(0))
+    gain /= np.float32(fitted.slope)
+    lowest = np.where(read, hits.scores, np.inf).min(axis=1, keepdims=True)
     mu = hits.mu + gain
-    raised = np.maximum(probit(mu, hits.sigma2, fitted.beta), last)
-    scores = np.where(read, raised, hits.scores)
+    scores = np.where(read, np.maximum(probit(mu, hits.sigma2, fitted.beta), lowest), hits.scores)
     order = np.argsort(np.where(read, -scores, np.inf), axis=1, kind="stable")
     columns, scores, mu, sigma2, own, gain = (
         np.take_along_axis(values, order, axis=1)
@@ -460,8 +445,8 @@ def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hi
         [row[place] for place in places]
         for row, places in zip(hits.passages, order.tolist(), strict=True)
     ]
-    text = _first_of_text(passages, shape[1])
-    return Hits(columns, scores, mu, sigma2, passages, text, own, gain, verified.floor)
+    texts_anew = number_texts(passages)
+    return Hits(columns, scores, mu, sigma2, passages, texts_anew, own, gain, verified.floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,99 +455,118 @@ class Attribution:
 
     Attributes
     ----------
-    own : array, shape (n, K, m)
-        Its own similarity to a hit; no encoders in the shared space.
+    similarities : array, shape (n, K, m)
+        Each encoder's similarity to a hit; no encoders in the shared space.
     words : list of n lists of dict of str to float, or None
         Words of the question that a hit holds, and the similarity that each adds, the most first;
         of the first k hits, or the first `NEAREST`.
-    rarity : list of n dict of str to float
+    idf : list of n dict of str to float
         Inverse document frequency of the words of each question; none without a member of words.
     """
 
-    own: FloatArray
+    similarities: FloatArray
     words: list[list[dict[str, float]]] | None
-    rarity: list[dict[str, float]]
+    idf: list[dict[str, float]]
 
 
 def attribute(
     view: View, parts: Sequence[Gaussian], similarities: Similarities, hits: Hits, k: int
 ) -> Attribution:
     """Look up each encoder's similarity to the hits, and the words that count in the first."""
-    columns = hits.columns
-    own = np.empty((len(columns), len(similarities.own), columns.shape[1]), dtype=np.float32)
-    for member, of_all in enumerate(similarities.own):
-        own[:, member] = np.take_along_axis(of_all, columns, axis=1)
+    columns, members = hits.columns, similarities.members
+    to_hits = np.empty((len(columns), len(members), columns.shape[1]), dtype=np.float32)
+    for member, to_all in enumerate(members):
+        to_hits[:, member] = np.take_along_axis(to_all, columns, axis=1)
     terms = [block for part in parts for block in part.terms]
-    rarity: list[dict[str, float]] = [{} for _ in columns]
+    idf: list[dict[str, float]] = [{} for _ in columns]
     if not terms:
-        return Attribution(own, None, rarity)
+        return Attribution(to_hits, None, idf)
     some, words = columns[:, : max(k, NEAREST)], list[list[dict[str, float]]]()
-    found = view.contributions(terms, some)
-    for row, known in enumerate(rarity):
+    contributions = view.contributions(terms, some)
+    for row, of_words in enumerate(idf):
         hits_words: list[dict[str, float]] = [{} for _ in some[row]]
-        for block, (added, rarities) in zip(terms, found, strict=True):
+        for block, (added, rarities) in zip(terms, contributions, strict=True):
             if block.labels is None:
                 continue
             # The words of the question by the places of their terms, without parts of words.
             labels, keys = block.labels[row], block.keys[block.starts[row] : block.starts[row + 1]]
             names = {place: labels[key] for place, key in enumerate(keys.tolist()) if key in labels}
             for term, word in names.items():
-                known[word] = max(known.get(word, 0.0), float(rarities[row][term]))
+                of_words[word] = max(of_words.get(word, 0.0), float(rarities[row][term]))
             for rank, term in np.argwhere(added[row] > 0).tolist():
                 if term in names:
                     hits_words[rank][names[term]] = float(added[row][rank, term])
         most_first = [sorted(hit.items(), key=itemgetter(1), reverse=True) for hit in hits_words]
         words.append([*map(dict, most_first)])
-    return Attribution(own, words, rarity)
+    return Attribution(to_hits, words, idf)
+
+
+def at_unit_length(
+    fitted: Fitted,
+    hits: Hits,
+    attribution: Attribution,
+    coefficients: FloatArray,
+    lengths: FloatArray,
+) -> tuple[Hits, Attribution]:
+    """Return hits and attribution as if the questions' means were of length 1."""
+    if not attribution.similarities.size:
+        return hits, attribution
+    whole = attribution.similarities / lengths[:, :, None]
+    weights = (coefficients * fitted.weights)[:, :, None]
+    gain = (weights * (whole - attribution.similarities)).sum(axis=1)
+    return replace(hits, mu=hits.mu + gain), replace(attribution, similarities=whole)
 
 
 def unfamiliar_questions(
     method: Method, asked: Sequence[Turn], hits: Hits
 ) -> tuple[list[str], NDArray[np.bool_]]:
-    """Compare questions with the fit's: how each differs, "" if not, and if by its letters."""
-    reasons, strange = [""] * len(asked), np.zeros(len(asked), dtype=bool)
+    """Compare questions with the fit's: how each differs, "" if not, and if by its script."""
+    reasons, foreign = [""] * len(asked), np.zeros(len(asked), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
     if profile is not None:
         for row, (turn, passages) in enumerate(zip(asked, hits.passages, strict=True)):
             # Of one hit, so that it does not rest on k.
             first = passages[0].text if passages else ""
-            reasons[row], strange[row] = profile.unfamiliar(turn.question, first)
-    return reasons, strange
+            reasons[row], foreign[row] = profile.unfamiliar(turn.question, first)
+    return reasons, foreign
 
 
-def observe(
+def confidence_features(
     method: Method,
-    model: ConfidenceModel,
     store: Store,
+    asked: Sequence[Turn],
     parts: Sequence[Gaussian],
     coefficients: FloatArray,
     hits: Hits,
     attribution: Attribution,
-    strange: NDArray[np.bool_],
-    unnamed: NDArray[np.bool_],
-) -> Features | None:
-    """Compute the features of n questions' first different texts; None if nothing was found.
+    foreign: NDArray[np.bool_],
+) -> Features:
+    """Compute the features of n questions' first different texts.
 
-    `strange`, `unnamed`: which questions are in letters that no encoder knows, and which say a name
-    that no first text has.
+    `foreign`: which questions are in a script that no encoder knows.
     """
-    fitted = method.fitted
-    if not hits.mu.size:
-        return None
-    slope, offset = scale(method, store, parts, coefficients)
-    offset = offset + hits.floor
+    slope, offset = logit_line(method, store, parts, coefficients)
+    offset = offset + hits.verifier_floor
     places = hits.distinct(hits.mu.shape[1])
     mu = np.where(places >= 0, np.take_along_axis(hits.mu, places, axis=1), -np.inf)
     sigma2 = np.take_along_axis(hits.sigma2, places, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
-    if not model.standardised and attribution.own.size:
-        members = member_evidence(fitted, parts, attribution, hits, strange)
-    variance, doubt = slope**2 * sigma2, _MISSING_NAME * unnamed
-    return features(logits, variance, members, model.temperature, doubt)
+    if not method.model.standardised and attribution.similarities.size:
+        members = member_evidence(method.fitted, parts, attribution, hits, foreign)
+    # Words are not misled by a script.
+    vectors = np.array([part.mean.shape[1] > 0 for part in parts])
+    return features(
+        logits,
+        slope**2 * sigma2,
+        members,
+        method.model.temperature,
+        missing_name_penalty=_MISSING_NAME * lacks_names(asked, hits, attribution),
+        foreign_script_penalty=_FOREIGN_SCRIPT * foreign * coefficients[:, vectors].sum(axis=1),
+    )
 
 
-def scale(
+def logit_line(
     method: Method, store: Store, parts: Sequence[Gaussian], coefficients: FloatArray
 ) -> tuple[np.float32, FloatArray]:
     """Return slope and offset (n,) of the logits ``slope * mu_s + offset`` of similarities.
@@ -612,11 +616,11 @@ def lacks_names(asked: Sequence[Turn], hits: Hits, attribution: Attribution) -> 
     if attribution.words is None:
         return lacks
     for row, places in enumerate(hits.distinct(JUDGED).tolist()):
-        query = asked[row].question
+        question = asked[row].question
         # In German every noun has a capital.
-        naming = len(query.split()) <= _NAMING and writing_of(query) == LATIN
-        said = named_words(query) if naming else frozenset()
-        names = {word for word in attribution.rarity[row] if word.casefold() in said}
+        naming = len(question.split()) <= _NAMING and writing_of(question) == LATIN
+        said = named_words(question) if naming else frozenset()
+        names = {word for word in attribution.idf[row] if word.casefold() in said}
         lacks[row] = bool(names)
         for place in places:
             if place >= 0 and names <= attribution.words[row][place].keys():
@@ -629,149 +633,191 @@ def member_evidence(
     parts: Sequence[Gaussian],
     attribution: Attribution,
     hits: Hits,
-    strange: NDArray[np.bool_],
+    foreign: NDArray[np.bool_],
 ) -> FloatArray:
     """Compute each encoder's logit of the first hit, shape (n, K), as evidence of an answer.
 
     What orders passages may rest on stems and on parts of words; whether there is an answer at all
-    rests on whole words, see `whole_share`. Encoders find whatever is in letters that they do not
-    know similar: of a question in such letters words alone are evidence.
+    rests on whole words, see `whole_share`. Encoders find whatever is in a script that they do not
+    know similar: of a question in such a script words alone are evidence.
     """
-    own, words = attribution.own[:, :, 0].copy(), attribution.words
+    similarities, words = attribution.similarities[:, :, 0].copy(), attribution.words
     by_words = np.array([bool(part.terms) for part in parts])
     for member, part in enumerate(parts):
         if words is not None and part.terms and part.terms[0].saturation is not None:
             pairs = zip(words, hits.passages, strict=True)
-            own[:, member] *= [whole_share(found[0], row[0].text) for found, row in pairs]
-    logits = fitted.member_logits(own)
-    if strange.any() and by_words.any():
+            similarities[:, member] *= [whole_share(w[0], row[0].text) for w, row in pairs]
+    logits = fitted.member_logits(similarities)
+    if foreign.any() and by_words.any():
         heard = logits[:, by_words].max(axis=1, keepdims=True)
-        logits = np.where(strange[:, None] & ~by_words, heard, logits)
+        logits = np.where(foreign[:, None] & ~by_words, heard, logits)
     return logits
 
 
-def estimate(method: Method, found: Found) -> Probabilities | None:
-    """Estimate relevance, confidence and `in_corpus`; None if nothing was found."""
-    if found.features is None:
-        return None
-    return found.model.probabilities(found.features, method.unanswerable, found.doubt)
-
-
 @dataclass(frozen=True, eq=False)
-class Ambiguity:
-    """An estimate of whether a question says which of its readings it means.
+class Estimate:
+    """The estimates for one question.
 
     Attributes
     ----------
+    probabilities : Probabilities or None
+        Of relevance, confidence and `in_corpus`; None if nothing was found.
     underspecified : float
-        P(it does not say).
+        P(it does not say which of its readings it means).
     competing : Candidates or None
         The texts among which its readings are found; None if there are none.
     subject : int array
         Of each of these.
     """
 
+    probabilities: Probabilities | None = None
     underspecified: float = 0.0
     competing: Candidates | None = None
     subject: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
+    @property
+    def confidence(self) -> float:
+        """P(the first `JUDGED` texts answer the question)."""
+        return 0.0 if self.probabilities is None else float(self.probabilities.confidence[0])
 
-def ambiguities(found: Found, sure: Probabilities | None) -> list[Ambiguity]:
-    """Estimate how underspecified each question is, by its nearest different texts.
 
-    Not at all without a member of words, and if nothing was found.
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """One of the questions of some findings, and the estimates for it."""
+
+    found: Findings
+    row: int
+    estimate: Estimate
+
+
+def judge(findings: Iterable[Findings]) -> Iterator[Judged]:
+    """Estimate the probabilities of each question, and how underspecified it is."""
+    for found in findings:
+        for row, estimate in enumerate(estimates(found)):
+            yield Judged(found, row, estimate)
+
+
+def estimates(found: Findings) -> list[Estimate]:
+    """Estimate relevance, confidence and `in_corpus`, and how underspecified each question is.
+
+    It is not underspecified without a member of words, and if nothing was found.
     """
-    hits, words = found.hits, found.attribution.words
-    if found.view is None or found.features is None or words is None or sure is None:
-        return [Ambiguity() for _ in found.asked]
+    if found.features is None:
+        return [Estimate() for _ in found.asked]
+    method = found.method
+    probabilities = method.model.probabilities(found.features, method.unanswerable)
+    each = [Estimate(probabilities.of(row)) for row in range(len(found.asked))]
+    if found.attribution.words is None:
+        return each
     # At the scale that confidence has: the raw similarities of an ensemble that was not fitted
     # would be nearly alike.
-    shares, reach = found.features.relevance[..., 1], len(words[0])
-    estimates = []
-    for row, places in enumerate(hits.distinct(NEAREST)):
-        near = places[(places >= 0) & (places < reach)]
-        passages = [hits.passages[row][place] for place in near]
-        titles = [readings.subject_of(passage.metadata) for passage in passages]
-        competing = Candidates(
-            [passage.id for passage in passages],
-            [passage.text for passage in passages],
-            titles,
-            [str(passage.metadata.get("source") or "") for passage in passages],
-            shares[row, : len(near)],
-            [words[row][place] for place in near],
-            found.attribution.rarity[row],
-            len(found.view),
-            None if all(titles) else found.view.means(hits.columns[row, near]),
-        )
+    shares, words = found.features.relevance[..., 1], found.attribution.words
+    for row, places in enumerate(found.hits.distinct(NEAREST)):
+        near = places[(places >= 0) & (places < len(words[row]))]
+        held = [words[row][place] for place in near]
+        competing = candidates(found, row, near, shares[row, : len(near)], held)
         subject = readings.subjects(competing)
         unsaid = readings.features(found.asked[row].context, competing, subject)[None]
-        [probability] = readings.underspecified(unsaid, sure.in_corpus[row : row + 1]).tolist()
-        estimates.append(Ambiguity(probability, competing, subject))
-    return estimates
+        in_corpus = probabilities.in_corpus[row : row + 1]
+        [underspecified] = readings.underspecified(unsaid, in_corpus).tolist()
+        each[row] = Estimate(each[row].probabilities, underspecified, competing, subject)
+    return each
 
 
-def decide(
-    method: Method,
-    found: Found,
+def candidates(
+    found: Findings,
     row: int,
-    sure: Probabilities | None,
-    ambiguity: Ambiguity,
-    k: int,
-    size: int,
-) -> Result:
-    """Decide on one of the questions, and assemble its result.
+    near: NDArray[np.intp],
+    logits: FloatArray,
+    words: Sequence[dict[str, float]],
+) -> Candidates:
+    """Return what a question's readings are found by.
 
-    `sure`: of this question. `size`: how many passages were searched.
+    `near`: places of its nearest different texts. `logits`, `words`: of these.
     """
-    fitted, hits, one = method.fitted, found.hits, slice(row, row + 1)
-    query, pi = found.asked[row].question, found.coefficients[one]
-    basis = method.basis if hits.verified else method.unread_basis
-    [shares] = fitted.shares(pi)
-    if sure is None:
-        return Result.of_nothing(query, pi[0], shares, fitted.names, basis)
+    passages = [found.hits.passages[row][place] for place in near]
+    titles = [readings.subject_of(passage.metadata) for passage in passages]
+    return Candidates(
+        [passage.id for passage in passages],
+        [passage.text for passage in passages],
+        titles,
+        [str(passage.metadata.get("source") or "") for passage in passages],
+        logits,
+        words,
+        found.attribution.idf[row],
+        len(found.view),
+        None if all(titles) else found.view.means(found.hits.columns[row, near]),
+    )
+
+
+def with_alone(in_turn: Estimate, alone: Estimate, share: float) -> Estimate:
+    """Combine the estimates for a question with its turns and alone.
+
+    It is as underspecified as alone, less if it is surely answered. `share`: of the turns.
+    """
+    if in_turn.probabilities is None or alone.probabilities is None:
+        return in_turn
+    mixed = in_turn.probabilities.mixed(alone.probabilities.in_corpus, 1 - share)
+    # Up to even odds of an answer the turns do not show what is meant.
+    unresolved = alone.underspecified * min(1, 2 * (1 - in_turn.confidence))
+    if unresolved <= in_turn.underspecified:
+        return replace(in_turn, probabilities=mixed)
+    return replace(alone, probabilities=mixed, underspecified=unresolved)
+
+
+def make_result(judged: Judged, k: int, size: int) -> Result:
+    """Decide on a question, and assemble its result.
+
+    `size`: how many passages were searched.
+    """
+    found, row, estimate = judged.found, judged.row, judged.estimate
+    method, hits, one = found.method, found.hits, slice(judged.row, judged.row + 1)
+    fitted, question, pi = method.fitted, found.asked[row].question, found.coefficients[one]
+    [shares], probabilities = fitted.shares(pi), estimate.probabilities
+    if probabilities is None:
+        return Result.of_nothing(question, pi[0], shares, fitted.names, method.basis)
     kept = slice(0, min(k, hits.mu.shape[1]))
     between, members = np.zeros_like(hits.sigma2[row, kept]), None
-    own = found.attribution.own[one, :, kept]
-    if own.size:
-        [between] = fitted.disagreement(own, found.similarities.best[one], pi)
-        members = _members(method, found, row, kept)
+    similarities = found.attribution.similarities[one, :, kept]
+    if similarities.size:
+        [between] = fitted.disagreement(similarities, found.similarities.best[one], pi)
+        members = _members(found, row, kept)
     meant: list[Reading] = []
-    if ambiguity.competing is not None and ambiguity.underspecified >= _WORTH_ASKING:
-        meant = readings.readings(ambiguity.competing, ambiguity.subject)
+    if estimate.competing is not None and estimate.underspecified >= _WORTH_ASKING:
+        meant = readings.readings(estimate.competing, estimate.subject)
     decision = decide_one(
-        float(sure.confidence[0]),
-        ambiguity.underspecified,
+        estimate.confidence,
+        estimate.underspecified,
         tuple(meant),
-        in_corpus=float(sure.in_corpus[0]),
+        in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar[row],
     )
     return Result(
-        query,
+        question,
         [*map(without_findings, hits.passages[row][kept])],
         hits.scores[row, kept],
         hits.mu[row, kept],
         hits.sigma2[row, kept],
         between,
-        at_hits(sure.relevance[0], hits.text[row], hits.mu[row])[kept],
+        at_hits(probabilities.relevance[0], hits.text_number[row], hits.mu[row])[kept],
         pi[0],
         shares,
-        sure.by_cutoff[0],
-        replace(decision, basis=basis, hits=JUDGED, size=size),
-        exact=found.exact,
+        probabilities.by_cutoff[0],
+        replace(decision, basis=method.basis, hits=JUDGED, size=size),
+        exact=0 < size <= len(found.view),  # an engine may not know its size
         names=fitted.names,
         members=members,
         verified=hits.verified,
     )
 
 
-def at_hits(of_texts: FloatArray, text: NDArray[np.intp], mu: FloatArray) -> FloatArray:
+def at_hits(of_texts: FloatArray, text_number: NDArray[np.intp], mu: FloatArray) -> FloatArray:
     """Spread numbers of different texts over one question's hits, shape (m,).
 
     Copies of a text have its number, and equally similar texts that of the first of them: which
-    comes first is chance. `text`: see `Hits`.
+    comes first is chance. `text_number`: see `Hits`.
     """
-    again = text < np.arange(len(text))
-    found = of_texts[(np.cumsum(~again) - 1)[text]]
+    found = of_texts[text_number]
     first = np.arange(len(found))
     close = np.abs(np.diff(mu)) <= _EQUAL
     # Not of the one before alone: of many hits each may be close to the next.
@@ -782,26 +828,26 @@ def at_hits(of_texts: FloatArray, text: NDArray[np.intp], mu: FloatArray) -> Flo
     return spread
 
 
-def _members(method: Method, found: Found, row: int, kept: slice) -> Members:
+def _members(found: Findings, row: int, kept: slice) -> Members:
     """Gather the members' contributions to one question's hits, the verifier's among them."""
-    fitted, hits, words = method.fitted, found.hits, found.attribution.words
-    own = found.attribution.own[row, :, kept]
-    counted = (found.coefficients[row] * fitted.weights)[:, None] * own
-    names = fitted.names
-    places = np.zeros(own.shape, dtype=np.int64)
-    for member, of_all in enumerate(found.similarities.own):
-        similarities = of_all[row]
-        best = similarities[largest(similarities, min(_RANKED, len(similarities)))]
-        above = best > similarities[hits.columns[row, kept]][:, None]
-        places[member] = above.sum(axis=1) + 1
-    places[places > _RANKED] = 0  # not known
-    if method.verification is not None and hits.verified:
-        read, score = ~np.isnan(hits.read[row]), hits.read[row]
-        # Texts that occur twice were read once; equal scores share a place, as encoders' do.
-        scores = np.sort(-score[read & (hits.text[row] == np.arange(len(score)))])
-        place = np.searchsorted(scores, -score[kept]) + 1
+    method, hits, words = found.method, found.hits, found.attribution.words
+    names, similarities = method.fitted.names, found.attribution.similarities[row, :, kept]
+    counted = (found.coefficients[row] * method.fitted.weights)[:, None] * similarities
+    ranks = np.zeros(similarities.shape, dtype=np.int64)
+    for member, of_all in enumerate(found.similarities.members):
+        to_all = of_all[row]
+        best = to_all[largest(to_all, min(_RANKED, len(to_all)))]
+        above = best > to_all[hits.columns[row, kept]][:, None]
+        ranks[member] = above.sum(axis=1) + 1
+    ranks[ranks > _RANKED] = 0  # not known
+    if method.verification is not None:
+        score = hits.verifier_score[row]
+        read = ~np.isnan(score)
+        # Texts that occur twice were read once; equal scores share a rank, as encoders' do.
+        scores = np.sort(-score[read & ~hits.repeats[row]])
+        rank = np.searchsorted(scores, -score[kept]) + 1
         names = (*names, method.verification.fitted.name)
-        own = np.concatenate([own, score[None, kept]])
-        places = np.concatenate([places, np.where(read[kept], place, 0)[None]])
-        counted = np.concatenate([counted, hits.gain[row, None, kept]])
-    return Members(names, own, places, counted, None if words is None else words[row][kept])
+        similarities = np.concatenate([similarities, score[None, kept]])
+        ranks = np.concatenate([ranks, np.where(read[kept], rank, 0)[None]])
+        counted = np.concatenate([counted, hits.verifier_gain[row, None, kept]])
+    return Members(names, similarities, ranks, counted, None if words is None else words[row][kept])
