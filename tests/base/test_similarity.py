@@ -159,14 +159,6 @@ def test_the_size_of_a_tile_changes_nothing(tile, monkeypatch):
     np.testing.assert_allclose(weighted_sum(parts, weights), expected, rtol=1e-5)
 
 
-def test_a_weighted_sum_may_be_written_over_its_first_matrix():
-    parts, weights = [similarities(4, 100_000, seed) for seed in range(2)], similarities(4, 2)
-    expected = weighted_sum(parts, weights)
-    found = weighted_sum(parts, weights, out=parts[0])
-    assert found is parts[0]
-    np.testing.assert_array_equal(found, expected)
-
-
 @given(seed=st.integers(0, 99), spread=st.floats(0, 300))
 def test_a_softmax_of_any_logits_is_of_shares(seed, spread):
     logits = np.random.default_rng(seed).normal(0, spread, (3, 2, 9)).astype(np.float32)

@@ -93,15 +93,12 @@ def tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
             yield slice(row, row + height), slice(column, column + _TILE)
 
 
-def weighted_sum(
-    matrices: list[FloatArray], weights: FloatArray, out: FloatArray | None = None
-) -> FloatArray:
+def weighted_sum(matrices: list[FloatArray], weights: FloatArray) -> FloatArray:
     """Compute ``sum_k weights_nk matrices_k``, shape (n, N).
 
-    `matrices`: list of K arrays, shape (n, N). `weights`: array, shape (n, K). `out`, array, shape
-    (n, N): where to write it; the first matrix may be it, which spares fresh memory.
+    `matrices`: list of K arrays, shape (n, N). `weights`: array, shape (n, K).
     """
-    out = np.empty_like(matrices[0]) if out is None else out
+    out = np.empty_like(matrices[0])
     for rows, columns in tiles(*out.shape):
         total = out[rows, columns]
         np.multiply(matrices[0][rows, columns], weights[rows, 0, None], out=total)
@@ -142,6 +139,17 @@ def _partitioned(values: FloatArray, count: int) -> NDArray[np.intp]:
     if count == 0:
         return np.zeros(0, dtype=np.intp)
     return np.argpartition(values, len(values) - count)[len(values) - count :]
+
+
+_SAME = 0.999  # cosines above it are of one text twice
+
+
+def cosines_of_pairs(vectors: FloatArray) -> FloatArray:
+    """Compute the cosine of every two vectors, shape (n, d), but of those of one text twice."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+    cosine = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
+    different: FloatArray = cosine[cosine < _SAME]
+    return different
 
 
 def softmax(logits: FloatArray) -> FloatArray:

@@ -301,9 +301,10 @@ class FitQueries:
         members = None
         if asked.own is not None:
             members = np.moveaxis(fitted.member_logits(np.stack(asked.own, axis=-1)), -1, 0)
+        slope, offset = fitted.logit_line(pi)
         return FitView(
-            fitted.logits(mu, pi),
-            fitted.logit_variance(sigma2),
+            slope * mu + offset[:, None],
+            slope**2 * sigma2,
             view.relevant,
             members,
             words=any(part.terms for part in asked.queries),

@@ -12,6 +12,7 @@ import numpy as np
 from uec_rag.base.checks import check_beta
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import Record
+from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
@@ -283,7 +284,6 @@ ENOUGH_PASSAGES = 16
 """Passages that tell how far apart an encoder holds a corpus."""
 
 _COMPARED = 64
-_SAME = 0.999  # cosines above it are of one text twice
 
 # Of the distance of fit passages. Corpora of one subject keep .57 to .85 of it, those in a language
 # that an encoder does not know .04 to .63 (six encoders, twelve English and eight other corpora).
@@ -349,12 +349,8 @@ class TrainingProfile(Record):
 
 def distance(vectors: FloatArray) -> float:
     """Compute 1 less the mean cosine of two different texts; 0 if there are no vectors."""
-    some = vectors[:_COMPARED]
-    length = np.linalg.norm(some, axis=1, keepdims=True)
-    unit = some / np.maximum(length, np.float32(1e-12))
-    cosine = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
-    cosine = cosine[cosine < _SAME]
-    return float(1 - cosine.mean()) if vectors.shape[1] and len(cosine) else 0.0
+    cosines = cosines_of_pairs(vectors[:_COMPARED])
+    return float(1 - cosines.mean()) if vectors.shape[1] and len(cosines) else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -521,19 +517,14 @@ class Fitted:
             return shared(parts, coefficients)
         return direct_sum(parts, coefficients, self.weights)
 
-    def logits(self, mu: FloatArray, coefficients: FloatArray) -> FloatArray:
-        """Compute the logits ``sum_k pi_k (a_k s_k + b_k)``, shape (n, m) as `mu`."""
-        offset: FloatArray = coefficients @ np.asarray(self.intercepts, dtype=np.float32)
-        return np.float32(self.slope) * mu + offset[:, None]
+    def logit_line(self, coefficients: FloatArray) -> tuple[np.float32, FloatArray]:
+        """Return slope and offset (n,) of the logits ``sum_k pi_k (a_k s_k + b_k)`` by mu_s."""
+        return np.float32(self.slope), coefficients @ np.asarray(self.intercepts, np.float32)
 
     def member_logits(self, own: FloatArray) -> FloatArray:
         """Compute each encoder's own logits ``a_k s_k + b_k`` of its similarities, shape (n, K)."""
         logits: FloatArray = np.asarray(self.slopes, np.float32) * own
         return logits + np.asarray(self.intercepts, np.float32)
-
-    def logit_variance(self, sigma2: FloatArray) -> FloatArray:
-        """Compute the variance of the logits of similarities of variance `sigma2`."""
-        return np.float32(self.slope) ** 2 * sigma2
 
     def disagreement(
         self, own: FloatArray, best: FloatArray, coefficients: FloatArray

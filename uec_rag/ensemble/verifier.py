@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.spans import span
@@ -74,7 +73,7 @@ class Verified:
     scores : array, shape (n, v)
         Its own, on its own scale.
     gain : array, shape (n, v)
-        Logits that a hit has more than one that was not read, at least 0.
+        Logits that a hit has more than the worst that was read, at least 0.
     floor : array, shape (n,)
         Logits that every passage has: what the worst that was read has.
     """
@@ -90,15 +89,13 @@ class Verified:
         weight: float,
         scores: FloatArray,
         shape: tuple[int, int],
-        hidden: NDArray[np.bool_] | None = None,
     ) -> Verified:
         """Make it from the scores of all pairs, one query after the other.
 
         Log odds that a score says are cut off at +-100: whatever a verifier returns, what rests on
         it is a number.
 
-        `scores`: array, shape (n * v,). `hidden`, array of bool, shape (n, v): hits that count as
-        not read.
+        `scores`: array, shape (n * v,). `shape`: n and v.
         """
         scores = scores.reshape(shape)
         logits = np.float32(weight) * np.clip(
@@ -106,16 +103,8 @@ class Verified:
             -_FURTHEST,
             _FURTHEST,
         )
-        read = np.ones(shape, dtype=bool) if hidden is None else ~hidden
-        floor = np.where(read, logits, np.inf).min(axis=1, initial=np.inf)
-        floor = np.where(np.isfinite(floor), floor, 0).astype(np.float32)
-        gain = np.where(read, logits - floor[:, None], np.float32(0))
-        return cls(scores, gain, floor)
-
-    def ranks(self) -> NDArray[np.int64]:
-        """Rank the hits that the verifier has read by its own score, from 1."""
-        order = np.argsort(-self.scores, axis=1, kind="stable")
-        return np.argsort(order, axis=1, kind="stable") + 1
+        floor = logits.min(axis=1) if shape[1] else np.zeros(shape[0], dtype=np.float32)
+        return cls(scores, logits - floor[:, None], floor)
 
 
 @lru_cache(maxsize=8)
@@ -143,16 +132,8 @@ class Verification:
         """The hash of all that its logits depend on."""
         return _fingerprint(self.verifier.revision or self.fitted.name, self.fitted)
 
-    def verify(
-        self,
-        queries: Sequence[str],
-        passages: Sequence[Sequence[str]],
-        hidden: NDArray[np.bool_] | None = None,
-    ) -> Verified | None:
-        """Read v passages of each of n queries in one call; None if it fails and may.
-
-        `hidden`, array of bool, shape (n, v): hits that count as not read.
-        """
+    def verify(self, queries: Sequence[str], passages: Sequence[Sequence[str]]) -> Verified | None:
+        """Read v passages of each of n queries in one call; None if it fails and may."""
         shape = len(queries), len(passages[0]) if passages else 0
         try:
             with span("verify", queries=shape[0], passages=shape[1]):
@@ -168,4 +149,4 @@ class Verification:
                 error,
             )
             return None
-        return Verified.of(self.fitted.summary, self.fitted.weight, scores, shape, hidden)
+        return Verified.of(self.fitted.summary, self.fitted.weight, scores, shape)
