@@ -158,7 +158,7 @@ class Frequencies:
 
     Examples
     --------
-    >>> Frequencies(10, 80.0, {7: 10}).rarity(np.array([7, 8], dtype=np.uint64)).round(2).tolist()
+    >>> Frequencies(10, 80.0, {7: 10}).idf(np.array([7, 8], dtype=np.uint64)).round(2).tolist()
     [0.05, 3.09]
     """
 
@@ -175,13 +175,13 @@ class Frequencies:
         """Return the number of passages that hold each term."""
         return np.array([self.holding.get(key, 0) for key in keys.tolist()], dtype=np.int64)
 
-    def rarity(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def idf(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return the inverse document frequency of each term."""
-        return rarity(self.held(keys), self.passages)
+        return idf(self.held(keys), self.passages)
 
 
-def rarity(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
-    """Inverse document frequency of terms, above 0.
+def idf(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
+    """Compute the inverse document frequency of terms, above 0.
 
     ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) but for the 1.
     """
@@ -190,16 +190,16 @@ def rarity(held: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
 
 
 def shares(
-    weights: FloatArray, rarity: NDArray[np.float64] | None, scale: float
+    weights: FloatArray, idf: NDArray[np.float64] | None, scale: float
 ) -> NDArray[np.float64]:
     """Return the weight of each of a query's terms.
 
-    `weights`, array, shape (t,): of one query's terms. `rarity`, array, shape (t,), or None: under
+    `weights`, array, shape (t,): of one query's terms. `idf`, array, shape (t,), or None: under
     a `Saturation`: shares then add up to `scale`. `scale`: factor on the similarity.
     """
     counted = weights.astype(np.float64)
-    if rarity is not None:
-        counted = counted * rarity
+    if idf is not None:
+        counted = counted * idf
         counted = counted / max(counted.sum(), 1e-30)
     return counted * scale
 
@@ -228,7 +228,7 @@ class _QueryTerms(NamedTuple):
         Of each of the queries' terms, behind one another, which one it is.
     shares : array, shape (t,)
         How much it counts.
-    rarity : array, shape (t,)
+    idf : array, shape (t,)
         Its inverse document frequency.
     """
 
@@ -236,7 +236,7 @@ class _QueryTerms(NamedTuple):
     distinct: int
     term: NDArray[np.int64]
     shares: FloatArray
-    rarity: NDArray[np.float64]
+    idf: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,11 +352,19 @@ class Postings:
     def contributions(
         self, queries: Terms, rows: NDArray[np.int64], corpus: Corpus
     ) -> tuple[list[FloatArray], list[NDArray[np.float64]]]:
-        """Return the contribution of each of a query's terms to its similarity with some rows.
+        """Compute what each term of n queries adds to their similarities to some rows.
 
-        And the inverse document frequency of each. `rows`, int array, shape (n, k): of each query.
-        Returns n arrays, shape (k, terms of the query), in the order of the query's `keys`, whose
-        sums are `similarities`; and n arrays, shape (terms of the query,).
+        Parameters
+        ----------
+        rows : int array, shape (n, k)
+            Those of each query.
+
+        Returns
+        -------
+        added : list of n arrays, shape (k, terms of the query)
+            In the order of the query's `keys`; their sums are `similarities`.
+        idf : list of n arrays, shape (terms of the query,)
+            Inverse document frequency of each term.
         """
         out, rare = list[FloatArray](), list[NDArray[np.float64]]()
         passages, length = self._size(corpus)
@@ -377,7 +385,7 @@ class Postings:
                 mine = slice(block.starts[i], block.starts[i + 1])
                 columns = impacts[np.ix_(asked.term[mine], of_one)]
                 out.append((columns * asked.shares[mine, None]).T)
-                rare.append(asked.rarity[mine])
+                rare.append(asked.idf[mine])
         return out, rare
 
     def holding(self, keys: NDArray[np.uint64], corpus: Corpus) -> NDArray[np.int64]:
@@ -389,7 +397,7 @@ class Postings:
         """Look up the terms of a few queries in a corpus of so many passages."""
         keys, term = np.unique(queries.keys, return_inverse=True)
         pieces, held = self._find(keys, corpus)
-        rare, counted = rarity(held, passages)[term], [np.zeros(0)]
+        rare, counted = idf(held, passages)[term], [np.zeros(0)]
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
             own = None if self.saturation is None else rare[mine]

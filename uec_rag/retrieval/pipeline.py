@@ -12,8 +12,8 @@ Questions, and the turns before them, come encoded (`UEC.encode`). Then
         rerank               has a verifier read the first texts, if there is one
         attribute            looks up each encoder's contribution to each hit
         confidence_features  computes the numbers that probabilities rest on
-      estimate               P(the corpus answers), P(these hits do), P(it is underspecified)
-      with_alone             combines the estimates alone and with turns
+      estimates              computes P(the corpus answers), P(these hits do), P(underspecified)
+      with_alone             combines the estimates for a question alone and with its turns
       make_result            answers, asks back or abstains: one `Result` for each question
 """
 
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, probit
-from uec_rag.base.similarity import largest, weighted_sum
+from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.spans import span
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one, outcome
@@ -48,7 +48,7 @@ from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.verifier import Verification
 from uec_rag.ensemble.views import Turn, in_context, part_rows
 from uec_rag.retrieval.result import Members, Result, SearchResult, without_findings
-from uec_rag.stores.base import Passage, RemoteStore, Store, Top, View
+from uec_rag.stores.base import Passage, RemoteStore, Store, Top, View, copied
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
@@ -573,16 +573,14 @@ def logit_line(
 
     The fitted ones, or similarities standardised over unrelated passages.
     """
-    fitted, count = method.fitted, len(coefficients)
     if not method.model.standardised:
-        zero = np.zeros((count, 1), dtype=np.float32)
-        return np.float32(fitted.slope), fitted.logits(zero, coefficients)[:, 0]
+        return method.fitted.logit_line(coefficients)
     mean, deviation = unrelated(store, sum(bool(part.terms) for part in parts) / len(parts))
-    return np.float32(1 / deviation), np.full(count, -mean / deviation, dtype=np.float32)
+    offset = np.full(len(coefficients), -mean / deviation, dtype=np.float32)
+    return np.float32(1 / deviation), offset
 
 
 _UNRELATED = 64  # passages that are compared with one another
-_SAME = 0.999  # cosines above it are of one text twice
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
@@ -595,10 +593,7 @@ def unrelated(store: Store, words: float = 0.0) -> tuple[float, float]:
 
     `words`: share of the encoders that look at words.
     """
-    mean = store.sample(_UNRELATED).mean[: 2 * _UNRELATED]
-    unit = mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
-    cosine = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
-    cosine = cosine[cosine < _SAME]
+    cosine = cosines_of_pairs(store.sample(_UNRELATED).mean[: 2 * _UNRELATED])
     count = len(cosine) + _USUAL_PAIRS
     centre = (cosine.sum() + _USUAL_PAIRS * _USUAL_MEAN) / count
     square = ((cosine - centre) ** 2).sum() + _USUAL_PAIRS * _USUAL_DEVIATION**2
@@ -794,7 +789,7 @@ def make_result(judged: Judged, k: int, size: int) -> Result:
     )
     return Result(
         question,
-        [*map(without_findings, hits.passages[row][kept])],
+        [copied(without_findings(passage)) for passage in hits.passages[row][kept]],
         hits.scores[row, kept],
         hits.mu[row, kept],
         hits.sigma2[row, kept],

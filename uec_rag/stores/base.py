@@ -40,6 +40,19 @@ class Passage:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
+def copied(passage: Passage) -> Passage:
+    """Copy a passage, with all of its metadata."""
+    return Passage(passage.id, passage.text, _copied(passage.metadata))
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
+
+
 Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 """A condition on a passage's metadata (see `uec_rag.stores.filters`), or a predicate."""
 
@@ -124,7 +137,7 @@ class View(Protocol):
         ...
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k)."""
+        """Return the passages of columns (n, k), which are not to be changed."""
         ...
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
@@ -459,7 +472,7 @@ def stream_passages(
     metadatas: Iterable[Mapping[str, Any]] | None,
     size: int,
 ) -> Iterator[list[Passage]]:
-    """`make_passages` of so many texts at a time, in bounded memory but for the ids given.
+    """Make passages of so many texts at a time, in bounded memory but for the ids given.
 
     Raises TypeError, ValueError as `make_passages`, when the texts in question are reached.
     """
@@ -510,7 +523,7 @@ def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def checked_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
-    """Passages as a store keeps them, their metadata copied.
+    """Return passages as a store keeps them, their metadata copied.
 
     ValueError if there is not one Gaussian per passage, an id comes twice, or a variance is above
     1e19. As `normalised` if a saved index could not keep a passage.

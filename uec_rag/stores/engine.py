@@ -540,7 +540,7 @@ class BlockSchema:
         for row in range(len(queries)):
             mine = slice(queries.starts[row], queries.starts[row + 1])
             keys = queries.keys[mine]
-            rare = None if self.saturation is None else frequencies.rarity(keys)
+            rare = None if self.saturation is None else frequencies.idf(keys)
             scale = float(queries.scale[row]) * self.scale
             share = shares(queries.weights[mine], rare, scale).astype(np.float32)
             held = frequencies.held(keys)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.forks import free_after_fork
 from uec_rag.base.saved.files import open_regular, read_array
-from uec_rag.stores.base import Passage, keepable
+from uec_rag.stores.base import Passage, copied, keepable
 from uec_rag.stores.filters import (
     And,
     Compare,
@@ -79,13 +79,15 @@ class PassageLog:
         return len(self._offsets) - 1 + len(self._added)
 
     def __getitem__(self, row: int) -> Passage:
+        return copied(self.stored(row))
+
+    def stored(self, row: int) -> Passage:
+        """Return a passage that is shared with others: not to be changed."""
         on_disk = len(self._offsets) - 1
         if row >= on_disk:
-            held = self._added[row - on_disk]
-        else:
-            is_long = self._offsets[row + 1] - self._offsets[row] > _LONG
-            held = (self._read if is_long else self._recall)(row)
-        return Passage(held.id, held.text, _copied(held.metadata))
+            return self._added[row - on_disk]
+        is_long = self._offsets[row + 1] - self._offsets[row] > _LONG
+        return (self._read if is_long else self._recall)(row)
 
     def write(self, rows: NDArray[np.int64], folder: Path) -> list[str]:
         """Write rows, ascending, as ``passages.jsonl`` and ``offsets.npy``; returns their ids.
@@ -119,15 +121,6 @@ class PassageLog:
         log._ids, log._read, log._recall = self._ids, self._read, self._recall
         log._added = self._added[: rows - on_disk]
         return log
-
-
-def _copied(value: Any) -> Any:  # noqa: ANN401  # JSON's values
-    """Copy metadata of a passage, or a part of them."""
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return value
 
 
 def _read_passage(

@@ -28,15 +28,15 @@ _MEAN = "mean.{}.npy"
 
 
 def write_state(state: State, folder: Path) -> None:
-    """Write the live rows of a state into an existing folder."""
-    live = state.live_rows()
-    rows = slice(state.rows) if state.live is None else state.live  # a slice copies nothing
+    """Write the selected rows of a state into an existing folder."""
+    selected = state.selected_rows()
+    rows = slice(state.rows) if state.selected is None else state.selected  # a slice copies nothing
     for name, array in rows_of(state.means, state.scales, state.scan, rows):
         np.save(folder / name, array, allow_pickle=False)
-    ids = state.passages.write(live, folder)
+    ids = state.passages.write(selected, folder)
     if state.longest == math.inf:
         state = replace(state, longest=longest(state.means.rows(rows)))
-    write_rest(state, ids, live, folder)
+    write_rest(state, ids, selected, folder)
 
 
 def rows_of(
@@ -50,7 +50,7 @@ def rows_of(
         yield from scan.arrays(rows)
 
 
-def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Path) -> None:
+def write_rest(state: State, ids: list[str], selected: NDArray[np.int64], folder: Path) -> None:
     """Write what is not stored row by row: profile, words, and the settings for `read_state`."""
     if state.profile is not None:
         np.save(folder / "profile.npy", state.profile, allow_pickle=False)
@@ -63,7 +63,7 @@ def write_rest(state: State, ids: list[str], live: NDArray[np.int64], folder: Pa
     }
     if state.postings:
         settings["terms"] = [
-            held.save(folder, f"terms.{n}", live) for n, held in enumerate(state.postings)
+            held.save(folder, f"terms.{n}", selected) for n, held in enumerate(state.postings)
         ]
     if state.scan is not None:
         settings["scan"] = state.scan.settings()

@@ -15,7 +15,7 @@ from uec_rag.base.postings import Frequencies, Postings
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import parse
 from uec_rag.stores.memory.passages import MetadataIndex, PassageLog
-from uec_rag.stores.memory.vectors import Means, Scan, checked
+from uec_rag.stores.memory.vectors import Means, Scan, require_finite
 
 _COMPACT_ABOVE = 0.5  # share of deleted rows at which the rest is copied together
 
@@ -42,7 +42,7 @@ class State:
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     row_of: dict[str, int] = field(default_factory=dict)
     earlier: dict[int, int] = field(default_factory=dict)  # row -> the row its id had before
-    live: NDArray[np.int64] | None = None  # None: all rows
+    selected: NDArray[np.int64] | None = None  # None: all rows
     index: MetadataIndex = field(default_factory=MetadataIndex)
     scan: Scan | None = None  # what to multiply with instead of the means
     postings: tuple[Postings, ...] = ()  # of the sparse blocks
@@ -50,8 +50,8 @@ class State:
 
     @property
     def count(self) -> int:
-        """The number of live rows."""
-        return self.rows if self.live is None else len(self.live)
+        """The number of selected rows."""
+        return self.rows if self.selected is None else len(self.selected)
 
     def postings_with(self, blocks: Sequence[Terms]) -> tuple[Postings, ...]:
         """Return the postings of each sparse block with those of new rows added.
@@ -61,9 +61,9 @@ class State:
         held = self.postings or [Postings.none() for _ in blocks]
         return tuple(one.written(self.rows, terms) for one, terms in zip(held, blocks, strict=True))
 
-    def live_rows(self) -> NDArray[np.int64]:
-        """Return the live rows, ascending."""
-        return np.arange(self.rows) if self.live is None else self.live
+    def selected_rows(self) -> NDArray[np.int64]:
+        """Return the selected rows, ascending."""
+        return np.arange(self.rows) if self.selected is None else self.selected
 
     def row(self, id_: str) -> int | None:
         """Return the row of an id, None if it is not there."""
@@ -75,20 +75,20 @@ class State:
 
     def gaussians(self, rows: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of some rows."""
-        [mean], scales = checked([self.means.rows(rows)]), self.scales[rows]
+        [mean], scales = require_finite([self.means.rows(rows)]), self.scales[rows]
         widths = self.means.widths
         if self.profile is None:
             return Gaussian(mean, scales, widths=widths)
         return Gaussian.factored(mean, scales, self.profile, widths=widths)
 
     def step(self, count: int) -> int:
-        """Return the step between live rows at which about `count` are taken."""
+        """Return the step between selected rows at which about `count` are taken."""
         return max(1, self.count // count)
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of about `count` live rows at regular steps, gathered once."""
+        """Return the Gaussians of about `count` selected rows at regular steps, gathered once."""
         if count not in self._samples:
-            self._samples[count] = self.gaussians(self.live_rows()[:: self.step(count)])
+            self._samples[count] = self.gaussians(self.selected_rows()[:: self.step(count)])
         return self._samples[count]
 
     @cached_property
@@ -101,8 +101,8 @@ def filtered(state: State, filter: Filter | None) -> State:
     if filter is None:
         return state
     condition = parse(filter)  # also of an empty store: a filter that is wrong is always refused
-    rows = state.index.select(condition, state.passages, state.live_rows(), state.row)
-    return replace(state, live=rows)
+    rows = state.index.select(condition, state.passages, state.selected_rows(), state.row)
+    return replace(state, selected=rows)
 
 
 def without_leftovers(state: State) -> State:
@@ -154,20 +154,20 @@ def compacted(state: State) -> State:
     """Return the state itself, or one without its deleted rows if these are most of it."""
     if state.count >= state.rows * (1 - _COMPACT_ABOVE):
         return state
-    live = state.live_rows()
+    selected = state.selected_rows()
     passages = PassageLog()
-    passages.extend([state.passages[row] for row in live.tolist()])
-    means = state.means.chosen(live)
+    passages.extend([state.passages[row] for row in selected.tolist()])
+    means = state.means.chosen(selected)
     return State(
-        rows=len(live),
+        rows=len(selected),
         means=means,
-        scales=state.scales[live],
+        scales=state.scales[selected],
         profile=state.profile,
         fingerprint=state.fingerprint,
         longest=state.longest,
         passages=passages,
-        scan=None if state.scan is None else state.scan.written(0, len(live), means),
-        alive=np.ones(len(live), dtype=bool),
-        row_of={passages[row].id: row for row in range(len(live))},
-        postings=tuple(held.chosen(live) for held in state.postings),
+        scan=None if state.scan is None else state.scan.written(0, len(selected), means),
+        alive=np.ones(len(selected), dtype=bool),
+        row_of={passages[row].id: row for row in range(len(selected))},
+        postings=tuple(held.chosen(selected) for held in state.postings),
     )

@@ -6,7 +6,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -27,6 +26,7 @@ from uec_rag.stores.base import (
     check_query,
     check_range,
     checked_addition,
+    copied,
 )
 from uec_rag.stores.memory.passages import PassageLog
 from uec_rag.stores.memory.saved import read_state, write_state
@@ -42,9 +42,9 @@ from uec_rag.stores.memory.vectors import (
     LARGEST_PRODUCT,
     Dtype,
     Means,
-    checked,
     longest,
     make_scan,
+    require_finite,
     with_room,
 )
 
@@ -208,12 +208,12 @@ class MemoryStore:
             known = old.passages
             known.extend(passages)
             replaced = [row for p in passages if (row := old.row(p.id)) is not None]
-            live = old.live
+            selected = old.selected
             if replaced:
                 alive = alive.copy()
                 alive[replaced] = False
-            if replaced or live is not None:
-                live = np.flatnonzero(alive[:stop])
+            if replaced or selected is not None:
+                selected = np.flatnonzero(alive[:stop])
             for row, passage in enumerate(passages, start):
                 before = old.row_of.get(passage.id)
                 if before is not None:  # first, for a reader in between
@@ -229,7 +229,7 @@ class MemoryStore:
                     longest=max(old.longest, longest(gaussians.mean)),
                     passages=known,
                     alive=alive,
-                    live=live,
+                    selected=selected,
                     scan=scan,
                     postings=postings,
                 )
@@ -244,8 +244,8 @@ class MemoryStore:
             if gone:
                 alive = old.alive.copy()
                 alive[list(gone.values())] = False
-                live = np.flatnonzero(alive[: old.rows])
-                self._state = compacted(replace(old, alive=alive, live=live))
+                selected = np.flatnonzero(alive[: old.rows])
+                self._state = compacted(replace(old, alive=alive, selected=selected))
             return len(gone)
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
@@ -270,7 +270,7 @@ class MemoryStore:
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those a filter lets through, in the order they came."""
         state = filtered(self._state, filter)
-        return (state.passages[row] for row in state.live_rows().tolist())
+        return (state.passages[row] for row in state.selected_rows().tolist())
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
         """Multiply n queries with consecutive blocks of the stored means, (n, N) each.
@@ -280,14 +280,14 @@ class MemoryStore:
 
         Those of a store of dtype "int8" are off by its rounding: around 1e-3 for unit vectors.
         """
-        state, live, words = self._state, self._state.live, iter(self._words())
+        state, selected, postings = self._state, self._state.selected, iter(self._postings())
         dense = [block for block in blocks if not isinstance(block, Terms)]
-        few = live is not None and len(live) < state.rows * _COPY_BELOW
-        rows = live if live is not None and few else slice(state.rows)
+        few = selected is not None and len(selected) < state.rows * _COPY_BELOW
+        rows = selected if selected is not None and few else slice(state.rows)
         products = (state.scan or state.means).products(rows, dense) if dense else []
-        checked(products, LARGEST_PRODUCT)
-        if live is not None and not few:
-            products = [product[:, live] for product in products]
+        require_finite(products, LARGEST_PRODUCT)
+        if selected is not None and not few:
+            products = [product[:, selected] for product in products]
         out, multiplied = [], iter(products)
         for block in blocks:
             if not isinstance(block, Terms):
@@ -295,29 +295,45 @@ class MemoryStore:
             elif not len(self):
                 out.append(np.zeros((len(block), 0), dtype=np.float32))
             else:
-                held, corpus = next(words)
+                held, corpus = next(postings)
                 found = held.similarities(block, corpus)
-                out.append(found if live is None else found[:, live])
+                out.append(found if selected is None else found[:, selected])
         return out
 
-    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray | None = None) -> Top:
-        """Find the columns of the k highest s_hat of n queries.
+    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
+        """Find the columns of the k highest s_hat of n queries, whose mu_s (n, N) are known.
 
-        `mu`, array, shape (n, N): their mu_s, if they are known.
+        Those of a store of dtype "int8" may be off by its rounding; hits have exact ones.
         """
         state, variance = self._state, query.variance
         second: FloatArray = query.mean**2 + variance
         weights: FloatArray = second if state.profile is None else second @ state.profile.T
         errors = np.zeros(len(query)) if state.scan is None else state.scan.bound(query.mean)
-        best, step = [], max(1, _BLOCK // max(1, len(self)))
-        for start in range(0, len(query), step):
-            block = slice(start, start + step)
-            known = self._fused(query[block]) if mu is None else mu[block]
-            for i, row in enumerate(known, start):
-                moments = partial(self._moments, query, weights, i, row)
-                most = partial(self._most, query, weights, i)
-                best.append(best_rows(row, moments, k, beta, errors[i], most))
-        return Top(*map(np.stack, zip(*best, strict=True)))
+
+        def best(i: int) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
+            def moments(columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+                rows = self._rows(columns)
+                [means] = require_finite([state.means.rows(rows)])
+                if state.scan is None:
+                    exact = mu[i, columns]
+                else:
+                    exact = means @ query.mean[i]
+                    terms = [block[i : i + 1] for block in query.terms]
+                    for added, _ in self.contributions(terms, columns[None]):
+                        exact += added[0].sum(axis=1)
+                sigma2: FloatArray = state.scales[rows] @ weights[i]
+                sigma2 += means**2 @ variance[i]
+                require_finite([exact, sigma2])
+                return exact, sigma2
+
+            def most() -> float:
+                passages = (state.scales[: state.rows] @ weights[i]).max(initial=0.0)
+                own = variance[i].max(initial=0.0) * np.float64(state.longest) ** 2
+                return float(passages + own) * (1 + 1e-4)  # up to rounding
+
+            return best_rows(mu[i], moments, k, beta, errors[i], most)
+
+        return Top(*map(np.stack, zip(*map(best, range(len(query))), strict=True)))
 
     def _fused(self, query: Gaussian) -> FloatArray:
         """Compute mu_s of queries and all passages, shape (n, N)."""
@@ -326,54 +342,15 @@ class MemoryStore:
             first += other
         return first
 
-    def _moments(
-        self,
-        query: Gaussian,
-        weights: FloatArray,
-        i: int,
-        known: FloatArray,
-        columns: NDArray[np.int64],
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute mu_s and sigma_s^2 of one of the queries and some columns.
-
-        `weights`: what each query's variances are multiplied with. `known`, array, shape (N,):
-        mu_s, which is exact unless the store is compressed.
-        """
-        state, rows = self._state, self._rows(columns)
-        [means] = checked([state.means.rows(rows)])
-        if state.scan is None:
-            mu = known[columns]
-        else:
-            mu = means @ query.mean[i]
-            for block in self.contributions(
-                [block[i : i + 1] for block in query.terms], columns[None]
-            ):
-                mu += block[0][0].sum(axis=1)
-        sigma2: FloatArray = state.scales[rows] @ weights[i]
-        sigma2 += means**2 @ query.variance[i]
-        checked([mu, sigma2])
-        return mu, sigma2
-
-    def _most(self, query: Gaussian, weights: FloatArray, i: int) -> float:
-        """Bound sigma_s^2 of one of the queries and any passage, up to rounding."""
-        state = self._state
-        passages = (state.scales[: state.rows] @ weights[i]).max(initial=0.0)
-        own = query.variance[i].max(initial=0.0) * np.float64(state.longest) ** 2
-        return float(passages + own) * (1 + 1e-4)
-
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k); one that several questions find is made once."""
-        rows, passages = self._rows(columns), self._state.passages
-        texts: dict[int, str] = {}
-        out = []
-        for of_one in rows.tolist():
-            pairs = [(row, passages[row]) for row in of_one]
-            out.append([replace(p, text=texts.setdefault(row, p.text)) for row, p in pairs])
-        return out
+        """Return the passages of columns (n, k) as they are stored: not to be changed."""
+        rows, log = self._rows(columns).tolist(), self._state.passages
+        stored = {row: log.stored(row) for row in {row for of_one in rows for row in of_one}}
+        return [[stored[row] for row in of_one] for of_one in rows]
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
-        [means] = checked([self._state.means.rows(self._rows(columns))])
+        [means] = require_finite([self._state.means.rows(self._rows(columns))])
         return means
 
     def contributions(
@@ -386,13 +363,13 @@ class MemoryStore:
         """
         rows = self._rows(columns)
         # Without terms a query is known as a vector only.
-        pairs = zip(self._words() if terms else (), terms, strict=True)
+        pairs = zip(self._postings() if terms else (), terms, strict=True)
         return [held.contributions(block, rows, corpus) for (held, corpus), block in pairs]
 
-    def _words(self) -> list[tuple[Postings, Corpus]]:
-        """Return each sparse block, and the corpus over which a term's rarity is counted.
+    def _postings(self) -> list[tuple[Postings, Corpus]]:
+        """Return each sparse block, and the corpus over which a term's idf is counted.
 
-        That is all rows that live, let through or not, or what is known of a larger corpus.
+        That is all rows that are alive, selected or not, or what is known of a larger corpus.
         """
         state = self._state
         alive = state.alive[: state.rows]
@@ -403,12 +380,12 @@ class MemoryStore:
 
     def document_frequencies(self, block: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that hold each term of a sparse block."""
-        held, corpus = self._words()[block]
+        held, corpus = self._postings()[block]
         return held.holding(keys, corpus)
 
     def _rows(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
-        live = self._state.live
-        return columns if live is None else live[columns]
+        selected = self._state.selected
+        return columns if selected is None else selected[columns]
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` passages at regular distances, or of all."""
@@ -440,8 +417,13 @@ class MemoryStore:
         k = min(k, len(view))
         if not k or not len(query):
             return Found.nothing(len(query))
-        columns, scores, mu, sigma2 = view.top_k(query, k, beta=beta)
-        return Found(view.gather(columns), scores, mu, sigma2, exact=True)
+        found, step = [], max(1, _BLOCK // len(view))
+        for start in range(0, len(query), step):
+            some = query[start : start + step]
+            found.append(view.top_k(some, k, beta=beta, mu=view._fused(some)))
+        columns, scores, mu, sigma2 = map(np.concatenate, zip(*found, strict=True))
+        passages = [[*map(copied, row)] for row in view.gather(columns)]
+        return Found(passages, scores, mu, sigma2, exact=True)
 
     def _check_writable(self) -> None:
         if self._is_snapshot:

@@ -49,7 +49,7 @@ LARGEST_PRODUCT = 1e18
 """No product of stored means and a query's is beyond it; its square is still a float32."""
 
 
-def checked(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArray]:
+def require_finite(numbers: list[FloatArray], most: float = math.inf) -> list[FloatArray]:
     """Return stored numbers, or results of them, once they are known to be finite.
 
     Opening an index reads as little of its means as it can: what is no number shows here.
@@ -150,7 +150,7 @@ class Means:
         """Multiply queries with consecutive parts of the means, however those fit the blocks.
 
         By BLAS alone: which of several ways to multiply is quickest differs by a factor of two
-        between machines, one way or the other. What a damaged row makes of it is for `checked`.
+        between machines, one way or the other. `require_finite` refuses what a damaged row gives.
 
         `queries`, shapes (n, width): their widths add up to the dimension. Returns list of array,
         shapes (n, len(rows)).
