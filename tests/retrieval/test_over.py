@@ -25,6 +25,7 @@ class Theirs:
         self.held = [Passage(f"p{i}", text, {"place": i}) for i, text in enumerate(texts)]
         self.model, self.tells_size = bag_of_words(16, "small"), tells_size
         self.asked = []
+        self.sizes = 0
 
     def near(self, query, count, filter):
         vectors = self.model([passage.text for passage in self.held])
@@ -45,6 +46,7 @@ class Theirs:
         return [self.model([texts[id_]])[0].tolist() for id_ in ids]
 
     def size(self):
+        self.sizes += 1
         return len(self.held) if self.tells_size else None
 
 
@@ -65,6 +67,14 @@ def test_a_query_is_asked_of_its_candidates_alone(fitted):
     for query in QUERIES:
         over.search([query])
     assert theirs.asked == [35, "anywhere", len(TEXTS[::2]), *[35] * (len(QUERIES) - 1)]
+
+
+def test_an_engine_is_asked_for_its_size_once_and_with_the_candidates_of_each_query(fitted):
+    theirs = Theirs(TEXTS)
+    over = retriever_over(fitted, theirs, 35)
+    theirs.sizes = 0
+    over.search(QUERIES)
+    assert theirs.sizes == 1 + len(QUERIES)
 
 
 class Quota(Exception):

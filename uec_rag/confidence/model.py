@@ -1,8 +1,9 @@
 """Probabilities that a hit is relevant, that the corpus holds an answer, and that the hits do.
 
-All of it is logistic in a few features of a question's best hits. No other passage is looked at, so
-the numbers are the same from every store (but for the rounding of dtype "int8"), and do not depend
-on how many hits a user asks for.
+All of it is logistic in a few features of a question's best hits. Only for an ensemble that was not
+fitted other passages are looked at, a sample over which similarities are standardised. So the
+numbers of a fitted one are the same from every store (but for the rounding of dtype "int8"), and
+none depends on how many hits a user asks for.
 """
 
 from __future__ import annotations
@@ -331,12 +332,12 @@ class Probabilities:
         return Probabilities(self.in_corpus[one], self.by_cutoff[one], self.relevance[one])
 
     def mixed(self, in_corpus: FloatArray, share: float) -> Probabilities:
-        """Mix the log odds of `in_corpus` with those of another view; the others change with it.
+        """Mix the log odds of `in_corpus` with those of another search; the others change with it.
 
         Parameters
         ----------
         in_corpus : array, shape (n,)
-            Of the other view.
+            Of the other search.
         share : float
             How much that counts, from 0 to 1.
         """
@@ -627,7 +628,7 @@ def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatAr
     """Shift probabilities of an answer to another share of questions without one.
 
     `probability`: learned where the share `learned` has no answer. `learned`, `told`: shares in [0,
-    1); what is nearer to 0 or 1 than a thousandth counts as that.
+    1), clipped to [0.001, 0.999].
 
     Examples
     --------

@@ -515,7 +515,7 @@ class SearchResult:
 
 
 def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
-    """Arrays of n questions as rows of one; shorter ones are filled up with NaN."""
+    """Stack arrays of n questions as rows of one; shorter ones are filled up with NaN."""
     width = max(map(len, rows), default=0)
     out = np.full((len(rows), width), np.nan, dtype=np.float32)
     for place, row in zip(out, rows, strict=True):
@@ -600,7 +600,7 @@ class FoundMetadata(dict[str, Any]):
 
 
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
-    """Read the decision that `SearchResult.metadata` wrote on hits; None if it is on none.
+    """Read the decision that `Result.metadata` wrote on hits; None if it is on none.
 
     If hits come from several queries, the one of the highest confidence counts. What stands in
     the metadata of other retrievers' documents counts only if no document is known to be a hit
