@@ -129,6 +129,17 @@ class TestHits:
             np.testing.assert_allclose(many.confidence, once.confidence, atol=0.02)
             agree(many)
 
+    def test_questions_that_find_different_numbers_of_texts_are_read_together(
+        self, fit_pairs, texts, queries
+    ):
+        uec = UEC([bag_of_words(16, "coarse")], verifier=shared_words, verify_k=50).fit(fit_pairs)
+        index = index_of(uec, list(dict.fromkeys(texts)))
+        [best] = index.search(queries[:1], 1).passages[0]
+        index.add([best.text] * 80, [f"copy{i}" for i in range(80)])
+        found = index.search(queries[:2])
+        assert found.ids[1] == index.search(queries[1:2]).ids[0]
+        np.testing.assert_allclose(found.confidence, index.search(queries[:2], 60).confidence)
+
     def test_a_corpus_smaller_than_what_it_reads_and_one_of_nothing(self, verified, texts):
         small = index_of(verified.uec, texts[:3])
         result = small.search([texts[1]], 10)

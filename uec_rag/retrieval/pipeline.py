@@ -269,7 +269,9 @@ def find_block(
     similarities = compare(fitted, view, parts)
     pi = fitted.weigh(method.weights, parts, similarities.members, similarities.best)
     query = fitted.combine(parts, pi)
-    hits = top_k(fitted, view, query, fuse(fitted, view, query, similarities, pi), k)
+    read = 0 if method.verification is None else method.verification.fitted.k
+    mu = fuse(fitted, view, query, similarities, pi)
+    hits = top_k(fitted, view, query, mu, k, different=max(NEAREST, read))
     if method.verification is not None:
         hits = rerank(fitted, method.verification, asked, hits)
         method = method if hits.verified else method.without_verifier
@@ -393,14 +395,16 @@ class Hits:
         return of_text
 
 
-def top_k(fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int) -> Hits:
-    """Find the best k columns, and as many more as it takes to see `NEAREST` different texts."""
-    count = min(len(view), max(k, NEAREST))
+def top_k(
+    fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, k: int, different: int
+) -> Hits:
+    """Find the best k columns, and as many more as it takes to see so many different texts."""
+    count = min(len(view), max(k, different))
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
         hits = Hits.of(top, view.gather(top.columns))
-        different = hits.text_number.max(axis=1).min() + 1
-        if different >= NEAREST or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
+        seen = hits.text_number.max(axis=1).min() + 1
+        if seen >= different or count == len(view) or count >= max(k, _MOST_LOOKED_AT):
             return hits
         count = min(len(view), 4 * count)
 
@@ -421,14 +425,15 @@ def rerank(fitted: Fitted, verification: Verification, asked: Sequence[Turn], hi
     that any of them had, so none falls below the unread hits.
     """
     places = hits.distinct(verification.fitted.k)
+    places = places[:, (places >= 0).all(axis=0)]  # as many for each question
     texts = [
-        [row[place].text for place in chosen if place >= 0]
+        [row[place].text for place in chosen]
         for row, chosen in zip(hits.passages, places.tolist(), strict=True)
     ]
     verified = verification.verify([turn.context for turn in asked], texts)
     if verified is None:
         return replace(hits, verified=False)
-    read = hits.text_number < (places >= 0).sum(axis=1, keepdims=True)
+    read = hits.text_number < places.shape[1]
     number = np.where(read, hits.text_number, 0)
     own = np.where(read, np.take_along_axis(verified.scores, number, axis=1), np.float32(np.nan))
     gain = np.where(read, np.take_along_axis(verified.gain, number, axis=1), np.float32(0))
