@@ -230,20 +230,19 @@ def invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
 
 
 _KINDS = {"str", "list[str]", "Message"}
-_SAID = {
-    "dict_type": "should be an object",
-    "extra_forbidden": "is not expected",
-    "int_type": "should be a whole number",
+_SAID = {  # by the first part of an error's type
+    "dict": "should be an object",
+    "extra": "is not expected",
+    "int": "should be a whole number",
     "missing": "is missing",
-    "model_attributes_type": "should be an object",
-    "model_type": "should be an object",
+    "model": "should be an object",
 }
 
 
 def _said(error: Mapping[str, Any]) -> str:
     """Word an error of pydantic's as a person would, to be read behind the name of a field."""
-    said: str = error["msg"].replace(" a valid ", " a ")
-    return _SAID.get(error["type"], re.sub("^[A-Z][a-z]+ (?=should)| after validation", "", said))
+    said = re.sub("^[A-Z][a-z]+ (?=should)|valid | after validation", "", error["msg"])
+    return _SAID.get(error["type"].partition("_")[0], said)
 
 
 def explained(error: Exception) -> tuple[int, str]:
