@@ -176,6 +176,19 @@ def test_a_label_that_is_none_any_more_is_searched_as_words(chat, asked):
     assert len(found.ids) == 4
 
 
+def test_an_error_while_a_reply_is_searched_is_raised(chat, asked):
+    errors = [ValueError("the table of the filter is locked")]
+
+    def selected(passage):
+        if errors:
+            raise errors.pop()
+        return True
+
+    with pytest.raises(ValueError, match="locked"):
+        chat.search(["git push"], history=[asked], filter=selected)
+    assert chat.search(["git push"], history=[asked], filter=selected).ids == [["git push"]]
+
+
 def test_preferences_and_filters_go_with_it(index):
     prefer = Preferences(distinct=True)
     assert index.search([FOLLOW_UP], history=BEFORE, prefer=prefer)[0].ids[0] == "Troy"

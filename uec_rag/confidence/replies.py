@@ -70,7 +70,7 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
 
 
 class UnknownReading(ValueError):
-    """A label was given that no reading of the question has."""
+    """A reading was chosen that the question does not have, or that cannot be searched alone."""
 
 
 def readings_named(reply: str, found: Sequence[Reading]) -> list[Reading]:

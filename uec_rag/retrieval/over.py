@@ -20,6 +20,7 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.postings import Frequencies
 from uec_rag.base.retries import is_passing
+from uec_rag.confidence.replies import UnknownReading
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.known_vectors import check_owner, encode, vector_owner
 from uec_rag.ensemble.uec import UEC
@@ -109,7 +110,7 @@ class ExternalRetriever(Retriever):
         """Check nothing: it is a filter of the engine's own."""
 
     def _among(self, chosen: object, filter: object) -> NoReturn:
-        raise ValueError(
+        raise UnknownReading(
             "within: another package's vector store finds the candidates and does not search among "
             "some passages; search for the chosen reading's label, with the question in history."
         )

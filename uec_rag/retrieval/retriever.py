@@ -19,7 +19,7 @@ from uec_rag.base.checks import check_k, check_texts, check_unanswerable
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import Within, chosen_ids, readings_named
+from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, readings_named
 from uec_rag.encoders.loading import MemberLike
 from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
 from uec_rag.ensemble.uec import UEC
@@ -333,7 +333,7 @@ class Retriever(Index):
                 wanted = ids if named else {"$not": ids}
                 within = self._among(wanted, among.within or options.filter)
                 among = replace(options, within=within)
-        except ValueError:
+        except UnknownReading:
             if options.label is not None:
                 raise
             # The index has changed since it asked, or has its passages elsewhere.
