@@ -2,8 +2,10 @@
 
 import json
 import re
+import threading
 import warnings
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -204,6 +206,20 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(full, queries, mo
 
 async def test_searching_asynchronously_gives_the_same(full, queries):
     assert_same_result(await full.asearch(queries, k=5), full.search(queries, k=5))
+
+
+async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, queries):
+    class Noting(list):
+        threads: ClassVar = []
+
+        def __iter__(self):
+            self.threads.append(threading.get_ident())
+            return super().__iter__()
+
+    await full.asearch(Noting(queries[:2]), history=Noting([["before"], []]))
+    await full.asearch_diverse(Noting(queries[:2]))
+    assert len(Noting.threads) > 2
+    assert threading.get_ident() not in Noting.threads
 
 
 @pytest.mark.parametrize(

@@ -70,22 +70,32 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """Checked options of a search; `label`: of the reading that was chosen, if it names it so."""
+class Request:
+    """A checked search.
 
+    Attributes
+    ----------
+    queries, corrected : list of str
+        The questions as given, and as searched.
+    turns : list of Turn
+        The questions with the turns before them.
+    k, filter, prefer, unanswerable
+        As in `Retriever.search`.
+    reading : mapping or None
+        The filter of the chosen passages, those among them that `filter` selects.
+    label : str or None
+        The label of the chosen reading, if it was chosen by that.
+    """
+
+    queries: list[str]
+    corrected: list[str]
+    turns: list[Turn]
     k: int
     filter: Filter | None
     prefer: Preferences | None
     unanswerable: float | None
-    history: Sequence[Sequence[str]] | None
-    within: Mapping[str, Any] | None
+    reading: Mapping[str, Any] | None
     label: str | None
-
-    def in_conversation(self, queries: Sequence[str]) -> list[Turn]:
-        """Pair the questions with their turns, and with the reading that was chosen."""
-        pairs = with_turns(queries, [()] * len(queries) if self.history is None else self.history)
-        within = self.within if self.label is None else self.label
-        return [Turn.of(*pair, within) for pair in pairs]
 
 
 class Retriever(Index):
@@ -162,8 +172,8 @@ class Retriever(Index):
         history : sequence of n sequences of str, optional
             In a conversation the turns before each query, oldest first: the user's, and answers
             that were given if they matter. The latest count, as many as take 1,500 bytes together.
-            A query that is the label of a reading
-            in the question back before it is what `within` this label is, with the question asked.
+            If the last turn asked back and the query is one of its labels, that reading is
+            searched, as with `within=label`.
         within : Reading, mapping, sequence of str or str, optional
             The reading that the user chose when asked back (of `Decision.readings`), or its ids:
             its passages alone are searched, those among them that the filter selects. Or its label:
@@ -179,8 +189,8 @@ class Retriever(Index):
             If a query is empty or not a string, k < 1, `filter`, `prefer`, `history` or `within` is
             not one, or no reading has the label (`UnknownReading`).
         """
-        checked = self.corrected(queries)
-        options = self._options(
+        request = self._prepare(
+            queries,
             k,
             filter=filter,
             prefer=prefer,
@@ -188,18 +198,15 @@ class Retriever(Index):
             history=history,
             within=within,
         )
-        asked = options.in_conversation(checked)
-        parts = self.uec.encode(texts_of(asked), "query")
-        return self._search(queries, checked, asked, parts, options)
+        return self._search(request, self.uec.encode(texts_of(request.turns), "query"))
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
-        """`search` without blocking the event loop."""
-        checked, given = self.corrected(queries), self._options(k, **options)
-        asked = given.in_conversation(checked)
-        parts = await self.uec.aencode(texts_of(asked), "query")
-        return await asyncio.to_thread(self._search, queries, checked, asked, parts, given)
+        """Search without blocking the event loop; see `search`."""
+        request = await asyncio.to_thread(self._prepare, queries, k, **options)
+        parts = await self.uec.aencode(texts_of(request.turns), "query")
+        return await asyncio.to_thread(self._search, request, parts)
 
     def corrected(self, queries: Sequence[str]) -> list[str]:
         """Replace misspelt words of questions, as `search` does.
@@ -234,18 +241,16 @@ class Retriever(Index):
         k: int = 4,
         **options: Unpack[Options],
     ) -> SearchResult:
-        """`search` for queries that are already encoded.
+        """Search for queries that are already encoded, without correcting their spelling.
 
         Parameters
         ----------
         queries : sequence of str
-            For the result, and for the verifier.
         parts : sequence of Gaussian
             Each encoder's own Gaussians of the queries, as `UEC.encode` returns them; with
             `history`, of `uec_rag.ensemble.views.texts_of`: the queries, then the turns of each.
         """
-        given = self._options(k, **options)
-        return self._search(queries, queries, given.in_conversation(queries), parts, given)
+        return self._search(self._prepare(queries, k, correct=False, **options), parts)
 
     def check_filter(self, filter: Filter | None) -> None:
         """Check the filter of a search before anything is encoded.
@@ -261,23 +266,24 @@ class Retriever(Index):
         if isinstance(self.store, EngineStore):
             self.store.check(condition)
 
-    def _options(
+    def _prepare(
         self,
+        queries: Sequence[str],
         k: int,
         *,
+        correct: bool = True,
         filter: Filter | None = None,
         prefer: Preferences | None = None,
         unanswerable: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
-    ) -> SearchOptions:
-        """Check the options of a search."""
+    ) -> Request:
+        """Check what `search` is given, correct the questions, and pair them with their turns."""
         k = check_k(k)
-        label = within if isinstance(within, str) else None
-        among = None
-        if within is not None and not isinstance(within, str):
-            among = self._among({"$id": [*chosen_ids(within)]}, filter)
-        self.check_filter(filter if among is None else among)
+        label, reading = within if isinstance(within, str) else None, None
+        if within is not None and label is None:
+            reading = self._among({"$id": [*chosen_ids(within)]}, filter)
+        self.check_filter(filter if reading is None else reading)
         if not isinstance(prefer, Preferences | None):
             raise TypeError(f"prefer: expected Preferences or None, got {type(prefer).__name__}.")
         if prefer is not None and prefer.boosts and not self.uec.is_fitted:
@@ -286,8 +292,11 @@ class Retriever(Index):
                 "first."
             )
         share = self.unanswerable if unanswerable is None else check_unanswerable(unanswerable)
-        turns = None if history is None else check_history(history)
-        return SearchOptions(k, filter, prefer, share, turns, among, label)
+        before = None if history is None else check_history(history)
+        corrected = self.corrected(queries) if correct else [*queries]
+        pairs = with_turns(corrected, [()] * len(corrected) if before is None else before)
+        turns = [Turn.of(*pair, within) for pair in pairs]
+        return Request([*queries], corrected, turns, k, filter, prefer, share, reading, label)
 
     def _among(self, chosen: Mapping[str, Any], filter: Filter | None) -> Mapping[str, Any]:
         """Restrict a filter to the passages that were chosen."""
@@ -295,68 +304,57 @@ class Retriever(Index):
             return chosen
         return {"$and": [chosen, {"$where": filter} if callable(filter) else filter]}
 
-    def _search(
-        self,
-        queries: Sequence[str],
-        read: Sequence[str],
-        asked: Sequence[Turn],
-        parts: Sequence[Gaussian],
-        options: SearchOptions,
-    ) -> SearchResult:
-        """Do what `search_encoded` does, with checked options; `read`: the corrected questions."""
-        if not any(one.chosen for one in asked):
-            found = self._search_checked(asked, parts, options).results
-        else:
-            each = [part_rows(asked, [row]) for row in range(len(asked))]
+    def _search(self, request: Request, parts: Sequence[Gaussian]) -> SearchResult:
+        """Search for questions whose Gaussians, and those of their turns, are given."""
+        turns = request.turns
+        if any(turn.chosen for turn in turns):
             found = [
-                self._search_chosen(query, one, [part[rows] for part in parts], options)
-                for query, one, rows in zip(read, asked, each, strict=True)
+                self._search_chosen(row, [part[part_rows(turns, [row])] for part in parts], request)
+                for row in range(len(turns))
             ]
-        results = []
-        for one, said, corrected in zip(found, queries, read, strict=True):
-            result = replace(one, query=corrected)
-            results.append(result if said == corrected else result.asked_as(said))
-        return SearchResult(results)
+        else:
+            found = self._search_checked(turns, parts, request).results
+        texts = zip(found, request.corrected, request.queries, strict=True)
+        return SearchResult(
+            [replace(one, query=corrected).asked_as(query) for one, corrected, query in texts]
+        )
 
-    def _search_chosen(
-        self, query: str, asked: Turn, parts: Sequence[Gaussian], options: SearchOptions
-    ) -> Result:
-        """Search for one question among the readings that were chosen, or the other passages."""
-        among, named = options, list[Reading]()
+    def _search_chosen(self, row: int, parts: Sequence[Gaussian], request: Request) -> Result:
+        """Search for one of the questions among the readings that were chosen, if any were."""
+        turn, among, named = request.turns[row], request, list[Reading]()
         try:
-            for reply in asked.chosen:
-                plain = replace(among, prefer=None)
-                [first] = self._search_checked([asked], parts, plain)
+            for reply in turn.chosen:
+                [first] = self._search_checked([turn], parts, replace(among, prefer=None))
                 offered = first.decision.readings
                 named = readings_named(reply, offered)
                 ids = {"$id": [id_ for one in named or offered for id_ in one.ids]}
                 wanted = ids if named else {"$not": ids}
-                within = self._among(wanted, among.within or options.filter)
-                among = replace(options, within=within)
+                reading = self._among(wanted, among.reading or request.filter)
+                among = replace(request, reading=reading)
         except UnknownReading:
-            if options.label is not None:
+            if request.label is not None:
                 raise
             # The index has changed since it asked, or has its passages elsewhere.
-            among, named = options, []
-            asked = replace(asked, question=f"{asked.question}\n{query}")
-            parts = self.uec.encode(texts_of([asked]), "query")
-        [found] = self._search_checked([asked], parts, among)
+            among, named = request, []
+            turn = replace(turn, question=f"{turn.question}\n{request.corrected[row]}")
+            parts = self.uec.encode(texts_of([turn]), "query")
+        [found] = self._search_checked([turn], parts, among)
         # To ask back about several that were chosen would be to ask the same again.
         return found.settled if len(named) > 1 else found
 
     def _search_checked(
-        self, asked: Sequence[Turn], parts: Sequence[Gaussian], options: SearchOptions
+        self, turns: Sequence[Turn], parts: Sequence[Gaussian], request: Request
     ) -> SearchResult:
-        """Search for questions with the turns before them."""
-        if options.prefer is not None:
-            return self._search_preferring(asked, parts, options, options.prefer)
+        """Search for some of a request's questions, with the turns before them."""
+        if request.prefer is not None:
+            return self._search_preferring(turns, parts, request, request.prefer)
         self._check_fit()
-        chosen = options.within is not None
-        store = self.store.snapshot(options.within if chosen else options.filter)
+        chosen = request.reading is not None
+        store = self.store.snapshot(request.reading if chosen else request.filter)
         self._follow(store)
         self._warn_changed()
-        method = self.method(options.filter, options.unanswerable)
-        found = search(method, store, asked, parts, options.k)
+        method = self.method(request.filter, request.unanswerable)
+        found = search(method, store, turns, parts, request.k)
         if not chosen:
             return found
         # A reading is a part of the corpus that a gate was made with, not another one.
@@ -388,9 +386,9 @@ class Retriever(Index):
 
     def _search_preferring(
         self,
-        asked: Sequence[Turn],
+        turns: Sequence[Turn],
         parts: Sequence[Gaussian],
-        options: SearchOptions,
+        request: Request,
         prefer: Preferences,
     ) -> SearchResult:
         self._warn_changed()
@@ -404,9 +402,9 @@ class Retriever(Index):
             level = self._level[1]
 
         def search(count: int) -> SearchResult:
-            return view._search_checked(asked, parts, replace(options, k=count, prefer=None))
+            return view._search_checked(turns, parts, replace(request, k=count, prefer=None))
 
-        return preferred(search, options.k, prefer, slope=self.uec.fitted.slope, level=level)
+        return preferred(search, request.k, prefer, slope=self.uec.fitted.slope, level=level)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -454,9 +452,7 @@ class Retriever(Index):
         *,
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
-        filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
+        **options: Unpack[Options],
     ) -> SearchResult:
         """Find k passages for each query that are relevant and unlike one another.
 
@@ -468,12 +464,11 @@ class Retriever(Index):
             Number of candidates, those of the highest s_hat; at least k.
         lambda_mult : float
             From 1, relevance only, to 0, diversity only.
-        filter, history, within
+        **options
             As in `search`.
         """
         view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = view.search(queries, fetched, filter=filter, history=history, within=within)
-        return view.diversify(found, k, lambda_mult)
+        return view.diversify(view.search(queries, fetched, **options), k, lambda_mult)
 
     async def asearch_diverse(
         self,
@@ -482,13 +477,11 @@ class Retriever(Index):
         *,
         fetch_k: int = 50,
         lambda_mult: float = 0.5,
-        filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
+        **options: Unpack[Options],
     ) -> SearchResult:
-        """`search_diverse` without blocking the event loop."""
-        view, fetched = self.snapshot(), _fetched(k, fetch_k)
-        found = await view.asearch(queries, fetched, filter=filter, history=history, within=within)
+        """Search without blocking the event loop; see `search_diverse`."""
+        fetched, view = _fetched(k, fetch_k), await asyncio.to_thread(self.snapshot)
+        found = await view.asearch(queries, fetched, **options)
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
 
     def diversify(self, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
