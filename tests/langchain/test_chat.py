@@ -108,8 +108,9 @@ async def test_langchains_history_aware_retriever_finds_by_what_its_model_rewrot
 def test_a_retriever_that_takes_a_question_alone_is_warned_of(retriever):
     gate = UECGate(retriever=EnsembleRetriever(retrievers=[retriever]))
     given = {"input": FOLLOW_UP, "chat_history": HISTORY}
-    with pytest.warns(UserWarning, match="an? EnsembleRetriever takes a question alone"):
+    with pytest.warns(UserWarning, match="an? EnsembleRetriever takes a question alone") as said:
         assert gate.invoke(given)["decision"] == "abstain"
+    assert said[0].filename == __file__
 
 
 def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):

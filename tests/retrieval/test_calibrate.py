@@ -294,8 +294,10 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
     ]
     for change in changes:
         change(own)
-        with pytest.warns(UserWarning, match=r"has changed .* Call calibrate or self_calibrate"):
+        message = r"has changed .* Call calibrate or self_calibrate"
+        with pytest.warns(UserWarning, match=message) as said:
             own.search(["badero"])
+        assert said[0].filename == __file__
         with warnings.catch_warnings(action="error"):
             own.search(["badero"])
     own.save(tmp_path / "index")

@@ -1,8 +1,11 @@
-"""Errors about saved files, and about defects of this package."""
+"""Errors about saved files and about defects of this package, and warnings for its users."""
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_stack
 
 
 class IndexCorrupted(ValueError):
@@ -68,3 +71,10 @@ def as_corrupted(path: Path) -> Iterator[None]:
             f"path: {str(path)!r} has unexpected content ({type(error).__name__}: {error}); save "
             "it again."
         ) from error
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called this package first, directly or through a framework."""
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
+    ours = [place for place, name in enumerate(modules) if name.startswith("uec_rag.")]
+    warnings.warn(message, UserWarning, stacklevel=ours[-1] + 2)

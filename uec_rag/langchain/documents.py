@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import uuid
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -28,6 +27,7 @@ from langchain_core.structured_query import (
 )
 
 from uec_rag.base.checks import listed
+from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import Decision, outcome
 from uec_rag.ensemble.views import turns_of, with_turns
 from uec_rag.retrieval import SearchResult
@@ -174,11 +174,7 @@ def from_documents(
     blank = [(name, d) for name, d in pairs if not d.page_content.strip()]
     if blank:
         listing = ", ".join(f"{name!r} from {d.metadata.get('source')!r}" for name, d in blank)
-        warnings.warn(
-            f"documents: {len(blank)} without text are left out: {listing}.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"documents: {len(blank)} without text are left out: {listing}.")
         pairs = [(name, d) for name, d in pairs if d.page_content.strip()]
     added = from_texts(
         [d.page_content for _, d in pairs],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, cast
@@ -22,6 +21,7 @@ from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import ConfigDict, SkipValidation, field_validator, model_validator
 
 from uec_rag.base.checks import check_text
+from uec_rag.base.errors import warn
 from uec_rag.confidence.decision import NOTHING_FOUND, Decision
 from uec_rag.confidence.second_opinion import Judge, prompt, read_reply
 from uec_rag.langchain.documents import (
@@ -281,12 +281,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
             if before:
                 kind = type(self.retriever).__name__
-                warnings.warn(
+                warn(
                     f"retriever: a {kind} takes a question alone, and is not told the turns "
                     "before it. Put the UECRetriever itself into the gate, or make a history-aware "
-                    f"retriever of the {kind}.",
-                    UserWarning,
-                    stacklevel=2,
+                    f"retriever of the {kind}."
                 )
             return question
         return {"input": question, **given}

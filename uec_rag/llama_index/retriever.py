@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self, cast
@@ -27,6 +26,7 @@ from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_k
+from uec_rag.base.errors import warn
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.views import Turn, texts_of
 from uec_rag.llama_index.embedding import as_ensemble
@@ -374,12 +374,10 @@ class UECRetriever(BaseRetriever):
                 asked = Turn.of(query, before, options["within"])
                 return query, texts_of([asked]), {**options, "history": [before]}
         elif before:
-            warnings.warn(
+            warn(
                 "The texts of a query transform are searched without the turns before the "
                 "question; have the transform write them from the whole conversation, or leave it "
-                "out.",
-                UserWarning,
-                stacklevel=2,
+                "out."
             )
         return query, texts, options
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.checks import listed
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.ensemble.convolution import present
 from uec_rag.ensemble.faults import MISSING
@@ -153,7 +153,7 @@ class Index:
         warning = self.uec.fitted.foreign_corpus(together, vectors)
         if warning is not None:
             self._foreign_said = True
-            warnings.warn(warning, UserWarning, stacklevel=4)
+            warn(warning)
 
     def _check_fit(self) -> None:
         """Follow a new fit; ValueError if there are passages of the old one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
@@ -16,6 +15,7 @@ from typing import Any, Self, TypedDict, Unpack
 import numpy as np
 
 from uec_rag.base.checks import check_k, check_texts, check_unanswerable
+from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipped_model
 from uec_rag.confidence.readings import Reading
@@ -726,11 +726,9 @@ class Retriever(Index):
         verification = self.uec.verification
         reader = None if verification is None else verification.fingerprint
         if calibration is not None and calibration.verifier != reader:
-            warnings.warn(
+            warn(
                 "The index was calibrated with another verifier than the current one (or one of "
-                "them is none): relevance and confidence are those of the fit. Calibrate again.",
-                UserWarning,
-                stacklevel=3,
+                "them is none): relevance and confidence are those of the fit. Calibrate again."
             )
             calibration = None
         self.calibration = calibration
@@ -751,11 +749,9 @@ class Retriever(Index):
     def _warn_changed(self) -> None:
         if self.calibration is not None and self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
-            warnings.warn(
+            warn(
                 "The index has changed since it was calibrated: the calibration is of the old "
-                "corpus. Call calibrate or self_calibrate again.",
-                UserWarning,
-                stacklevel=4,
+                "corpus. Call calibrate or self_calibrate again."
             )
 
     @property
