@@ -22,6 +22,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
+from uec_rag.retrieval import Preferences
 from uec_rag.retrieval.calibrate import FEWEST, CorpusCalibration, corpus_fingerprint
 from uec_rag.stores.memory import MemoryStore
 
@@ -308,6 +309,25 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
         loaded.search(["badero"])
         loaded.calibrate(*labelled(own_texts[10:], 60)[:1], [["p20"]] * 60)
         loaded.search(["badero"])
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda index: index.search_diverse(["badero"]),
+        lambda index: index.weighting({"fine": 2}).search(["badero"]),
+        lambda index: index.search(["badero"], prefer=Preferences(distinct=True)),
+    ],
+    ids=["diverse", "weights", "preferences"],
+)
+def test_a_search_of_any_kind_warns_once_of_what_changed(own, own_texts, search):
+    own.calibrate(*labelled(own_texts, 60))
+    own.add(["badero golugo"], ids=["new"])
+    with pytest.warns(UserWarning, match="has changed since it was calibrated"):
+        search(own)
+    with warnings.catch_warnings(action="error"):
+        search(own)
+        own.search(["badero"])
 
 
 def test_deleting_what_is_not_there_is_no_change(own, own_texts):

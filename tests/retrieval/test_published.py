@@ -70,6 +70,26 @@ def test_a_calibration_counts_for_all_that_search(opened):
     same(told(first, QUESTIONS[:5]), told(second, QUESTIONS[:5]))
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda index: index.search_diverse(QUESTIONS[:2]),
+        lambda index: index.weighting({}).search(QUESTIONS[:2]),
+    ],
+    ids=["diverse", "weights"],
+)
+def test_what_another_has_calibrated_is_read_once(opened, search, monkeypatch):
+    first, second = opened(), opened()
+    first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)
+    read, get_state = [], type(second.store).get_state
+    monkeypatch.setattr(
+        type(second.store), "get_state", lambda *args: read.append(args[1]) or get_state(*args)
+    )
+    assert search(second).basis == search(second).basis
+    assert second.calibration == first.calibration
+    assert read.count(CALIBRATION) == 1
+
+
 def test_who_searches_is_told_once_that_another_has_changed_what_was_calibrated(opened):
     first, second = opened(), opened()
     first.calibrate(QUESTIONS[:30], LABELS[:30], k=3)

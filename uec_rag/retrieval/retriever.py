@@ -135,7 +135,8 @@ class Retriever(Index):
         self._changes_at_calibration = 0
         self._published: Published | None = None
         self.saved_as: tuple[Path, ...] = ()  # see `Saved`
-        self._level: tuple[object, float] = None, 0.0
+        self._boost_normaliser: list[tuple[object, float]] = [(None, 0.0)]  # shared by snapshots
+        self._is_snapshot = False
         self._corrects = can_correct(uec.encoders)
         self._follow(self.store)
 
@@ -351,8 +352,7 @@ class Retriever(Index):
         self._check_fit()
         chosen = request.reading is not None
         store = self.store.snapshot(request.reading if chosen else request.filter)
-        self._follow(store)
-        self._warn_changed()
+        self._notice_changes(store)
         method = self.method(request.filter, request.unanswerable)
         found = search(method, store, turns, parts, request.k)
         if not chosen:
@@ -391,15 +391,14 @@ class Retriever(Index):
         request: Request,
         prefer: Preferences,
     ) -> SearchResult:
-        self._warn_changed()
-        view = self.snapshot()
-        level = 0.0
+        view, level = self.snapshot(), 0.0
         if prefer.boosts:
             # Others may write to the store, too.
             state = prefer, self._changes, written(view.store), len(view.store)
-            if self._level[0] != state:
-                self._level = state, prefer.level(view.passages())
-            level = self._level[1]
+            known, level = self._boost_normaliser[0]
+            if known != state:
+                level = prefer.level(view.passages())
+                self._boost_normaliser[0] = state, level
 
         def search(count: int) -> SearchResult:
             return view._search_checked(turns, parts, replace(request, k=count, prefer=None))
@@ -510,8 +509,10 @@ class Retriever(Index):
 
     def snapshot(self) -> Self:
         """Return a read-only view of the index as it is now, whatever others add or delete."""
+        store = self.store.snapshot()
+        self._notice_changes(store)
         view = copy(self)
-        view.store = self.store.snapshot()
+        view.store, view._is_snapshot = store, True
         return view
 
     def counting(self, coefficients: Mapping[str, float]) -> Self:
@@ -746,7 +747,14 @@ class Retriever(Index):
         elif not self._published.current:
             self._changes_at_calibration = -1
 
-    def _warn_changed(self) -> None:
+    def _notice_changes(self, store: Store) -> None:
+        """Use what others have calibrated, and warn once if the index has changed since.
+
+        A snapshot does neither: the index did when it was taken.
+        """
+        if self._is_snapshot:
+            return
+        self._follow(store)
         if self.calibration is not None and self._changes != self._changes_at_calibration:
             self._changes_at_calibration = self._changes
             warn(
