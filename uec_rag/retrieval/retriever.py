@@ -21,7 +21,14 @@ from uec_rag.confidence.model import JUDGED, ConfidenceModel, shift_prior, shipp
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids, readings_named
 from uec_rag.encoders.loading import MemberLike
-from uec_rag.ensemble.convolution import Evidence, EvidenceWeights, Fixed, Uniform, make_rule
+from uec_rag.ensemble.convolution import (
+    CoefficientRule,
+    Evidence,
+    EvidenceWeights,
+    Fixed,
+    Uniform,
+    make_rule,
+)
 from uec_rag.ensemble.uec import UEC
 from uec_rag.ensemble.views import Turn, part_rows, texts_of, with_turns
 from uec_rag.retrieval.calibrate import (
@@ -523,9 +530,13 @@ class Retriever(Index):
         coefficients : mapping of encoder name to float
             At least 0, one for each encoder; 0 leaves one out.
         """
-        view, fitted = self.snapshot(), self.uec.fitted
+        return self._with_rule(make_rule(coefficients, self.uec.names, temperature=None))
+
+    def _with_rule(self, rule: CoefficientRule) -> Self:
+        """Return a snapshot with another rule of coefficients, instead of what was learned."""
+        view = self.snapshot()
         view.uec = copy(self.uec)
-        view.uec.fitted = replace(fitted, rule=make_rule(coefficients, fitted.names, 1.5))
+        view.uec.fitted = replace(self.uec.fitted, rule=rule)
         if view.calibration is not None:
             view.calibration = replace(view.calibration, evidence_weights=None)
         return view
@@ -544,29 +555,29 @@ class Retriever(Index):
         TypeError, ValueError
             If a name is no encoder's, or the numbers are negative, too large or all 0.
         """
-        names, fitted = list(self.uec.names), self.uec.fitted
+        names, own = list(self.uec.names), self.uec.fitted.rule
         if not isinstance(weights, Mapping):
             raise TypeError(
                 f"weights: expected a mapping from {names} to numbers, got {weights!r:.60}."
             )
         if unknown := [name for name in weights if name not in names]:
             raise ValueError(f"weights: expected some of {names}, got {unknown}.")
-        factors = {name: weights.get(name, 1.0) for name in names}
-        view, learned = self.counting(factors), self.evidence_weights
+        rule: CoefficientRule
+        rule = fixed = Fixed(tuple(weights.get(name, 1.0) for name in names))
+        factors, learned = np.array(fixed.weights), self.evidence_weights
         if learned is not None:
             with np.errstate(divide="ignore"):
-                moved = np.maximum(np.log(np.asarray([*factors.values()])), _LEFT_OUT)
+                moved = np.maximum(np.log(factors), _LEFT_OUT)
             prior = tuple((np.asarray(learned.prior) + moved).tolist())
-            view.uec.fitted = replace(fitted, rule=Evidence(replace(learned, prior=prior)))
-        elif isinstance(fitted.rule, Fixed):
-            own = zip(fitted.rule.weights, factors.values(), strict=True)
-            view.uec.fitted = replace(fitted, rule=Fixed(tuple(a * b for a, b in own)))
-        elif not isinstance(fitted.rule, Uniform | Evidence):
+            rule = Evidence(replace(learned, prior=prior))
+        elif isinstance(own, Fixed):
+            rule = Fixed(tuple(own.weights * factors))
+        elif not isinstance(own, Uniform | Evidence):
             raise ValueError(
                 f"weights: expected coefficients 'evidence', 'uniform' or fixed ones to change, "
-                f"got {fitted.rule.name!r}."
+                f"got {own.name!r}."
             )
-        return view
+        return self._with_rule(rule)
 
     def calibrate(
         self,
