@@ -28,7 +28,6 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from uec_rag.base.checks import check_k
 from uec_rag.base.errors import warn
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.views import Turn, texts_of
 from uec_rag.llama_index.embedding import as_ensemble
 from uec_rag.llama_index.nodes import hits, passages_of, turns
 from uec_rag.llama_index.query import averaged, passage_filter
@@ -355,47 +354,29 @@ class UECRetriever(BaseRetriever):
             history = await self.memory.aget_all()
         return await asyncio.to_thread(self._search, query_bundle, history)
 
-    def _asked(self, query_bundle: QueryBundle, history: object) -> tuple[str, list[str], Options]:
-        """Return the corrected question, the texts to encode, and the search's options.
-
-        What a query transform such as HyDE wrote stands for the question, without history.
-        """
+    def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
+        """Search for a question, or for what a query transform such as HyDE wrote for it."""
         texts, before, query = query_bundle.embedding_strs, turns(history), query_bundle.query_str
         if not texts:
             raise ValueError("query: expected a text, got an empty one.")
+        index, k = self.retriever, self.similarity_top_k
+        # Over another store the filters are that store's own.
+        theirs = isinstance(index, ExternalRetriever)
         options: Options = {
-            "filter": self._where(),
+            "filter": cast(Filter, self.filters) if theirs else passage_filter(self.filters),
             "prefer": self.prefer,
             "within": getattr(query_bundle, "within", None),
         }
+        if self.weights is not None:
+            index = index.weighting(self.weights)
         if texts == [query]:
-            [query] = texts = self.retriever.corrected(texts)
-            if before:
-                asked = Turn.of(query, before, options["within"])
-                return query, texts_of([asked]), {**options, "history": [before]}
-        elif before:
+            options["history"] = [before]
+            return hits(index.search(texts, k, **options), self.details)
+        if before:
             warn(
                 "The texts of a query transform are searched without the turns before the "
                 "question; have the transform write them from the whole conversation, or leave it "
                 "out."
             )
-        return query, texts, options
-
-    def _where(self) -> Filter | None:
-        """Convert the filters for the index; over another store they are that store's own."""
-        if isinstance(self.retriever, ExternalRetriever):
-            return cast(Filter, self.filters)
-        where = passage_filter(self.filters)
-        self.retriever.check_filter(where)
-        return where
-
-    def _search(self, query_bundle: QueryBundle, history: object) -> list[NodeWithScore]:
-        query, texts, options = self._asked(query_bundle, history)
-        parts = self.retriever.uec.encode(texts, "query")
-        index = self.retriever
-        if self.weights is not None:
-            index = index.weighting(self.weights)
-        several = len(parts[0]) > 1 and "history" not in options
-        own = averaged(parts) if several else parts
-        result = index.search_encoded([query], own, self.similarity_top_k, **options)
-        return hits(result.asked_as([query_bundle.query_str]), self.details)
+        parts = averaged(index.uec.encode(texts, "query"))
+        return hits(index.search_encoded([query], parts, k, **options), self.details)
