@@ -13,7 +13,7 @@ from examples import chat
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import ask_back
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node, retriever_tool
-from uec_rag.langchain.documents import question_and_turns, turns
+from uec_rag.langchain.documents import question_and_history, turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
 HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caretaker.")]
@@ -61,8 +61,8 @@ class TestTurns:
             turns(wrong)
 
     def test_come_with_the_question_under_the_names_of_langchains_chains(self):
-        assert question_and_turns({"input": "q", "chat_history": ["t"]}) == ("q", ["t"])
-        assert question_and_turns({"question": "q"}, ["t"]) == ("q", ["t"])
+        assert question_and_history({"input": "q", "chat_history": ["t"]}) == ("q", ["t"])
+        assert question_and_history({"question": "q"}, ["t"]) == ("q", ["t"])
 
 
 async def test_a_follow_up_is_answered_in_its_conversation(retriever, gate):

@@ -93,12 +93,12 @@ class TestWhatComesBack:
         queries = passages(3, seed=9)
         one_by_one = [retriever.invoke(query) for query in queries]
         searched = []
-        encoded = Retriever._search
+        search = Retriever.search
         monkeypatch.setattr(
             Retriever,
-            "_search",
-            lambda self, queries, *a, **kw: (
-                searched.append(queries) or encoded(self, queries, *a, **kw)
+            "search",
+            lambda self, queries, **options: (
+                searched.append(queries) or search(self, queries, **options)
             ),
         )
         for rows in (retriever.batch(queries), await retriever.abatch(queries)):

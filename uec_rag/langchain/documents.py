@@ -49,13 +49,15 @@ def to_document(passage: Passage) -> Document:
 
 def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
     """Make documents of the hits of one query, with the keys of `Result.metadata`."""
-    one = result.results[row]
+    one = result[row]
     decision = one.decision if one.judged else None
     documents = []
     for rank, hit in enumerate(one.passages):
-        document, found = to_document(hit), one.metadata(rank, details)
+        document = Document(id=hit.id, page_content=hit.text)
         # Set, not given to the constructor, which makes a plain dict of it.
-        document.metadata = FoundMetadata.of(document.metadata, found, decision)
+        document.metadata = FoundMetadata.of(
+            copy.deepcopy(hit.metadata), one.metadata(rank, details), decision
+        )
         documents.append(document)
     return documents
 
@@ -217,8 +219,8 @@ Question: TypeAlias = str | Mapping[str, Any]
 _EXPECTED = "a list of messages or strings, oldest first"
 
 
-def question_and_turns(given: object, history: object = None) -> tuple[str, list[str]]:
-    """Take a question and the turns before it out of what a chain was given.
+def question_and_history(given: object, history: object = None) -> tuple[str, object]:
+    """Take a question and its history, which `turns` checks, out of what a chain was given.
 
     Parameters
     ----------
@@ -229,7 +231,7 @@ def question_and_turns(given: object, history: object = None) -> tuple[str, list
     Raises
     ------
     TypeError
-        If there is no question, or the history is not one.
+        If there is no question.
     """
     question: object = given
     if isinstance(given, Mapping):
@@ -240,7 +242,7 @@ def question_and_turns(given: object, history: object = None) -> tuple[str, list
             'input: expected a question, a string, or a mapping with a string "question" or '
             f'"input", got {given!r:.80}.'
         )
-    return question, turns(history)
+    return question, history
 
 
 def joined(questions: Sequence[Question], history: Sequence[object] | None) -> list[Question]:

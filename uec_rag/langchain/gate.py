@@ -29,8 +29,9 @@ from uec_rag.langchain.documents import (
     joined,
     note_decision,
     passage_filter,
-    question_and_turns,
+    question_and_history,
     refuse_unknown,
+    turns,
 )
 from uec_rag.langchain.gated import AsTool, Gated, gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
@@ -269,17 +270,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         asked = {}
         for place, one in enumerate(joined(given, options.get("history"))):
             try:
-                question, before = question_and_turns(one)
-                asked[place] = check_text(question, "query"), before
+                question, history = question_and_history(one)
+                asked[place] = check_text(question, "query"), turns(history)
             except (TypeError, ValueError) as error:
                 out[place] = error
         return out, asked
 
     def _input(self, given: Question) -> Question:
         """The input of a LangChain retriever: a question, or of a history-aware one a mapping."""
-        question, before = question_and_turns(given)
+        question, history = question_and_history(given)
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
-            if before:
+            if turns(history):
                 kind = type(self.retriever).__name__
                 warn(
                     f"retriever: a {kind} takes a question alone, and is not told the turns "

@@ -14,7 +14,6 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from langchain_core.callbacks import (
-    AsyncCallbackManager,
     AsyncCallbackManagerForRetrieverRun,
     CallbackManager,
     CallbackManagerForRetrieverRun,
@@ -41,7 +40,7 @@ from uec_rag.langchain.documents import (
     larger_documents,
     note_decision,
     passage_filter,
-    question_and_turns,
+    question_and_history,
     refuse_unknown,
     to_document,
     turns,
@@ -65,7 +64,6 @@ Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 
 _TEXTS = ("texts", "metadatas", "ids", "batch_size")
 _DOCUMENTS = ("documents", "ids", "batch_size")
-_TEXT = ("query", "k", "filter")
 _VECTOR = ("embedding", "k", "filter")
 _DIVERSE = ("fetch_k", "lambda_mult")
 _OPTIONS = {
@@ -74,6 +72,7 @@ _OPTIONS = {
     "mmr": ("k", "filter", "weights", "fetch_k", "lambda_mult"),
 }
 """The options of each kind of search."""
+_USUAL: dict[str, Any] = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
 
 _OF_A_CALL = ("history", "within")
 
@@ -323,9 +322,9 @@ class UECVectorStore(VectorStore):
 
         A `filter` as in `similarity_search`.
         """
-        asked = _asked("max_marginal_relevance_search", query, k, filter, kwargs, _DIVERSE)
-        asked |= {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self.documents(self.retriever.search_diverse(**asked))
+        diverse = {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        method = "max_marginal_relevance_search"
+        return self.documents(self._search(method, query, k, filter, kwargs, **diverse))
 
     def max_marginal_relevance_search_by_vector(
         self,
@@ -347,8 +346,20 @@ class UECVectorStore(VectorStore):
     def _paired(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
         return list(zip(self.documents(result), numbers[0].tolist(), strict=True))
 
-    def _search(self, method: str, *asked: Any) -> SearchResult:
-        return self.retriever.search(**_asked(method, *asked))
+    def _search(
+        self,
+        method: str,
+        query: str,
+        k: int,
+        filter: DocumentFilter | None,
+        unknown: Mapping[str, Any],
+        **diverse: Any,
+    ) -> SearchResult:
+        """Search for one query, by maximal marginal relevance if options of that are given."""
+        refuse_unknown(unknown, method, ("query", "k", "filter", *diverse))
+        search = self.retriever.search_diverse if diverse else self.retriever.search
+        where = passage_filter(filter)
+        return search([check_text(query, "query")], k, filter=where, **diverse)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Save documents, vectors and ensemble to a folder, atomically: `Retriever.save`."""
@@ -386,25 +397,6 @@ class UECVectorStore(VectorStore):
         """
         tags = kwargs.pop("tags", None) or self._get_retriever_tags()
         return UECRetriever(vectorstore=self, tags=tags, **kwargs)
-
-
-def _asked(
-    method: str,
-    query: str,
-    k: int,
-    filter: DocumentFilter | None,
-    unknown: Mapping[str, Any],
-    more: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Convert a method's arguments to those of `Retriever.search`."""
-    refuse_unknown(unknown, method, (*_TEXT, *more))
-    return {"queries": [check_text(query, "query")], "k": k, "filter": passage_filter(filter)}
-
-
-def _apart(asked: Sequence[Question]) -> tuple[list[str], list[list[str]]]:
-    """Split questions from the turns before each."""
-    pairs = [question_and_turns(one) for one in asked]
-    return [question for question, _ in pairs], [before for _, before in pairs]
 
 
 class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
@@ -448,7 +440,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         Metadata key of a piece that names its document.
     details : bool
         Whether to add details of score and decision to each document, in the keys that
-        `SearchResult.metadata` lists.
+        `Result.metadata` lists.
     **kwargs
         The parameters of every LangChain retriever: `tags`, `metadata`, `name`.
 
@@ -629,32 +621,33 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         TypeError, ValueError
             If a question is empty or not a string, or an option is unknown or out of range.
         """
-        index, asked = self._asked(queries, options)
+        index, arguments = self._index_and_arguments(queries, options)
         diverse = self.search_type == "mmr"
-        return index.search_diverse(**asked) if diverse else index.search(**asked)
+        return (index.search_diverse if diverse else index.search)(**arguments)
 
     async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
-        """`search` without blocking the event loop."""
-        index, asked = self._asked(queries, options)
+        """Run `search` without blocking the event loop."""
+        prepare = self._index_and_arguments
+        index, arguments = await run_in_executor(None, prepare, queries, options)
         diverse = self.search_type == "mmr"
-        return await (index.asearch_diverse if diverse else index.asearch)(**asked)
+        return await (index.asearch_diverse if diverse else index.asearch)(**arguments)
 
-    def _asked(
+    def _index_and_arguments(
         self, queries: Sequence[str], options: Mapping[str, Any]
     ) -> tuple[Retriever, dict[str, Any]]:
         """Return the index to search, and the arguments of its search."""
-        asked = self.search_options(options)
-        asked.pop("score_threshold", None)
-        weights = asked.pop("weights")
+        arguments = self.search_options(options)
+        arguments.pop("score_threshold", None)
+        weights = arguments.pop("weights")
         # Over another's store the filter is one of that store's own.
         if not isinstance(self.index, ExternalRetriever):
-            asked["filter"] = passage_filter(asked["filter"])
+            arguments["filter"] = passage_filter(arguments["filter"])
         if self.prefer is not None:
-            asked["prefer"] = self.prefer
-        if isinstance(asked["history"], Sequence):  # else the index says what it expected
-            asked["history"] = [turns(one) for one in asked["history"]]
-        asked["queries"] = [check_text(query, "query") for query in queries]
-        return self.index if weights is None else self.index.weighting(weights), asked
+            arguments["prefer"] = self.prefer
+        if isinstance(arguments["history"], Sequence):  # else the index says what it expected
+            arguments["history"] = [turns(one) for one in arguments["history"]]
+        arguments["queries"] = [check_text(query, "query") for query in queries]
+        return self.index if weights is None else self.index.weighting(weights), arguments
 
     def documents(self, result: SearchResult, **options: Any) -> list[list[Document]]:
         """Make the documents of each question of a result that `search` gave for these options."""
@@ -665,21 +658,36 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         return [larger_documents(best, self.docstore.mget(list(best))) for best in named]
 
     async def adocuments(self, result: SearchResult, **options: Any) -> list[list[Document]]:
-        """`documents` without blocking the event loop."""
+        """Run `documents` without blocking the event loop."""
         hits = self._hits(result, options)
         if self.docstore is None:
             return hits
         named = [best_pieces(row, self.id_key) for row in hits]
         return [larger_documents(best, await self.docstore.amget(list(best))) for best in named]
 
+    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
+        """Make the documents of hits, of those above the threshold if there is one."""
+        rows = [with_uncertainty(result, row, self.details) for row in range(len(result))]
+        if self.search_type != "similarity_score_threshold":
+            return rows
+        least = options.get("score_threshold")
+        if least is None:
+            least = self.search_kwargs.get("score_threshold", _USUAL["score_threshold"])
+        return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
+
     def search_runs(
         self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
     ) -> tuple[SearchResult, list[list[Document]]]:
         """Search for many questions at once, each a run reported to its config's callbacks."""
+        traced = self._get_ls_params(**options)
         runs = [
-            CallbackManager.configure(**self._heard_by(config, options)).on_retriever_start(
-                None, query, name=config.get("run_name") or self.get_name()
-            )
+            CallbackManager.configure(
+                inheritable_callbacks=config.get("callbacks"),
+                inheritable_tags=config.get("tags"),
+                local_tags=self.tags,
+                inheritable_metadata={**(config.get("metadata") or {}), **traced},
+                local_metadata=self.metadata,
+            ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
             for query, config in zip(queries, configs, strict=True)
         ]
         try:
@@ -694,51 +702,19 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
             run.on_retriever_end(found[row])
         return result, found
 
-    async def asearch_runs(
-        self, queries: Sequence[str], configs: Sequence[RunnableConfig], **options: Any
-    ) -> tuple[SearchResult, list[list[Document]]]:
-        """`search_runs` without blocking the event loop."""
-        runs = [
-            await AsyncCallbackManager.configure(
-                **self._heard_by(config, options)
-            ).on_retriever_start(None, query, name=config.get("run_name") or self.get_name())
-            for query, config in zip(queries, configs, strict=True)
-        ]
-        try:
-            result = await self.asearch(queries, **options)
-            found = await self.adocuments(result, **options)
-        except Exception as error:
-            for run in runs:
-                await run.on_retriever_error(error)
-            raise
-        for row, run in enumerate(runs):
-            note_decision(run, result[row].decision)
-            await run.on_retriever_end(found[row])
-        return result, found
-
-    def _heard_by(self, config: RunnableConfig, options: Mapping[str, Any]) -> dict[str, Any]:
-        noted = {**(config.get("metadata") or {}), **self._get_ls_params(**options)}
-        return {
-            "inheritable_callbacks": config.get("callbacks"),
-            "inheritable_tags": config.get("tags"),
-            "local_tags": self.tags,
-            "inheritable_metadata": noted,
-            "local_metadata": self.metadata,
-        }
-
     def invoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Retrieve for a question, in its conversation if there is one."""
-        question, before = question_and_turns(input, kwargs.pop("history", None))
-        return super().invoke(question, config, history=before or None, **kwargs)
+        question, history = question_and_history(input, kwargs.pop("history", None))
+        return super().invoke(question, config, history=history, **kwargs)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
-        """`invoke` without blocking the event loop."""
-        question, before = question_and_turns(input, kwargs.pop("history", None))
-        return await super().ainvoke(question, config, history=before or None, **kwargs)
+        """Run `invoke` without blocking the event loop."""
+        question, history = question_and_history(input, kwargs.pop("history", None))
+        return await super().ainvoke(question, config, history=history, **kwargs)
 
     def batch(
         self,
@@ -753,37 +729,30 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         asked = joined(inputs, history)
         if return_exceptions:  # one bad question among them must not end the others' search
             return super().batch(cast(Any, asked), config, return_exceptions=True, **kwargs)
-        queries, before = _apart(asked)
+        pairs = [question_and_history(one) for one in asked]
+        queries, histories = [question for question, _ in pairs], [before for _, before in pairs]
         configs = get_config_list(config, len(queries))
-        return self.search_runs(queries, configs, history=before, **kwargs)[1]
+        return self.search_runs(queries, configs, history=histories, **kwargs)[1]
 
     async def abatch(
         self,
         inputs: Sequence[Question],
         config: RunnableConfig | list[RunnableConfig] | None = None,
-        *,
-        return_exceptions: bool = False,
-        history: Sequence[object] | None = None,
         **kwargs: Any,
     ) -> list[list[Document]]:
-        """`batch` without blocking the event loop."""
-        asked = joined(inputs, history)
-        if return_exceptions:
-            return await super().abatch(cast(Any, asked), config, return_exceptions=True, **kwargs)
-        queries, before = _apart(asked)
-        configs = get_config_list(config, len(queries))
-        return (await self.asearch_runs(queries, configs, history=before, **kwargs))[1]
+        """Run `batch` without blocking the event loop."""
+        return await run_in_executor(None, self.batch, inputs, config, **kwargs)
 
     def _get_relevant_documents(
         self,
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
-        history: Sequence[str] | None = None,
+        history: object = None,
         **kwargs: Any,
     ) -> list[Document]:
-        result = self.search([query], history=history and [history], **kwargs)
-        note_decision(run_manager, result.results[0].decision)
+        result = self.search([query], history=None if history is None else [history], **kwargs)
+        note_decision(run_manager, result[0].decision)
         return self.documents(result, **kwargs)[0]
 
     async def _aget_relevant_documents(
@@ -791,10 +760,11 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,
-        history: Sequence[str] | None = None,
+        history: object = None,
         **kwargs: Any,
     ) -> list[Document]:
-        result = await self.asearch([query], history=history and [history], **kwargs)
+        before = None if history is None else [history]
+        result = await self.asearch([query], history=before, **kwargs)
         note_decision(run_manager, result[0].decision)
         return (await self.adocuments(result, **kwargs))[0]
 
@@ -804,22 +774,13 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
         refuse_unknown(self.search_kwargs, "search_kwargs: UECRetriever", known)
         refuse_unknown(call, "invoke", (*known, *_OF_A_CALL))
         own = {"k": self.k, "filter": self.filter, "weights": self.weights}
-        usual = {"fetch_k": 20, "lambda_mult": 0.5, "score_threshold": 0.0}
         given = {key: value for key, value in call.items() if value is not None}
-        given = usual | own | self.search_kwargs | given
+        given = _USUAL | own | self.search_kwargs | given
         check_k(given["k"])
         check_k(given["fetch_k"], "fetch_k")
         for name in ("score_threshold", "lambda_mult"):
             check_share(given[name], name, "a number from 0 to 1")
         return {name: given[name] for name in known} | {n: call.get(n) for n in _OF_A_CALL}
-
-    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> list[list[Document]]:
-        count = len(result.results)
-        rows = [with_uncertainty(result, row, self.details) for row in range(count)]
-        if self.search_type != "similarity_score_threshold":
-            return rows
-        least = self.search_options(options)["score_threshold"]
-        return [[d for d in row if d.metadata["uec_relevance"] >= least] for row in rows]
 
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         """Return LangChain's own tracing parameters, with the encoders' names."""

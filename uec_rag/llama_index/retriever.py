@@ -128,7 +128,7 @@ class UECRetriever(BaseRetriever):
         `history`. Engines put a question there once it is answered.
     details : bool
         Whether to add details of score and decision to each node, in the keys that
-        `SearchResult.metadata` lists.
+        `Result.metadata` lists.
 
     Raises
     ------
