@@ -170,7 +170,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @property
     def report(self) -> str:
-        """A description of what the threshold is based on."""
+        """The description of what the threshold is based on."""
         return (self.gate or Gate.at(0.5)).report
 
     def route(
@@ -219,7 +219,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return_exceptions: bool = False,
         **kwargs: Any,
     ) -> list[Gated]:
-        """`batch` without blocking the event loop."""
+        """Run `batch` without blocking the event loop."""
         batch = partial(self.batch, inputs, config, return_exceptions=return_exceptions)
         return await run_in_executor(None, partial(batch, **kwargs))
 
@@ -252,7 +252,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _asked(
         self, options: Mapping[str, Any], given: Sequence[Question]
     ) -> tuple[list[Gated | Exception], dict[int, tuple[str, list[str]]]]:
-        """The errors of what is no question, in its place, and questions and turns by place."""
+        """Return errors in the place of what is no question, and questions and turns by place."""
         if not isinstance(self.retriever, UECRetriever):
             refuse_unknown(
                 options, f"a gate over a {type(self.retriever).__name__}", ["no options"]
@@ -277,7 +277,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return out, asked
 
     def _input(self, given: Question) -> Question:
-        """The input of a LangChain retriever: a question, or of a history-aware one a mapping."""
+        """Return the input of a retriever: a question, or a mapping for a history-aware one."""
         question, history = question_and_history(given)
         if isinstance(self.retriever, BaseRetriever) or not isinstance(given, Mapping):
             if turns(history):

@@ -155,7 +155,7 @@ class UECVectorStore(VectorStore):
     async def afrom_documents(
         cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
     ) -> Self:
-        """`from_documents` in LangChain's executor, as every asynchronous method of the store."""
+        """Run `from_documents` in LangChain's executor, as the store's other methods do."""
         return await run_in_executor(None, cls.from_documents, documents, embedding, **kwargs)
 
     def add_texts(
@@ -248,14 +248,14 @@ class UECVectorStore(VectorStore):
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
-        """`similarity_search`, each document with its s_hat: higher is better."""
+        """Find as `similarity_search` does, each document with its s_hat: higher is better."""
         result = self._search("similarity_search_with_score", query, k, filter, kwargs)
         return self._paired(result, result.scores)
 
     def similarity_search_with_uncertainty(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None, **kwargs: Any
     ) -> list[Document]:
-        """`similarity_search`, with the `uec_` keys in the documents' metadata."""
+        """Find as `similarity_search` does, with the `uec_` keys in the documents' metadata."""
         return with_uncertainty(
             self._search("similarity_search_with_uncertainty", query, k, filter, kwargs)
         )
@@ -292,7 +292,7 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """`similarity_search` for a query's vector, as `store.embeddings.embed_query` makes it."""
+        """Find the documents for a query's vector, as `store.embeddings.embed_query` makes it."""
         pairs = self.similarity_search_with_score_by_vector(embedding, k, filter, **kwargs)
         return [document for document, _ in pairs]
 
@@ -303,7 +303,7 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[tuple[Document, float]]:
-        """`similarity_search_by_vector`, each document with its s_hat."""
+        """Find as `similarity_search_by_vector` does, each document with its s_hat."""
         refuse_unknown(kwargs, "similarity_search_by_vector", _VECTOR)
         where = passage_filter(filter)
         found = self.retriever.search_vector(embedding, k, filter=where)
@@ -335,7 +335,7 @@ class UECVectorStore(VectorStore):
         filter: DocumentFilter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """`max_marginal_relevance_search` for a query's vector."""
+        """Run `max_marginal_relevance_search` for a query's vector."""
         refuse_unknown(kwargs, "max_marginal_relevance_search_by_vector", (*_VECTOR, *_DIVERSE))
         check_k(k)
         check_k(fetch_k, "fetch_k")
@@ -591,7 +591,7 @@ class UECRetriever(AsTool[str, list[Document]], VectorStoreRetriever):
 
     @property
     def report(self) -> str:
-        """A description of what relevance and confidence are based on."""
+        """The description of what relevance and confidence are based on."""
         return self.index.report
 
     def calibrate(

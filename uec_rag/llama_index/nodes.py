@@ -187,7 +187,7 @@ class UECQueryBundle(QueryBundle):
 
 
 def turns(history: object) -> list[str]:
-    """The turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`.
+    """Extract the turns that a question is searched with: see `uec_rag.ensemble.views.turns_of`.
 
     Of a message its text counts. A string stays whatever it says.
 

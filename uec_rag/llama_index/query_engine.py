@@ -122,7 +122,7 @@ class UECQueryEngine(BaseQueryEngine):
         return self._engine.retrieve(query_bundle)
 
     async def aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """`retrieve` without blocking the event loop."""
+        """Run `retrieve` without blocking the event loop."""
         native = getattr(self._engine, "aretrieve", None)  # not every engine has one
         if native is None:
             return await asyncio.to_thread(self._engine.retrieve, query_bundle)
@@ -149,7 +149,7 @@ class UECQueryEngine(BaseQueryEngine):
         nodes: list[NodeWithScore],
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
-        """`synthesize` without blocking the event loop."""
+        """Run `synthesize` without blocking the event loop."""
         decision = await asyncio.to_thread(
             judge, nodes, query_bundle.query_str, self._gate, self._second
         )

@@ -327,7 +327,7 @@ class UECRetriever(BaseRetriever):
 
     @property
     def report(self) -> str:
-        """A description of what relevance and confidence are based on."""
+        """The description of what relevance and confidence are based on."""
         return self.retriever.report
 
     def calibrate(

@@ -152,7 +152,7 @@ class UECVectorStore(BasePydanticVectorStore):
         return self._retriever.add_encoded(passages, parts)
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """`add` without blocking the event loop."""
+        """Run `add` without blocking the event loop."""
         return await asyncio.to_thread(self.add, nodes)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
@@ -160,7 +160,7 @@ class UECVectorStore(BasePydanticVectorStore):
         self._delete_where(filters=None, doc_ids=[ref_doc_id])
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """`delete` without blocking the event loop."""
+        """Run `delete` without blocking the event loop."""
         await asyncio.to_thread(self.delete, ref_doc_id)
 
     def delete_nodes(
@@ -189,7 +189,7 @@ class UECVectorStore(BasePydanticVectorStore):
         filters: MetadataFilters | None = None,
         **delete_kwargs: Any,
     ) -> None:
-        """`delete_nodes` without blocking the event loop."""
+        """Run `delete_nodes` without blocking the event loop."""
         await asyncio.to_thread(self.delete_nodes, node_ids, filters)
 
     def _delete_where(
@@ -207,7 +207,7 @@ class UECVectorStore(BasePydanticVectorStore):
         self._retriever.clear()
 
     async def aclear(self) -> None:
-        """`clear` without blocking the event loop."""
+        """Run `clear` without blocking the event loop."""
         await asyncio.to_thread(self.clear)
 
     def get_nodes(
@@ -226,7 +226,7 @@ class UECVectorStore(BasePydanticVectorStore):
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """`get_nodes` without blocking the event loop."""
+        """Run `get_nodes` without blocking the event loop."""
         return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
@@ -280,7 +280,7 @@ class UECVectorStore(BasePydanticVectorStore):
         )
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """`query` without blocking the event loop."""
+        """Run `query` without blocking the event loop."""
         return await asyncio.to_thread(self.query, query, **kwargs)
 
     def persist(

@@ -110,7 +110,7 @@ class Index:
         return added
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
-        """`add` for passages that are encoded already.
+        """Add passages that are encoded already.
 
         Parameters
         ----------
@@ -125,11 +125,11 @@ class Index:
             The ids.
         """
         self._check_fit()
-        own = [without_findings(passage) for passage in passages]
-        noted = _noting_missing(own, parts, self.uec.names)
+        stored = [without_findings(passage) for passage in passages]
+        stored = _noting_missing(stored, parts, self.uec.names)
         self.store.bind(self.uec.fingerprint)
         gaussians = self.uec.combine(parts, self.uec.coefficients(parts, "passage"))
-        self.store.add(noted, gaussians)
+        self.store.add(stored, gaussians)
         self._changes += 1
         self._say_foreign([passage.text for passage in passages], [part.mean for part in parts])
         return [passage.id for passage in passages]
@@ -190,8 +190,8 @@ class Index:
 
 
 def _noting_missing(
-    passages: Sequence[Passage], parts: Sequence[Gaussian], names: Sequence[str]
-) -> Sequence[Passage]:
+    passages: list[Passage], parts: Sequence[Gaussian], names: Sequence[str]
+) -> list[Passage]:
     """Note on passages the names of the members that cannot find them, if there are any.
 
     Raises ValueError if no member can find a passage.

@@ -126,9 +126,8 @@ def preferred(
 ) -> SearchResult:
     """Find the k best hits under preferences.
 
-    As many hits are looked at as it takes to know that none further down belongs among the k: what
-    is left out scores less than the last that was looked at, by whose score and the highest boost
-    it is bounded.
+    More and more hits are found until none further down can belong among the k: it scores at most
+    as the last one found, with the highest boost.
 
     `search`: from a number of hits to the result of searching for as many. `slope`: logits per unit
     of similarity, of the ensemble. `level`: as `Preferences.level` gives it.
@@ -163,15 +162,16 @@ def _boosted(result: Result, prefer: Preferences, level: float, slope: float) ->
     if not prefer.boosts or not result.passages:
         return result
     boosts = np.array([prefer.at(hit) - level for hit in result.passages], dtype=np.float32)
-    held, odds = np.float32(result.decision.in_corpus), result.relevance * np.exp(boosts)
+    in_corpus, odds = np.float32(result.decision.in_corpus), result.relevance * np.exp(boosts)
     return replace(
         result,
         scores=result.scores + boosts / np.float32(slope),
-        relevance=np.minimum(odds / (odds + 1 - result.relevance), held),
+        relevance=np.minimum(odds / (odds + 1 - result.relevance), in_corpus),
     )
 
 
 def _chosen(row: Sequence[Passage], scores: FloatArray, k: int, prefer: Preferences) -> list[int]:
+    """Return the places of the k hits of the highest score within the limits, best first."""
     taken, chosen = Counter[object](), list[int]()
     for place in np.argsort(-scores, kind="stable").tolist():
         limits: dict[object, int] = {}

@@ -211,7 +211,7 @@ class Retriever(Index):
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
-        """Search without blocking the event loop; see `search`."""
+        """Run `search` without blocking the event loop."""
         request = await asyncio.to_thread(self._prepare, queries, k, **options)
         parts = await self.uec.aencode(texts_of(request.turns), "query")
         return await asyncio.to_thread(self._search, request, parts)
@@ -485,7 +485,7 @@ class Retriever(Index):
         lambda_mult: float = 0.5,
         **options: Unpack[Options],
     ) -> SearchResult:
-        """Search without blocking the event loop; see `search_diverse`."""
+        """Run `search_diverse` without blocking the event loop."""
         fetched, view = _fetched(k, fetch_k), await asyncio.to_thread(self.snapshot)
         found = await view.asearch(queries, fetched, **options)
         return await asyncio.to_thread(view.diversify, found, k, lambda_mult)
@@ -694,27 +694,27 @@ class Retriever(Index):
             With `unanswerable` set.
         """
         learned = self.confidence_model.unanswerable
-        held = self.search(queries, k, unanswerable=learned).in_corpus
-        if not len(held):
+        in_corpus = self.search(queries, k, unanswerable=learned).in_corpus
+        if not len(in_corpus):
             raise ValueError("queries: expected at least one, got none.")
         share = learned
         for _ in range(_ROUNDS):
-            gone = float((1 - shift_prior(held, learned, share)).sum())
-            share = (gone + _PRIOR_QUESTIONS * learned) / (len(held) + _PRIOR_QUESTIONS)
+            missing = float((1 - shift_prior(in_corpus, learned, share)).sum())
+            share = (missing + _PRIOR_QUESTIONS * learned) / (len(in_corpus) + _PRIOR_QUESTIONS)
         self.unanswerable = min(share, learned)
         return self
 
     @property
     def evidence_weights(self) -> EvidenceWeights | None:
         """The model from evidence to coefficients: `self_calibrate`'s, else the ensemble's."""
-        own = None if self.calibration is None else self.calibration.evidence_weights
-        return own or self.uec.fitted.evidence_weights
+        learned = None if self.calibration is None else self.calibration.evidence_weights
+        return learned or self.uec.fitted.evidence_weights
 
     @property
     def confidence_model(self) -> ConfidenceModel:
         """The model from logits to probabilities: `calibrate`'s, the ensemble's or the default."""
-        own = None if self.calibration is None else self.calibration.model
-        return own or self.uec.confidence_model or shipped_model("unfitted")
+        learned = None if self.calibration is None else self.calibration.model
+        return learned or self.uec.confidence_model or shipped_model("unfitted")
 
     def basis(
         self,
@@ -775,7 +775,7 @@ class Retriever(Index):
 
     @property
     def report(self) -> str:
-        """A description of what relevance and confidence rest on, and whether hits are exact."""
+        """The description of what relevance and confidence rest on, and whether hits are exact."""
         return self._learned + _APPROXIMATE * self.store.remote
 
     @property
@@ -963,7 +963,7 @@ def basis_of(
     unanswerable : float or None
         Share of the questions that the corpus does not answer, if it is known.
     filter : mapping or callable, optional
-        Keys may come in any order. All callables are one filter to it.
+        The order of its keys does not matter, nor which callable it is.
     verifier : str or None
         Fingerprint of the verifier of the first hits, if there is one.
 
