@@ -146,6 +146,14 @@ def test_confidence_by_cutoff_grows_up_to_that_the_corpus_answers(full, texts):
     assert (result.by_cutoff[:, -1] <= result.in_corpus + 1e-6).all()
 
 
+def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):
+    index = index_of(fitted, texts[:3], metadatas=[{"tags": ["a"]}] * 3)
+    one, other = index.search(texts[:2], 3)
+    for hit in one.passages:
+        hit.metadata["tags"].append("b")
+    assert [hit.metadata for hit in [*other.passages, *index.passages()]] == [{"tags": ["a"]}] * 6
+
+
 def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
     for index in (full, Retriever(fitted)):
         none = index.search([])
